@@ -440,7 +440,7 @@ def test_a_program_says_how_the_session_is_to_be(user: User) -> None:
             program.say("user", **said("go"))
             respond(program, asked_by_hook(program, "said"))
             assert program.until("result")["structured_output"] == {"n": 3}
-            again = {"subtype": "error", "request_id": "2", "error": "the session has begun already"}
+            again = {"subtype": "error", "request_id": "2", "error": "the session has already begun"}
             assert control(program, "2", "initialize", systemPrompt="Another.") == again
             assert program.end()[0] == 2
         (request,) = server.requests

@@ -135,7 +135,7 @@ def test_an_answer_that_comes_twice_is_refused_and_the_first_counts(user: User) 
         program.say("answer", id="permission-none", verdict="allow")
         code, result = program.end()
     assert [one["reason"] for one in result["refused_input"]] == [
-        f"`{id}` is answered already", "`permission-none` is no open question",
+        f"`{id}` is already answered", "`permission-none` is not an open question",
     ]  # fmt: skip
     assert (code, [line["status"] for line in program.told("tool_finished")]) == (0, ["done"])
 

@@ -70,14 +70,14 @@ def test_it_is_shown_the_files_that_are_named_and_has_four_tools(user: User) -> 
     assert asked.told(0) == (
         "What does add in calc.py do? Leave .env alone.\n"
         "The folder `./` holds:\n\n.env\nsrc/calc.py\nsrc/other.py\n"
-        "`src/calc.py` holds (2 lines):\n\ndef add(a, b):\n    return a - b\n"
+        "`src/calc.py` contains (2 lines):\n\ndef add(a, b):\n    return a - b\n"
     )
 
 
 def test_it_is_shown_the_files_that_hold_a_name_which_it_is_asked_about(user: User) -> None:
     files = {"a.py": "x = 1\n", "b.py": "def secret_sauce():\n    pass\n", "c.bin": "secret_sauce\0\1\2"}
     asked = Asked(user, "Which file defines secret_sauce?", files, "b.py")
-    assert "`b.py` holds (2 lines):\n\ndef secret_sauce():\n    pass\n" in asked.told(0)
+    assert "`b.py` contains (2 lines):\n\ndef secret_sauce():\n    pass\n" in asked.told(0)
     assert "`a.py` holds" not in asked.told(0)
     assert "`c.bin` holds" not in asked.told(0)
 
@@ -143,9 +143,9 @@ def test_a_file_is_not_emptied_by_mistake(user: User) -> None:
     append = '{"name": "bash", "arguments": {"command": "echo eggs >> todo.txt"}}'
     asked = Asked(user, "Append 'eggs' to todo.txt.", {"todo.txt": "milk\nbread\n"}, write, append, "Done.")
     assert asked.told(1) == (
-        "the call was not run: `todo.txt` would lose 2 of its 2 lines, 'milk' among them: write all of the file, these "
-        "lines included; to add to its end, call `bash` with printf '%s\\n' TEXT >> ./todo.txt; to replace it all the "
-        "same, make this call again"
+        "the call was not run: `todo.txt` would lose 2 of its 2 lines, 'milk' among them: write the complete file, "
+        "including these lines; to append to it, call `bash` with printf '%s\\n' TEXT >> ./todo.txt; to replace it "
+        "anyway, make this call again"
     )
     assert (user.project / "todo.txt").read_text() == "milk\nbread\neggs\n"
 
@@ -162,7 +162,7 @@ def test_work_that_is_only_told_of_is_asked_for_twice(user: User) -> None:
         user, "now.py fails. Add the import.", {"now.py": "print(datetime.date(2020, 1, 2))\n"}, *[answer] * 3
     )
     reminded = [
-        asked.told(number).startswith("[So far nothing was changed. `now.py` still holds:") for number in range(3)
+        asked.told(number).startswith("[So far nothing was changed. `now.py` still contains:") for number in range(3)
     ]
     assert reminded == [False, True, True]
     assert (asked.run.code, asked.answer) == (0, answer)

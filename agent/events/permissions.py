@@ -1,4 +1,4 @@
-"""Events about questions to the user: permission for a call, and questions of the model."""
+"""Events about questions to the user: permission for a call, and the model's own questions."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -33,8 +33,7 @@ class RuleTrial:
     of: int
     """Number of earlier calls of the same tool or MCP server that need permission without this rule."""
     examples: tuple[str, ...] = ()
-    """Some of the calls that the rule would have allowed, the most frequent first; the current call is not among them.
-    """
+    """Some of the calls that the rule would have allowed, most frequent first, without the current call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class PermissionAsked:
     preview: str = ""
     """The effect of the call as a unified diff, if it changes files."""
     offers: tuple[str, ...] = ()
-    """Rules that would answer this question for the rest of the session, the narrowest first."""
+    """Rules that would answer this question for the rest of the session, narrowest first."""
     tried: tuple[RuleTrial, ...] = ()
     """For each offer, the past calls that it would have allowed."""
     rules_file: str = ""
@@ -92,7 +91,7 @@ class CallDenied:
     name: str
     arguments: Mapping[str, object]
     rule: str
-    """The rule that decided, or the mode."""
+    """The rule or mode that denied it."""
     allow: str = ""
     """A rule that would have allowed this call; empty if a deny rule, a hook or the user denied it."""
 
@@ -105,7 +104,7 @@ class NetworkRefused:
     host: str
     """The host, with its port if that is not the default one."""
     rule: str
-    """The rule that decided, or the mode."""
+    """The rule or mode that denied it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ class PlanDecision:
     verdict: Literal["accept", "reject", "edit"]
     """`edit`: the question is asked again for the edited `plan`."""
     mode: str = ""
-    """The permission mode after an accepted plan, one of the question's `modes`."""
+    """With `accept`: the permission mode from then on, one of the question's `modes`."""
     plan: str = ""
     """The plan as edited by the user."""
     note: str = ""
@@ -35,7 +35,7 @@ class PlanSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class PlanAnswered:
-    """The user has decided about a `PlanSubmitted`."""
+    """The user has answered a `PlanSubmitted`."""
 
     id: str
     verdict: Literal["accept", "reject", "edit"]

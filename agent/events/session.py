@@ -1,4 +1,4 @@
-"""Events of a session: plain data, shown, printed and stored unchanged."""
+"""Session events: plain data that is shown, printed and stored unchanged."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
@@ -160,7 +160,7 @@ class ToolProgress:
 
     call_id: str
     text: str
-    """New output since the last progress event, for display; the model receives the whole output at the end."""
+    """New output since the last progress event, for display; the model receives the full output at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +174,11 @@ class ToolFinished:
     changed: tuple[str, ...] = ()
     """Files that the call created, changed or deleted, relative to the working folder."""
     lines: int | None = None
-    """Number of lines of the whole output, if `text` is only part of it."""
+    """Number of lines in the full output, if `text` is only part of it."""
     inserted: Ranges = ()
-    """Ranges of `text` that this program inserted to explain what was left out and how to see it."""
+    """Ranges of `text` that this program inserted to explain what was omitted and how to see it."""
     program: ProgramState | None = None
-    """State of the program that the call started or asked about, if any."""
+    """State of the program that the call started or queried, if any."""
     diff: str = ""
     """The call's file changes as a unified diff; empty in headless sessions, and if the tool does not report them."""
     problems: NewProblems | None = None
@@ -312,7 +312,7 @@ class TurnFailed:
     cause: str = ""
     """A more specific cause than `code`, if known."""
     todo: str = ""
-    """The last part of the message, which says what to do, if it can be separated."""
+    """The end of the message, which says what to do, if it can be separated."""
 
     @classmethod
     def by(cls, error: AgentError) -> "TurnFailed":

@@ -1,4 +1,4 @@
-"""Events about the view, the provider's cache (rewrites, manual edits, prices, receipts) and a turn's file changes.
+"""Events about the view (rewrites, manual edits, prices, receipts), the provider's cache and a turn's file changes.
 Plain data."""
 
 from typing import Literal, TypeAlias
@@ -12,7 +12,7 @@ Cause: TypeAlias = Literal["full", "asked", "background", "overflow", "rent", "c
 """Why a view is rewritten. `full`: it is too large before a request; `background`: it is too large between turns;
 `asked`: the user or the model asked for it; `overflow`: the provider rejected the request as too large; `rent`:
 carrying the content has cost as much as a rewrite; `cold`: nothing is cached, so a rewrite costs almost nothing;
-`budget`: outputs exceed their budget; `pictures`: the provider rejected a picture."""
+`budget`: outputs exceed their budget; `pictures`: the provider rejected an image."""
 
 Act: TypeAlias = Literal["pin", "unpin", "evict", "offload", "summarise", "summarise_before", "defer", "offer"]
 """Manual view edits: pin or unpin; replace with a line, a preview or a model's summary; summarise an item and
@@ -66,7 +66,7 @@ class ContextCompacted:
     cause: Cause = "asked"
     receipt: tuple[ReceiptItem, ...] = ()
     price: Price | None = None
-    """Cost and savings of the rewrite, on which it was decided unless `cause` names another reason."""
+    """Cost and savings of the rewrite. They are the reason for it unless `cause` names another one."""
     model: str = ""
     """The model that wrote the summary; empty if there is no summary."""
     cost: float | None = 0.0
@@ -81,7 +81,7 @@ class NothingCompacted:
 
 @dataclass(frozen=True, slots=True)
 class RewriteUndone:
-    """The user has undone the last rewrite. The previous view is restored, including all messages since then."""
+    """The user has undone the last rewrite. The previous view is restored; messages added since then are kept."""
 
     before_tokens: int
     after_tokens: int
@@ -98,7 +98,7 @@ class RewriteUndone:
 
 @dataclass(frozen=True, slots=True)
 class BroughtBack:
-    """The user has brought content back into view, at the end of the conversation."""
+    """The user has restored content to the view, at the end of the conversation."""
 
     ref: str
     tokens: int
@@ -117,7 +117,7 @@ class ViewChanged:
 
     act: Act
     name: str
-    """The reference of the item, or the name of a tool or server."""
+    """Reference of the item, or name of the tool or server."""
     what: str
     before_tokens: int
     after_tokens: int
@@ -177,5 +177,5 @@ class FilesChanged:
     uncovered: str = ""
     """Why changes made by commands are not included; empty if they are."""
     added: int = 0
-    """Number of lines of text added."""
+    """Number of added lines."""
     removed: int = 0

@@ -1,8 +1,8 @@
-"""Decides which outputs and replies leave the view, and when a rewrite pays for itself. Pure. Costs are in units of one
-fresh input token.
+"""Decides which outputs and replies leave the view, and when a rewrite pays for itself. No I/O.
 
-Every request reads removable content from the cache again; that is its carrying cost. The carrying cost is accumulated
-for each kind of rewrite, and the rewrite is done when the sum reaches its one-time cost. If the conversation grows
+Costs are in units of one fresh input token. Every request reads removable content from the cache again, which is that
+content's carrying cost. The carrying cost is accumulated for each kind of rewrite, and the rewrite is done when the sum
+reaches its one-time cost. If the conversation grows
 evenly, this is optimal for any window and needs no forecast (the ski-rental problem). An output may be masked once
 carrying it has cost more than the expected cost of fetching it again.
 """
@@ -44,9 +44,8 @@ _RECALL_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_000, 2_500
 """Cost of recalling an output, in tokens: the fixed part, and the maximum size of the content."""
 MIN_RECACHE_WORTH = 1.0
 """Threshold of `miss_cost_per_token` above which an item is kept, although it must be written to the cache again. An
-item that stays is written once and read about twenty times, which together costs two and a half times as much as the
-writing. The cost of missing it is also multiplied by two and a half (`RewritePatience.wanted`), so the threshold is 1.
-"""
+item that stays is written once and read about twenty times, which together costs 2.5 times as much as the writing
+alone. The cost of missing it is also multiplied by 2.5 (`RewritePatience.wanted`), so the threshold is 1."""
 
 RewriteAction: TypeAlias = Literal["nothing", "mask", "compact"]
 
@@ -79,11 +78,11 @@ class RewriteOffer:
 class RewriteDecision:
     action: RewriteAction
     carrying_costs: CarryingCosts
-    """Accumulated costs after this decision; zero for the rewrites that it makes or includes."""
+    """Accumulated costs after this decision; zero for the chosen rewrite and any that it includes."""
     accrued: float = 0.0
     """Carrying cost that triggered the rewrite."""
     offer: RewriteOffer = RewriteOffer()
-    """The chosen rewrite; if none was chosen, the mask that was considered."""
+    """The chosen rewrite; if none was chosen, the masking that was considered."""
 
 
 @dataclass(slots=True)
@@ -107,19 +106,19 @@ class CarryingCostTracker:
         is_cold: bool,
     ) -> tuple[RewriteOffer, RewriteOffer]:
         """Return the two possible rewrites, masking and compaction, with their cost and savings."""
-        fixed = _fixed_tokens(budget)
+        fixed_tokens = _fixed_tokens(budget)
         mask = mask_offer(
             conversation,
             settings.caps,
             budget.used,
-            fixed,
+            fixed_tokens,
             prices,
             settings.patience,
             is_cold=is_cold,
             inventory=self._inventory,
         )
-        pinned = pin_tokens(conversation) if conversation.pinned else 0
-        return mask, compaction_offer(settings.caps, budget.used, fixed, prices, pinned)
+        pinned_tokens = pin_tokens(conversation) if conversation.pinned else 0
+        return mask, compaction_offer(settings.caps, budget.used, fixed_tokens, prices, pinned_tokens)
 
     def decide(
         self,
@@ -134,7 +133,7 @@ class CarryingCostTracker:
         """Add the carrying cost of the next request, and decide what to do before it. `masks_only`: a summary is not
         allowed yet."""
         mask, compaction = self.rewrite_offers(conversation, budget, prices, settings, is_cold=is_cold)
-        # No summary is written if a full window is to end the turn in a report.
+        # No summary is written if a full window ends the turn with a report instead.
         compaction = compaction if settings.on_full == "compact" and not masks_only else RewriteOffer()
         decision = decide_rewrite(mask, compaction, self.costs, prices, settings.patience, is_cold=is_cold)
         self.costs = decision.carrying_costs
@@ -169,8 +168,12 @@ def rewrite_pricer(
 
     def price(strategies: Sequence[str], keys: Container[str] = ()) -> Price:
         is_mask = set(strategies) <= {"mask", "mask_all"}
-        mask = masked_offer(conversation, keys, budget.used, _fixed_tokens(budget), charged_prices, is_cold=is_cold)
-        offer, accumulated_cost = (mask, accumulated.mask) if is_mask else (compaction, accumulated.compact)
+        mask_offer_for_keys = masked_offer(
+            conversation, keys, budget.used, _fixed_tokens(budget), charged_prices, is_cold=is_cold
+        )
+        offer, accumulated_cost = (
+            (mask_offer_for_keys, accumulated.mask) if is_mask else (compaction, accumulated.compact)
+        )
         carried_cost = (accumulated_cost if triggering_cost is None else triggering_cost) * price_ratio
         return Price(
             offer.removed_tokens,
@@ -189,13 +192,13 @@ def _fixed_tokens(budget: ContextBudget) -> int:
 
 
 def decision_debug_fields(decision: RewriteDecision, prices: UnitPrices, is_cold: bool) -> dict[str, object]:
-    """Return the fields of a debug line about a decision. The carrying costs are those before the rewrite."""
-    mask = decision.accrued if decision.action == "mask" else decision.carrying_costs.mask
-    compact = decision.accrued if decision.action == "compact" else decision.carrying_costs.compact
+    """Return a decision's fields for the debug log. The carrying costs are those before the rewrite."""
+    mask_cost = decision.accrued if decision.action == "mask" else decision.carrying_costs.mask
+    compact_cost = decision.accrued if decision.action == "compact" else decision.carrying_costs.compact
     return {
         "action": decision.action,
         "cold": is_cold,
-        "carrying_costs": {"mask": round(mask), "compact": round(compact)},
+        "carrying_costs": {"mask": round(mask_cost), "compact": round(compact_cost)},
         "prices": {name: round(price, 6) for name, price in asdict(prices).items()},
         "removed": decision.offer.removed_tokens,
         "behind": decision.offer.cache_write_tokens,
@@ -213,7 +216,7 @@ def decide_rewrite(
     is_cold: bool,
 ) -> RewriteDecision:
     """Add the carrying cost of the next request, and decide what to do before it. `is_cold`: the provider's cache
-    has nothing of the session. Then masking costs only what is fetched again, and a summary is most expensive."""
+    contains nothing of this session. Masking then costs only what is fetched again, and a summary costs the most."""
     accumulated = CarryingCosts(
         costs.mask + prices.read * mask.removed_tokens, costs.compact + prices.read * compaction.removed_tokens
     )
@@ -253,104 +256,110 @@ def mask_offer(
     inventory: Inventory | None = None,
 ) -> RewriteOffer:
     """Return the offer to mask everything that is due. `size`: tokens of the next request; `fixed`: tokens before its
-    messages. Both serve to scale the estimates of single messages. With the session's `inventory`, only new messages
-    are measured."""
-    measured = (inventory or Inventory()).of(conversation)
+    messages. Both are used to scale the estimates of individual messages. With the session's `inventory`, only new
+    messages are measured."""
+    measurements = (inventory or Inventory()).of(conversation)
     due_items = [
         item
-        for item in maskable_items(conversation, measured, caps.newest)
-        if _is_due(item, measured, caps.protect, size, prices, patience.wanted, is_cold=is_cold)
+        for item in maskable_items(conversation, measurements, caps.newest)
+        if _is_due(item, measurements, caps.protect, size, prices, patience.wanted, is_cold=is_cold)
     ]
-    return _offer_for(due_items, measured, size, fixed, prices, is_cold=is_cold)
+    return _offer_for(due_items, measurements, size, fixed, prices, is_cold=is_cold)
 
 
 def masked_offer(
     conversation: Conversation, keys: Container[str], size: int, fixed: int, prices: UnitPrices, *, is_cold: bool
 ) -> RewriteOffer:
     """Return the offer to mask the items with these keys, whether or not they are due."""
-    measured = Inventory().of(conversation)
-    chosen = [item for item in reversed(measured.items) if item.key in keys]
-    return _offer_for(chosen, measured, size, fixed, prices, is_cold=is_cold)
+    measurements = Inventory().of(conversation)
+    items = [item for item in reversed(measurements.items) if item.key in keys]
+    return _offer_for(items, measurements, size, fixed, prices, is_cold=is_cold)
 
 
 def _offer_for(
-    chosen: Sequence[MaskableItem],
-    measured: MaskableOutputs,
-    size: int,
-    fixed: int,
+    items: Sequence[MaskableItem],
+    measurements: MaskableOutputs,
+    request_tokens: int,
+    fixed_tokens: int,
     prices: UnitPrices,
     *,
     is_cold: bool,
 ) -> RewriteOffer:
     """Return the offer to mask these items, which are ordered newest first."""
-    if not chosen:
+    if not items:
         return RewriteOffer()
-    total_tokens = measured.cumulative_tokens[-1]
-    scale = max(size - fixed, 0) / max(total_tokens, 1)
-    removed = int(scale * sum(item.freed_tokens for item in chosen))
-    behind = max(int(scale * (total_tokens - measured.cumulative_tokens[chosen[-1].message_index])) - removed, 0)
-    refetch_cost = sum(_refetch_cost(item, measured, size, prices) for item in chosen)
-    cache_write_cost = 0.0 if is_cold else (prices.write - prices.read) * behind
-    return RewriteOffer(removed, behind, cache_write_cost + refetch_cost, frozenset(item.key for item in chosen))
+    total_tokens = measurements.cumulative_tokens[-1]
+    scale = max(request_tokens - fixed_tokens, 0) / max(total_tokens, 1)
+    removed_tokens = int(scale * sum(item.freed_tokens for item in items))
+    cache_write_tokens = max(
+        int(scale * (total_tokens - measurements.cumulative_tokens[items[-1].message_index])) - removed_tokens, 0
+    )
+    refetch_cost = sum(_refetch_cost(item, measurements, request_tokens, prices) for item in items)
+    cache_write_cost = 0.0 if is_cold else (prices.write - prices.read) * cache_write_tokens
+    return RewriteOffer(
+        removed_tokens, cache_write_tokens, cache_write_cost + refetch_cost, frozenset(item.key for item in items)
+    )
 
 
 def _is_due(
     item: MaskableItem,
-    measured: MaskableOutputs,
-    protect: int,
-    size: int,
+    measurements: MaskableOutputs,
+    protected_tokens: int,
+    request_tokens: int,
     prices: UnitPrices,
     patience: float,
     *,
     is_cold: bool,
 ) -> bool:
-    """Whether an item is due for masking: it is not protected as one of the newest (with a cold cache, nothing is), and
-    carrying it has cost more than missing it would."""
+    """Whether an item is due for masking: it is not protected as one of the newest (with a cold cache, no output is),
+    and carrying it has cost more than missing it would."""
     if item.is_reply:
-        return measured.tokens_since(item) > protect
+        return measurements.tokens_since(item) > protected_tokens
     if item.is_superseded:
         return True
-    age = measured.replies_since(item)
-    if age < MIN_AGE_REQUESTS or (not is_cold and measured.tokens_since(item) <= protect):
+    age = measurements.replies_since(item)
+    if age < MIN_AGE_REQUESTS or (not is_cold and measurements.tokens_since(item) <= protected_tokens):
         return False
     carried_cost = (prices.read * age + (prices.write if is_cold else 0.0)) * item.freed_tokens
-    return carried_cost >= patience * _refetch_cost(item, measured, size, prices)
+    return carried_cost >= patience * _refetch_cost(item, measurements, request_tokens, prices)
 
 
-def _refetch_cost(item: MaskableItem, measured: MaskableOutputs, size: int, prices: UnitPrices) -> float:
+def _refetch_cost(item: MaskableItem, measurements: MaskableOutputs, request_tokens: int, prices: UnitPrices) -> float:
     """Return the expected cost of fetching an output again: one more request, the call and the fetched tokens, times
     the probability. Zero for a reply, because later work already contains what it said."""
     if item.is_reply:
         return 0.0
-    fetched = prices.write * min(item.tokens, MAX_REFETCHED_TOKENS)
-    return measured.reread_probability(item) * (prices.read * size + fetched + prices.output * REFETCH_CALL_TOKENS)
+    fetch_cost = prices.write * min(item.tokens, MAX_REFETCHED_TOKENS)
+    return measurements.reread_probability(item) * (
+        prices.read * request_tokens + fetch_cost + prices.output * REFETCH_CALL_TOKENS
+    )
 
 
 def compaction_offer(caps: CompactionCaps, size: int, fixed: int, prices: UnitPrices, pinned: int = 0) -> RewriteOffer:
-    """Return the offer of a summary by the session's model, which has the conversation in its cache. `fixed`: tokens of
-    system prompt and tool definitions; `pinned`: tokens that stay in any case."""
-    written = caps.summary
-    retained_tokens = written + min(caps.tail + pinned, max(size - fixed, 0))
-    remaining = fixed + retained_tokens
-    summary_cost = prices.read * size + prices.write * SUMMARY_PROMPT_TOKENS + prices.output * written
-    reread = REREAD_FILES * (
-        prices.read * remaining + REREAD_FILE_TOKENS * prices.write + REREAD_CALL_TOKENS * prices.output
+    """Return the offer of a summary by the session's model, which has the conversation in its cache. `size`: tokens of
+    the next request; `fixed`: tokens of the system prompt and tool definitions; `pinned`: tokens of pinned items."""
+    summary_tokens = caps.summary
+    retained_tokens = summary_tokens + min(caps.tail + pinned, max(size - fixed, 0))
+    remaining_tokens = fixed + retained_tokens
+    summary_cost = prices.read * size + prices.write * SUMMARY_PROMPT_TOKENS + prices.output * summary_tokens
+    reread_cost = REREAD_FILES * (
+        prices.read * remaining_tokens + REREAD_FILE_TOKENS * prices.write + REREAD_CALL_TOKENS * prices.output
     )
     return RewriteOffer(
-        max(size - remaining, 0),
+        max(size - remaining_tokens, 0),
         retained_tokens,
-        (prices.write - prices.read) * retained_tokens + summary_cost + reread,
+        (prices.write - prices.read) * retained_tokens + summary_cost + reread_cost,
     )
 
 
 def maskable_items(
     conversation: Conversation, measured: MaskableOutputs, newest_messages: int = 0
 ) -> list[MaskableItem]:
-    """Return the items that may be masked, newest first. Excluded are unseen outputs, the last step, the
-    `newest_messages` messages, the model's last reply, and pinned items."""
+    """Return the items that may be masked, newest first. Unseen outputs, the last step, the newest `newest_messages`
+    messages, the model's last reply, and pinned items are excluded."""
     messages = conversation.messages
     end = min(first_unseen_index(messages), max(len(messages) - newest_messages, 0))
-    last_output_index = next((place for place in range(len(messages) - 1, -1, -1) if _outputs(messages[place])), -1)
+    last_output_index = next((index for index in range(len(messages) - 1, -1, -1) if _outputs(messages[index])), -1)
     reply_index = min(end, newest_reply_index(messages))
     return [
         item
@@ -371,32 +380,33 @@ def old_maskable_items(conversation: Conversation, protect: int, newest_messages
     """Return the maskable items that precede the newest `protect` tokens of outputs (for replies: of outputs and
     replies), and those of any age that a newer item repeats. Newest first. `newest_messages`: number of newest messages
     to exclude."""
-    measured = Inventory().of(conversation)
+    measurements = Inventory().of(conversation)
     return [
         item
-        for item in maskable_items(conversation, measured, newest_messages)
-        if item.is_superseded or measured.tokens_since(item) > protect
+        for item in maskable_items(conversation, measurements, newest_messages)
+        if item.is_superseded or measurements.tokens_since(item) > protect
     ]
 
 
 def least_needed_items(
     conversation: Conversation, protect: int, wanted_tokens: int, newest_messages: int = 0
 ) -> list[MaskableItem]:
-    """Return the `old_maskable_items` that are least likely to be needed for their size, until `wanted_tokens` tokens
-    are freed, or all of them. Everything after the first chosen item must be written to the cache again, so later items
-    not worth that are chosen as well."""
-    measured, chosen = Inventory().of(conversation), list[MaskableItem]()
-    first_changed = len(conversation.messages)
+    """Return the `old_maskable_items` that are least needed for their size: enough to free `wanted_tokens` tokens, or
+    all of them. Everything after the first chosen item must be written to the cache again, so later items that are not
+    worth that are also chosen."""
+    measurements, chosen_items = Inventory().of(conversation), list[MaskableItem]()
+    first_changed_index = len(conversation.messages)
     for item in sorted(
-        old_maskable_items(conversation, protect, newest_messages), key=lambda item: miss_cost_per_token(item, measured)
+        old_maskable_items(conversation, protect, newest_messages),
+        key=lambda item: miss_cost_per_token(item, measurements),
     ):
         if wanted_tokens > 0 or (
-            item.message_index >= first_changed and miss_cost_per_token(item, measured) < MIN_RECACHE_WORTH
+            item.message_index >= first_changed_index and miss_cost_per_token(item, measurements) < MIN_RECACHE_WORTH
         ):
-            first_changed = min(first_changed, item.message_index)
-            chosen.append(item)
+            first_changed_index = min(first_changed_index, item.message_index)
+            chosen_items.append(item)
             wanted_tokens -= item.freed_tokens
-    return chosen
+    return chosen_items
 
 
 def miss_cost_per_token(item: MaskableItem, measured: MaskableOutputs) -> float:
@@ -416,31 +426,31 @@ def mask_outputs(conversation: Conversation, protect: int, newest_messages: int 
 
 
 def mask_by_keys(conversation: Conversation, keys: AbstractSet[str]) -> Conversation:
-    """Return the conversation with the items with these keys masked: outputs that take at least twice as many tokens as
-    their stub become stubs, and replies are reduced to head and tail. Return the same conversation if there are none.
-    """
-    replacements = {one.key: one for one in conversation.retold}
+    """Return the conversation with these items masked: outputs that take at least twice as many tokens as their stub
+    become stubs, and replies are reduced to head and tail. Return the same conversation if there are none."""
+    replacements = {part.key: part for part in conversation.retold}
     outputs = [
-        found
-        for found in numbered_outputs(conversation)
-        if found.ref in keys
-        and found.output.call_id not in conversation.masked
-        and 2 * estimate_output(replace(found.output, text=output_stub(found), images=()))
-        <= estimate_output(visible_output(found, frozenset(), replacements))
+        numbered_output
+        for numbered_output in numbered_outputs(conversation)
+        if numbered_output.ref in keys
+        and numbered_output.output.call_id not in conversation.masked
+        and 2 * estimate_output(replace(numbered_output.output, text=output_stub(numbered_output), images=()))
+        <= estimate_output(visible_output(numbered_output, frozenset(), replacements))
     ]
-    chosen = {found.output.call_id: found.ref for found in outputs}
+    refs_by_call_id = {numbered_output.output.call_id: numbered_output.ref for numbered_output in outputs}
     replies = tuple(_shortened_replies(conversation, keys))
-    if not chosen and not replies:
+    if not refs_by_call_id and not replies:
         return conversation
-    retold = tuple(one for one in conversation.retold if one.key not in chosen.values()) + replies
+    retold = tuple(part for part in conversation.retold if part.key not in refs_by_call_id.values()) + replies
     return replace(
         conversation,
-        masked=conversation.masked | chosen.keys(),
+        masked=conversation.masked | refs_by_call_id.keys(),
         retold=retold,
         anchor=None,
         anchored=0,
         recalls=with_removed_outputs(
-            conversation.recalls, (content_kind(one.call) for one in outputs if not one.output.is_part)
+            conversation.recalls,
+            (content_kind(numbered_output.call) for numbered_output in outputs if not numbered_output.output.is_part),
         ),
     )
 
@@ -448,16 +458,15 @@ def mask_by_keys(conversation: Conversation, keys: AbstractSet[str]) -> Conversa
 def newly_masked_keys(before: Conversation, after: Conversation) -> frozenset[str]:
     """Return the keys of the outputs that were masked, and of the texts that were shortened, between the two
     conversations."""
-    masked, shortened = (
-        after.masked - before.masked,
-        {one.key for one in after.retold} - {one.key for one in before.retold},
-    )
-    return frozenset(shortened | {one.ref for one in numbered_outputs(before) if one.output.call_id in masked})
+    masked_ids = after.masked - before.masked
+    shortened_keys = {part.key for part in after.retold} - {part.key for part in before.retold}
+    masked_keys = {numbered.ref for numbered in numbered_outputs(before) if numbered.output.call_id in masked_ids}
+    return frozenset(shortened_keys | masked_keys)
 
 
 def _shortened_replies(conversation: Conversation, keys: AbstractSet[str]) -> Iterator[ShortenedPart]:
-    before: Message | None = None
+    previous_message: Message | None = None
     for position, message in enumerate(conversation.messages, conversation.messages_before):
-        if message_key(position) in keys and (reply := long_reply(message, before)) is not None:
+        if message_key(position) in keys and (reply := long_reply(message, previous_message)) is not None:
             yield ShortenedPart(message_key(position), "preview", reply.short_text)
-        before = message
+        previous_message = message

@@ -1,5 +1,5 @@
-"""Measures a session's outputs and messages: their size, and whether the files they show have changed since. Each is
-measured once. Pure."""
+"""Measures a session's outputs and messages, each of them once: their size, and whether the files that they show have
+changed since. No I/O."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -28,7 +28,7 @@ _MAX_NOTE_LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class ViewedLines:
-    """A range of lines of a file that an output shows or a call has written."""
+    """A range of lines in a file that an output shows or a call has written."""
 
     path: str
     first: int
@@ -52,17 +52,17 @@ def viewed_lines(call: ToolCall, output: ToolOutput) -> ViewedLines | None:
 
 
 def _numbered_span(text: str) -> tuple[int, int] | None:
-    """Return the first and last line number of a read; None if lines between them were left out."""
-    first, end, notes = _line_number(text, 0), len(text), 0
-    while first is not None and notes <= _MAX_NOTE_LINES:
+    """Return the first and last line number in a read's output; None if lines between them are missing."""
+    first, end, note_count = _line_number(text, 0), len(text), 0
+    while first is not None and note_count <= _MAX_NOTE_LINES:
         start = text.rfind("\n", 0, end) + 1
         last = _line_number(text, start)
         if last is not None:
-            is_whole = text.count("\n", 0, start) == last - first
-            return (first, last) if is_whole else None
+            is_complete = text.count("\n", 0, start) == last - first
+            return (first, last) if is_complete else None
         if start == 0:
             break
-        end, notes = start - 1, notes + 1
+        end, note_count = start - 1, note_count + 1
     return None
 
 
@@ -80,7 +80,7 @@ class NamedOutputs:
     """The outputs so far, indexed by the names that occur in them."""
 
     last_mentions: dict[str, int] = field(default_factory=dict)
-    """The number of the last reply that mentions an output, by the output's key."""
+    """Number of the last reply that mentions an output, by the output's key."""
     _holders: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Keys of the outputs that contain a name; empty if too many outputs contain it."""
 
@@ -92,11 +92,11 @@ class NamedOutputs:
 
     def add(self, key: str, output: ToolOutput) -> None:
         for name in _names_in(output):
-            before = self._holders.get(name)
-            if before is None:
+            holders = self._holders.get(name)
+            if holders is None:
                 self._holders[name] = (key,)
-            elif before:
-                self._holders[name] = (*before, key) if len(before) < MAX_NAME_HOLDERS else ()
+            elif holders:
+                self._holders[name] = (*holders, key) if len(holders) < MAX_NAME_HOLDERS else ()
 
 
 @memoized
@@ -114,15 +114,15 @@ def _mentioned_names(message: Message) -> frozenset[str]:
 
 
 def strings_in(value: object) -> Iterator[str]:
-    """Yield all strings in an argument."""
+    """Yield all strings in a call's argument, including nested ones."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from strings_in(inner)
+        for item in value.values():
+            yield from strings_in(item)
     elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from strings_in(inner)
+        for item in value:
+            yield from strings_in(item)
 
 
 @dataclass(slots=True)
@@ -201,11 +201,14 @@ class MaskableOutputs:
         reply = long_reply(message, self._last_message)
         if reply is None:
             return
-        before, key = self.output_tokens + self.reply_tokens, message_key(self.messages_before + message_index)
+        tokens_before = self.output_tokens + self.reply_tokens
+        key = message_key(self.messages_before + message_index)
         self.reply_tokens += reply.tokens
         if key not in self.retold and key not in self.pinned:
             self.items.append(
-                MaskableItem(key, message_index, reply.tokens, before, stub_tokens=reply.short_tokens, is_reply=True)
+                MaskableItem(
+                    key, message_index, reply.tokens, tokens_before, stub_tokens=reply.short_tokens, is_reply=True
+                )
             )
 
     def _add_output(self, output: ToolOutput, message_index: int) -> None:
@@ -214,17 +217,17 @@ class MaskableOutputs:
         numbered = NumberedOutput(executed_call(call, output), output, self.output_count)
         tokens = estimate_output(output)
         is_shortened = numbered.ref in self.retold
-        visible_size = estimate_output(visible_output(numbered, frozenset(), self.retold)) if is_shortened else tokens
+        visible_tokens = estimate_output(visible_output(numbered, frozenset(), self.retold)) if is_shortened else tokens
         item = MaskableItem(numbered.ref, message_index, tokens, self.output_tokens, content_kind(numbered.call))
-        self.output_tokens += visible_size
+        self.output_tokens += visible_tokens
         self._named_outputs.add(item.key, output)
         if output.status == "done":
             self._mark_stale(numbered.call, item)
-        names = self._stub_identifiers.suffix_for(output)
+        stub_suffix = self._stub_identifiers.suffix_for(output)
         is_cut = is_shortened or output.call_id in self.masked
         self._mark_superseded(numbered, item, is_shortened=is_cut)
-        if visible_size > MIN_MASKED_TOKENS and output.call_id not in self.masked and numbered.ref not in self.pinned:
-            item.stub_tokens = STUB_TOKENS + estimate_text(names)
+        if visible_tokens > MIN_MASKED_TOKENS and output.call_id not in self.masked and numbered.ref not in self.pinned:
+            item.stub_tokens = STUB_TOKENS + estimate_text(stub_suffix)
             self.items.append(item)
 
     def _mark_superseded(self, numbered: NumberedOutput, item: MaskableItem, *, is_shortened: bool) -> None:
@@ -233,8 +236,8 @@ class MaskableOutputs:
             return
         earlier_reads = self._reads_by_file.setdefault(viewed.path, [])
         if not is_shortened:
-            for before, one in earlier_reads:
-                one.is_superseded = one.is_superseded or viewed.covers(before)
+            for earlier_lines, earlier_item in earlier_reads:
+                earlier_item.is_superseded = earlier_item.is_superseded or viewed.covers(earlier_lines)
         if role_of(numbered.call.name) == "read_file":
             earlier_reads.append((viewed, item))
 
@@ -243,8 +246,8 @@ class MaskableOutputs:
             return
         for path in call_paths(call):
             earlier_reads = self._fresh_reads_by_file.setdefault(path.removeprefix("./"), [])
-            for one in earlier_reads:
-                one.is_stale = True
+            for earlier_item in earlier_reads:
+                earlier_item.is_stale = True
             earlier_reads.clear()
             if item.content == "file":
                 earlier_reads.append(item)
@@ -268,8 +271,8 @@ class MaskableOutputs:
         return min(base_probability * self.reuse_factors.get(item.content, 1.0), 1.0)
 
     def tokens_since(self, item: MaskableItem) -> int:
-        """Return the tokens of this item and all newer ones: of outputs, and if the item is a reply, also of long
-        replies."""
+        """Return the tokens of this item and all newer ones. Only outputs count; if the item is a reply, long replies
+        also count."""
         return self.output_tokens + (self.reply_tokens if item.is_reply else 0) - item.tokens_before
 
 
@@ -281,15 +284,17 @@ class Inventory:
         self._measured: IncrementalFold[MaskableOutputs, Message] | None = None
 
     def of(self, conversation: Conversation) -> MaskableOutputs:
-        masked, pinned, before = conversation.masked, conversation.pinned, conversation.outputs_before
+        masked, pinned, outputs_before = conversation.masked, conversation.pinned, conversation.outputs_before
         first_position = conversation.messages_before
-        key = (masked, pinned, conversation.retold, before, first_position)
+        key = (masked, pinned, conversation.retold, outputs_before, first_position)
         if self._measured is None or key != self._key:
-            replacements = {one.key: one for one in conversation.retold}
+            replacements = {part.key: part for part in conversation.retold}
             self._key, self._measured = (
                 key,
                 IncrementalFold(
-                    lambda: MaskableOutputs(masked, pinned, replacements, before, messages_before=first_position),
+                    lambda: MaskableOutputs(
+                        masked, pinned, replacements, outputs_before, messages_before=first_position
+                    ),
                     MaskableOutputs.plus,
                 ),
             )

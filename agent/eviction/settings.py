@@ -1,4 +1,4 @@
-"""The user's compaction settings. Pure."""
+"""The user's compaction settings."""
 
 from typing import Literal, TypeAlias
 
@@ -18,7 +18,7 @@ class SummaryPreferences:
 
 @dataclass(frozen=True, slots=True)
 class CompactionCaps:
-    """Maximum tokens of the parts of a compacted view."""
+    """Maximum tokens of each part of a compacted view, and limits of what masking spares."""
 
     tail: int = 6_000
     ledger: int = 3600
@@ -53,7 +53,7 @@ class RewritePatience:
 
     @property
     def careful(self) -> "RewritePatience":
-        """Return the factors for a user who prefers higher cost to missing content."""
+        """The factors for a user who accepts higher cost to avoid missing content."""
         return RewritePatience(5 * self.mask, 1.5 * self.compact)
 
 

@@ -14,7 +14,7 @@ from ebbtide.tools.schema import schema_violations
 
 @dataclass(frozen=True, slots=True)
 class AnswerFile:
-    """An answer file, opened before the run begins. It keeps its previous content until the run is over."""
+    """An answer file, opened before the run begins. It keeps its previous content until the run ends."""
 
     path: Path
     file: IO[str]
@@ -25,8 +25,8 @@ class AnswerFile:
         try:
             return cls(path, path.open("a", encoding="utf-8", errors="backslashreplace"))
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            raise UsageError(f"cannot write the answer to `{path}`: {why}; choose another file") from error
+            problem = error.strerror if isinstance(error, OSError) else error
+            raise UsageError(f"cannot write the answer to `{path}`: {problem}; choose another file") from error
 
     def write(self, outcome: RunOutcome) -> None:
         """Replace the content of the file with the answer, which may be incomplete. If writing fails, mark the run as
@@ -48,8 +48,8 @@ def schema_request(schema: Mapping[str, object]) -> str:
 
 def read_answer(answer: str, schema: Mapping[str, object]) -> tuple[str, list[str]]:
     """Return the bare JSON text of an answer, and the reasons why it does not match the schema."""
-    fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n```\s*", answer, re.DOTALL)
-    text = (fenced[1] if fenced else answer).strip()
+    fence_match = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n```\s*", answer, re.DOTALL)
+    text = (fence_match[1] if fence_match else answer).strip()
     try:
         value: Any = json.loads(text, parse_constant=_reject_constant)
         return text, schema_violations(value, schema)

@@ -42,7 +42,7 @@ _PIPE_CLOSE_GRACE_S = 0.1
 
 
 class DrivenRun:
-    """One session that runs until its input ends and all messages are answered."""
+    """A run of one session, until its input ends and all messages are answered."""
 
     def __init__(
         self,
@@ -86,17 +86,17 @@ class DrivenRun:
         """Whether an interrupt arrived while a message was queued but its turn had not begun."""
 
     async def run(self, first: User | None, lines: AsyncGenerator[InputLine, None]) -> None:
-        """Run a turn for the first message and for each later one. A failed turn is reported, and the run continues."""
+        """Run a turn for the first message and for each later one. If a turn fails, the run continues."""
         if first is not None:
             self._queue.add(UserMessage(first))
-        reading = asyncio.create_task(self._read_input(lines))
+        reading_task = asyncio.create_task(self._read_input(lines))
         try:
             if self._session.is_at_question:
                 await self._run_turn(None)
             while (message := await self._next_message()) is not None:
                 await self._run_turn(message)
             if self._input_ended:
-                await reading
+                await reading_task
             if self._fatal_error:
                 self._outcome.fail("usage", self._fatal_error, 2)
             elif self._stop.interrupt.is_requested():
@@ -104,8 +104,8 @@ class DrivenRun:
             elif not self._has_started_turn:
                 self._outcome.fail("usage", "no message on standard input: nothing to do", 2)
         finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            reading_task.cancel()
+            await asyncio.gather(reading_task, return_exceptions=True)
 
     def show(self, event: OutputEvent) -> None:
         """Print an event, and track the open questions."""
@@ -119,8 +119,8 @@ class DrivenRun:
                     self._session.answer(event.id, fallback_answer(event))
                 else:
                     self._open_questions[event.id] = event
-            case PermissionAnswered(id=id) | PlanAnswered(id=id) | QuestionAnswered(id=id):
-                self._open_questions.pop(id, None)
+            case PermissionAnswered(id=question_id) | PlanAnswered(id=question_id) | QuestionAnswered(id=question_id):
+                self._open_questions.pop(question_id, None)
             case Steered(text=text):
                 self._queue.acknowledge(text)
             case TurnStarted() if self._interrupts_next_turn:
@@ -175,17 +175,17 @@ class DrivenRun:
             self._wake_up.set()
 
     async def _handle_lines(self, lines: AsyncGenerator[InputLine, None]) -> None:
-        number = 0
+        line_number = 0
         async with aclosing(lines):
             async for line in lines:
-                number += 1
+                line_number += 1
                 try:
                     if (request := self._protocol.read(line)) is not None:
                         await self._handle_request(request)
                 except RefusedLine as error:
-                    self._report_refusal(number, str(error))
+                    self._report_refusal(line_number, str(error))
                 except AgentError as error:
-                    self._report_refusal(number, f"it could not be done: {error}")
+                    self._report_refusal(line_number, f"it could not be done: {error}")
 
     async def _deny_open_questions(self) -> None:
         """Deny the open questions, because no more answers can arrive. Raises `BrokenPipeError` if the output is not
@@ -200,15 +200,16 @@ class DrivenRun:
         match request:
             case UserMessage():
                 if not self._queue.has_room_for(request):
-                    raise RefusedLine("more than 64 MB of messages are queued; send it again when some are answered")
+                    raise RefusedLine(
+                        "more than 64 MB of messages are queued; send this one again after some are answered"
+                    )
                 self._queue.add(request)
                 self._wake_up.set()
-            case AnswerGiven(id=id, content=content):
-                question = self._open_questions.get(id)
+            case AnswerGiven(id=question_id, content=content):
+                question = self._open_questions.get(question_id)
                 if question is None:
-                    raise RefusedLine(
-                        f"`{id}` is {'answered already' if id in self._answered_ids else 'no open question'}"
-                    )
+                    state = "already answered" if question_id in self._answered_ids else "not an open question"
+                    raise RefusedLine(f"`{question_id}` is {state}")
                 self._deliver_answer(question, content)
             case InterruptRequest() if self._is_turn_running:
                 self._session.interrupt()
@@ -227,13 +228,13 @@ class DrivenRun:
     async def _use_model(self, model: str) -> None:
         """Switch to a model. Raises `AgentError`; the session then keeps its old model."""
         if self._session_lock.locked():
-            raise UsageError("a turn is running; change the model when it is over")
+            raise UsageError("a turn is running; change the model after it ends")
         await self._reopen(_qualified_model(model, self._session.model) if model else self._initial_model)
 
     async def _apply_setup(self, setup: SetupRequest) -> None:
         """Apply the setup before the first turn. Raises `AgentError`."""
         if self._has_started_turn or self._applied_setup is not None:
-            raise UsageError("the session has begun already")
+            raise UsageError("the session has already begun")
         self._applied_setup = setup
         if setup.schema is not None:
             self._turns = replace(self._turns, schema=setup.schema)
@@ -263,43 +264,45 @@ class DrivenRun:
         self._turns = replace(self._turns, session=session)
         session.set_listener(self.show)
         if self._applied_setup is not None and self._applied_setup.hooks:
-            assert session.hooks is not None, "it was opened so that it takes some"
+            assert session.hooks is not None, "the session was opened with `takes_hooks`"
             session.hooks.add(self._applied_setup.hooks, self._applied_setup.call_client_hook)
 
     def _deliver_answer(self, question: Question, content: Mapping[str, Any]) -> None:
         """Deliver an answer to the session. Raises `RefusedLine`; if only part of the answer is valid, that part is
         delivered first."""
         try:
-            answer, problem = self._protocol.answer(question, content), None
+            answer = self._protocol.answer(question, content)
+            refusal = None
         except RefusedLine as error:
             if error.answer is None:
                 raise
-            answer, problem = error.answer, error
+            answer = error.answer
+            refusal = error
         self._session.answer(question.id, answer)
         self._answered_ids.add(question.id)
         del self._open_questions[question.id]
         if content.get("interrupt") is True:
             self._session.interrupt()
-        if problem is not None:
-            raise problem
+        if refusal is not None:
+            raise refusal
 
     async def _handle_control(self, request: ControlRequest) -> None:
         """Carry out a control request, and report success or the reason for its failure."""
-        why = request.refusal
+        problem = request.refusal
         try:
             if request.action is not None:
                 await self._handle_request(request.action)
         except AgentError as error:
-            why = str(error)
-        self.show(ControlFailed(request.id, why) if why else ControlDone(request.id, request.response))
-        if why and request.is_required:
-            self._fatal_error = why
+            problem = str(error)
+        self.show(ControlFailed(request.id, problem) if problem else ControlDone(request.id, request.response))
+        if problem and request.is_required:
+            self._fatal_error = problem
             self._session.interrupt()
             self._wake_up.set()
 
-    def _report_refusal(self, line: int, why: str) -> None:
-        self._outcome.record_refused_line(line, why)
-        self.show(InputRefused(line, why))
+    def _report_refusal(self, line_number: int, reason: str) -> None:
+        self._outcome.record_refused_line(line_number, reason)
+        self.show(InputRefused(line_number, reason))
 
 
 def _qualified_model(name: str, default_model: str) -> str:

@@ -1,4 +1,4 @@
-"""Parses the JSON lines that a client program sends on standard input. Pure."""
+"""Parses the JSON lines that a client program sends on standard input. No I/O."""
 
 import base64
 import binascii
@@ -31,7 +31,7 @@ def _line_schema(description: str, required: Sequence[str] = (), **properties: o
 
 
 _STRING_SCHEMA = {"type": "string"}
-_PICTURE_SCHEMA = {
+_IMAGE_SCHEMA = {
     "type": "object", "description": "A PNG, JPEG, GIF or WebP.", "required": ["data"],
     "properties": {"media_type": _STRING_SCHEMA, "data": {**_STRING_SCHEMA, "description": "Its bytes in base64."}},
     "additionalProperties": False,
@@ -44,7 +44,7 @@ _VERDICTS: Mapping[type[object], Sequence[str]] = {
 INPUT_LINES: Mapping[str, Mapping[str, object]] = {
     "message": _line_schema(
         "A message from the user.", ("text",),
-        text=_STRING_SCHEMA, images={"type": "array", "items": _PICTURE_SCHEMA},
+        text=_STRING_SCHEMA, images={"type": "array", "items": _IMAGE_SCHEMA},
         steer={
             "type": "boolean",
             "description": "Deliver at the next step of the running turn, instead of as a new turn.",
@@ -103,15 +103,15 @@ class ModelRequest:
     """A request to use another model from the next turn on."""
 
     model: str
-    """The model as written; empty for the model with which the run began."""
+    """The model as the client wrote it; empty for the model with which the run began."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetupRequest:
-    """Setup of the session before its first turn."""
+    """A request to set up the session before its first turn."""
 
     hooks: Sequence[DeclaredHook]
-    """Hooks that are functions of the client."""
+    """Hooks that the client implements as functions."""
     call_client_hook: AskProgram
     system_prompt: str = ""
     """Replaces the built-in system prompt. If empty, the command line's replacement or the built-in prompt applies."""
@@ -224,7 +224,7 @@ def _reject_constant(constant: str) -> NoReturn:
 
 
 def _parse_message(value: Mapping[str, Any]) -> UserMessage:
-    images = tuple(image_from_base64(one["data"]) for one in value.get("images", ()))
+    images = tuple(image_from_base64(image["data"]) for image in value.get("images", ()))
     if not value["text"].strip():
         raise RefusedLine("its `text` is empty")
     return UserMessage(User((Text(value["text"]), *images)), value.get("steer", False))
@@ -233,15 +233,15 @@ def _parse_message(value: Mapping[str, Any]) -> UserMessage:
 def image_from_base64(data: str) -> Image:
     """Decode a base64 image. Raises `RefusedLine`."""
     try:
-        raw = base64.b64decode(data, validate=True)
+        image_bytes = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
         raise RefusedLine(f"an image is not base64: {error}") from error
-    kind = picture_type(raw)
-    if kind is None:
+    media_type = picture_type(image_bytes)
+    if media_type is None:
         raise RefusedLine("models do not accept this kind of image: use PNG, JPEG, GIF or WebP")
-    if len(raw) > MAX_PICTURE_BYTES:
+    if len(image_bytes) > MAX_PICTURE_BYTES:
         raise RefusedLine("an image is larger than 3.9 MB: scale it down first")
-    return Image(kind, data)
+    return Image(media_type, data)
 
 
 def answer_to(question: Question, content: Mapping[str, Any]) -> Answer:
@@ -254,12 +254,12 @@ def answer_to(question: Question, content: Mapping[str, Any]) -> Answer:
         return str(content["text"])
     verdicts = _VERDICTS[type(question)]
     if verdict not in verdicts:
-        expected = ", ".join(f"`{one}`" for one in verdicts)
+        expected = ", ".join(f"`{name}`" for name in verdicts)
         raise RefusedLine(f"the `verdict` on `{question.id}` must be one of {expected}")
     if isinstance(question, PlanSubmitted):
         mode = content.get("mode", "")
         if mode and mode not in question.modes:
-            raise RefusedLine(f"the `mode` must be one of {', '.join(f'`{one}`' for one in question.modes)}")
+            raise RefusedLine(f"the `mode` must be one of {', '.join(f'`{name}`' for name in question.modes)}")
         if verdict == "edit" and not content.get("plan"):
             raise RefusedLine("`edit` needs the changed `plan`")
         return PlanDecision(verdict, mode, content.get("plan", ""), note)

@@ -19,7 +19,7 @@ _MAX_QUEUED_BATCHES = 8
 
 @dataclass(frozen=True, slots=True)
 class LineTooLong:
-    """Takes the place of a line that was too long and was discarded."""
+    """Replaces a line that was too long and was discarded."""
 
     size: int
     """Size in bytes."""
@@ -38,24 +38,24 @@ class LineSplitter:
         """Number of bytes discarded so far from a line that is too long."""
 
     def feed(self, chunk: bytes) -> Iterator[InputLine]:
-        """Yield the lines that end in this chunk, without their line ends."""
-        first, *rest = chunk.split(b"\n")
-        self._add(first)
-        for part in rest:
+        """Yield the lines that end in this chunk, without their line endings."""
+        first_piece, *later_pieces = chunk.split(b"\n")
+        self._add(first_piece)
+        for piece in later_pieces:
             yield self._finish_line()
-            self._add(part)
+            self._add(piece)
 
     def end(self) -> Iterator[InputLine]:
         """Yield the last line if it does not end with a line break."""
         if self._partial_line or self._discarded_bytes:
             yield self._finish_line()
 
-    def _add(self, part: bytes) -> None:
-        if self._discarded_bytes or len(self._partial_line) + len(part) > self._max_line_bytes:
-            self._discarded_bytes += len(self._partial_line) + len(part)
+    def _add(self, piece: bytes) -> None:
+        if self._discarded_bytes or len(self._partial_line) + len(piece) > self._max_line_bytes:
+            self._discarded_bytes += len(self._partial_line) + len(piece)
             self._partial_line.clear()
         else:
-            self._partial_line += part
+            self._partial_line += piece
 
     def _finish_line(self) -> InputLine:
         line = LineTooLong(self._discarded_bytes) if self._discarded_bytes else bytes(self._partial_line)
@@ -90,7 +90,7 @@ async def read_lines(descriptor: int, max_line_bytes: int = MAX_LINE_BYTES) -> A
 
 
 def has_reader(descriptor: int) -> bool:
-    """Whether output to a file descriptor can still be read: for a pipe, whether its other end is open."""
+    """Whether output to a file descriptor can still be read; for a pipe, whether its other end is open."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return not any(state & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, state in poll.poll(0))

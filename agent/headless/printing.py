@@ -15,13 +15,13 @@ _LINE_START_COMMAND = regex(
     r"(?im)((?:^|\r)[^\S\r\n]*)::(?=(?:add-mask|add-matcher|add-path|debug|echo|endgroup|error|group|internal-set-repo-path|notice"
     r"|remove-matcher|save-state|set-env|set-output|stop-commands|warning)\b)"
 )
-"""A command of a GitHub runner: `::NAME` at the start of a line, possibly after blanks."""
+"""A GitHub runner command: `::NAME` at the start of a line, possibly after whitespace."""
 _INLINE_COMMAND = regex(r"(?i)##(?=(?:vso|teamcity)?\[)")
 """`##[NAME`, `##vso[NAME` and `##teamcity[NAME`, which are executed anywhere in a line (actions/runner issue 4692)."""
 
 
 def is_ci_log(environment: Mapping[str, str]) -> bool:
-    """Whether a CI runner that executes commands in its log reads the output of this process."""
+    """Whether the output of this process is read by a CI runner that executes commands in it."""
     return any(
         environment.get(name, "").startswith(value)
         for name, value in _CI_RUNNER_VARIABLES.items()
@@ -30,7 +30,7 @@ def is_ci_log(environment: Mapping[str, str]) -> bool:
 
 
 def log_safe(text: str, environment: Mapping[str, str]) -> str:
-    """Return text in which each command that a CI runner could execute is escaped by a backslash."""
+    """Return the text with a backslash before each command that a CI runner could execute."""
     if not is_ci_log(environment):
         return text
     return _INLINE_COMMAND.sub(r"##\\", _LINE_START_COMMAND.sub(r"\1\\::", text))

@@ -46,10 +46,10 @@ class Progress:
         is_verbose: bool = False,
         status: "RunStatusLine | None" = None,
     ) -> None:
-        """`visible` makes text safe for a terminal. `is_quiet` omits compactions; `is_verbose` adds every step and
+        """`visible` makes text safe for a terminal. `is_quiet` omits compactions, and `is_verbose` adds every step and
         call. `status` is the status line."""
-        self._err = err
-        self._visible = visible
+        self._stderr = err
+        self._sanitise = visible
         self._is_quiet = is_quiet
         self._is_terminal = err.isatty()
         self._is_verbose = is_verbose
@@ -62,8 +62,8 @@ class Progress:
         match event:
             case RetryScheduled(attempt=attempt, attempts=attempts, delay=delay, reason=reason, left=left):
                 attempt_limit = f" of {attempts}" if attempts else ""
-                end = f", giving up {left:.0f} s later" if left is not None and not attempts else ""
-                self.print_line(f"{reason.rstrip('.')}; attempt {attempt}{attempt_limit} in {delay:.1f} s{end}")
+                deadline = f", giving up {left:.0f} s later" if left is not None and not attempts else ""
+                self.print_line(f"{reason.rstrip('.')}; attempt {attempt}{attempt_limit} in {delay:.1f} s{deadline}")
             case Noticed(text=text):
                 self.print_line(text)
             case JobEnded(job=job, command=command, how=how):
@@ -102,24 +102,24 @@ class Progress:
                 self.print_line(f"{prefix}{name}: {status}{files}")
             case CallDenied(name=name, rule=rule):
                 self.print_line(f"{prefix}{name} was denied: {rule}")
-            case AgentActivity(name=name, event=inner):
-                self._print_verbose(inner, f"{name}: ")
+            case AgentActivity(name=name, event=agent_event):
+                self._print_verbose(agent_event, f"{name}: ")
             case _:
                 pass
 
     def print_line(self, text: str) -> None:
         """Print a line on standard error. A full disk is ignored, so that it affects neither the run nor its exit
         code."""
-        line = log_safe("ebb: " + (self._visible(text) if self._is_terminal else text), os.environ)
+        line = log_safe("ebb: " + (self._sanitise(text) if self._is_terminal else text), os.environ)
         try:
             if self._status is not None:
                 self._status.print_above(line)
             else:
-                print(line, file=self._err)
+                print(line, file=self._stderr)
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._err.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stderr.fileno())
 
     def close(self) -> None:
         """Remove the status line. Further lines can still be printed."""

@@ -122,7 +122,7 @@ class RunError:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The last line of a run, and the whole output with `--output-format json`."""
+    """The last line of a run, and the entire output with `--output-format json`."""
 
     session: str | None
     """Null if no session could be opened."""
@@ -137,7 +137,7 @@ class RunResult:
     denied: tuple[DeniedCall, ...]
     refused_hosts: tuple[RefusedHost, ...]
     sandbox: str | None
-    """The kind of sandbox, `off` or `none`; null if no command needed one."""
+    """The kind of sandbox; `off` if disabled, `none` if unavailable; null if no command needed one."""
     rewrites: RewriteTotals
     unused_summaries: tuple[UnusedSummary, ...]
     refused_input: tuple[RefusedInput, ...]
@@ -174,9 +174,11 @@ class RunOutcome:
     def record_event(self, event: Event) -> None:
         """Update the outcome with an event of the session or of a sub-agent."""
         match event:
-            case AgentActivity(event=(ReplyFinished() | ToolFinished() | CallDenied() | NetworkRefused()) as inner):
+            case AgentActivity(
+                event=(ReplyFinished() | ToolFinished() | CallDenied() | NetworkRefused()) as agent_event
+            ):
                 own_model = self.model
-                self.record_event(inner)
+                self.record_event(agent_event)
                 self.model = own_model
             case TurnStarted(model=model):
                 self.model, self.is_json = model, False
@@ -231,8 +233,8 @@ class RunOutcome:
 
     @property
     def as_result(self) -> RunResult:
-        strategy_counts = Counter(name for one in self.rewrites for name in one.strategies)
-        removed_tokens = sum(one.before_tokens - one.after_tokens for one in self.rewrites)
+        strategy_counts = Counter(name for rewrite in self.rewrites for name in rewrite.strategies)
+        removed_tokens = sum(rewrite.before_tokens - rewrite.after_tokens for rewrite in self.rewrites)
         usage = self.usage
         return RunResult(
             session=self.session,

@@ -42,7 +42,7 @@ STREAM_FORMAT_NAMES = ("stream-json", *STREAM_FORMATS)
 
 @dataclass(frozen=True, slots=True)
 class HeadlessJob:
-    """What a headless run should do."""
+    """The prompt and options of a headless run."""
 
     prompt: str
     format: str = "text"
@@ -86,7 +86,7 @@ class StreamFormat(Protocol):
     """A format of `STREAM_FORMATS`, for both input and output."""
 
     takes_hooks: bool
-    """Whether the client may provide hooks of its own."""
+    """Whether the client may provide hooks."""
 
     def output(self, out: TextIO, progress: Progress | None, *, includes_partials: bool) -> RunOutput: ...
 
@@ -100,11 +100,11 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
     line is invalid."""
     log_stray_errors(sessions.config.folders.logs)
     outcome, stop = RunOutcome(), RunStopper()
-    external_format = _external_format(job)
+    external_format = _create_external_format(job)
     if job.is_driven and external_format is not None and external_format.takes_hooks:
         sessions.config = replace(sessions.config, takes_hooks=True)
     answer_file = AnswerFile.open_path(job.answer_file) if job.answer_file is not None else None
-    output = _output_for(job, external_format, out or sys.stdout, err or sys.stderr)
+    output = _create_output(job, external_format, out or sys.stdout, err or sys.stderr)
     with interrupted_by_signals(stop.request), stopped_after(stop, job.max_time):
         try:
             await _run_session(sessions, job, external_format, outcome, output, stop)
@@ -129,23 +129,23 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
     return outcome.exit_code if external_format is None else external_format.exit_code(outcome)
 
 
-def _external_format(job: HeadlessJob) -> StreamFormat | None:
+def _create_external_format(job: HeadlessJob) -> StreamFormat | None:
     """Return the job's output format if an integration provides it; None for a built-in format."""
     integration = STREAM_FORMATS.get(job.format)
     return cast(Callable[[], StreamFormat], load_integration(integration))() if integration is not None else None
 
 
-def _output_for(job: HeadlessJob, external_format: StreamFormat | None, out: TextIO, err: TextIO) -> RunOutput:
+def _create_output(job: HeadlessJob, external_format: StreamFormat | None, out: TextIO, err: TextIO) -> RunOutput:
     if job.format in STREAM_FORMAT_NAMES:
         progress = Progress(err, job.visible, is_verbose=True) if job.is_verbose else None
         if external_format is not None:
             return external_format.output(out, progress, includes_partials=job.includes_partial_messages)
         return StreamOutput(out, progress)
-    progress = _progress_for(job, err)
+    progress = _create_progress(job, err)
     return JsonOutput(out, progress) if job.format == "json" else TextOutput(out, progress, job.visible)
 
 
-def _progress_for(job: HeadlessJob, err: TextIO) -> Progress:
+def _create_progress(job: HeadlessJob, err: TextIO) -> Progress:
     status = None
     if err.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         status = headless.status_line.RunStatusLine(err, job.visible, time.monotonic)
@@ -198,15 +198,15 @@ async def _run_driven(
         if external_format is None
         else external_format.input(sessions, session, output.show)
     )
-    is_output_read = partial(headless.line_reader.has_reader, sys.stdout.fileno())
-    driven = headless.driven_run.DrivenRun(
-        sessions, session, outcome, output.show, stop, is_output_read, protocol, job.schema, output.end_turn
+    has_reader = partial(headless.line_reader.has_reader, sys.stdout.fileno())
+    driven_run = headless.driven_run.DrivenRun(
+        sessions, session, outcome, output.show, stop, has_reader, protocol, job.schema, output.end_turn
     )
-    session.set_listener(driven.show)
+    session.set_listener(driven_run.show)
     first_message = User((Text(job.prompt),)) if job.prompt else None
-    await driven.run(first_message, headless.line_reader.read_lines(sys.stdin.fileno()))
+    await driven_run.run(first_message, headless.line_reader.read_lines(sys.stdin.fileno()))
 
 
 async def _sandbox_state(config: Config) -> SandboxState:
-    """Return the kind of sandbox for commands. Checking now saves the first command about 10 ms."""
+    """Return the kind of sandbox for commands. Checking it now saves the first command about 10 ms."""
     return "off" if config.sandbox == "off" else await asyncio.to_thread(sandbox_kind)

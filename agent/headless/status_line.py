@@ -41,14 +41,14 @@ class RunStatusLine:
     def __init__(self, err: TextIO, visible: Callable[[str], str], clock: Callable[[], float]) -> None:
         """`err` is a terminal, `visible` makes text safe for it, and `clock` returns seconds."""
         self._console = _CursorKeepingConsole(file=err, soft_wrap=True, highlight=False)
-        self._visible = visible
+        self._sanitise = visible
         self._clock = clock
-        self._started = clock()
+        self._start_time = clock()
         self._activity, self._context_usage, self._step = "asking the model", "", 0
         self._spinner = Spinner("dots")
         self._live = Live(
             console=self._console,
-            get_renderable=self._renderable,
+            get_renderable=self._render,
             transient=True,
             refresh_per_second=_REDRAWS_PER_SECOND,
             redirect_stdout=False,
@@ -66,14 +66,14 @@ class RunStatusLine:
             case ReplyFinished() | ToolFinished() | ContextCompacted() | NothingCompacted():
                 self._activity = "working"
             case ToolStarted(name=name, arguments=arguments):
-                argument = next((str(arguments[word]) for word in _DESCRIPTIVE_ARGUMENTS if word in arguments), "")
+                argument = next((str(arguments[key]) for key in _DESCRIPTIVE_ARGUMENTS if key in arguments), "")
                 self._activity = f"{name} {argument[:_MAX_ARGUMENT_CHARS]}".rstrip()
             case RetryScheduled():
-                self._activity = "waiting for another attempt"
+                self._activity = "waiting to retry"
             case CompactionStarted():
                 self._activity = "summarising"
-            case AgentActivity(name=name, event=ToolStarted(name=tool)):
-                self._activity = f"{name}: {tool}"
+            case AgentActivity(name=name, event=ToolStarted(name=tool_name)):
+                self._activity = f"{name}: {tool_name}"
             case _:
                 return
         self._live.start()
@@ -84,10 +84,10 @@ class RunStatusLine:
     def close(self) -> None:
         self._live.stop()
 
-    def _renderable(self) -> Spinner:
-        seconds = int(self._clock() - self._started)
+    def _render(self) -> Spinner:
+        seconds = int(self._clock() - self._start_time)
         parts = (f"step {self._step}", self._context_usage, f"{seconds // 60}:{seconds % 60:02}", self._activity)
         line = " · ".join(part for part in parts if part)
-        label = Text(" ".join(self._visible(line).split()), style="dim", no_wrap=True, overflow="ellipsis")
+        label = Text(" ".join(self._sanitise(line).split()), style="dim", no_wrap=True, overflow="ellipsis")
         self._spinner.update(text=label)
         return self._spinner

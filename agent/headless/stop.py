@@ -38,20 +38,20 @@ def interrupted_by_signals(request: Callable[[], None]) -> Iterator[None]:
     is ignored if the process was started with `nohup`."""
     loop = asyncio.get_running_loop()
 
-    def interrupt(number: signal.Signals) -> None:
+    def interrupt(signal_number: signal.Signals) -> None:
         request()
-        loop.remove_signal_handler(number)
+        loop.remove_signal_handler(signal_number)
 
-    handled = [signal.SIGINT, signal.SIGTERM]
+    handled_signals = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        handled.append(signal.SIGHUP)
-    for number in handled:
-        loop.add_signal_handler(number, interrupt, number)
+        handled_signals.append(signal.SIGHUP)
+    for signal_number in handled_signals:
+        loop.add_signal_handler(signal_number, interrupt, signal_number)
     try:
         yield
     finally:
-        for number in handled:
-            loop.remove_signal_handler(number)
+        for signal_number in handled_signals:
+            loop.remove_signal_handler(signal_number)
 
 
 @contextmanager

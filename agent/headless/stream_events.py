@@ -24,7 +24,7 @@ class StreamServer:
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """The first line: the session that was opened."""
+    """The first line. It describes the session that was opened."""
 
     schema_version: int
     """Version of this format."""
@@ -36,7 +36,7 @@ class RunStarted:
     mode: str
     """The permission mode."""
     sandbox: str
-    """The sandbox for commands: its kind, `none` or `off`."""
+    """The kind of sandbox for commands; `off` if disabled, `none` if unavailable."""
     folder: str
     """The working folder."""
     tools: tuple[str, ...]
@@ -94,7 +94,7 @@ class HookCalled:
 
 @dataclass(frozen=True, slots=True)
 class HookLeft:
-    """A hook of the client was called, but its answer is no longer needed."""
+    """The answer of a client's hook that was called is no longer needed."""
 
     request_id: str
 
@@ -117,6 +117,6 @@ def run_started(session: Session, sandbox: str) -> RunStarted:
         folder=str(session.root),
         tools=session.tools,
         servers=tuple(StreamServer(server.name, server.phase) for server in servers),
-        commands=tuple(one.name for one in extensions),
+        commands=tuple(extension.name for extension in extensions),
         agents=tuple(session.agents.descriptions) if session.agents is not None else (),
     )

@@ -22,7 +22,7 @@ class TextOutput:
         """`visible` makes text safe for a terminal."""
         self._out = out
         self._progress = progress
-        self._visible = visible
+        self._sanitise = visible
 
     def show(self, event: OutputEvent) -> None:
         self._progress.show(event)
@@ -34,7 +34,7 @@ class TextOutput:
         self._progress.close()
         if outcome.result:
             # A terminal would interpret escape sequences; a pipe only passes them on.
-            answer = self._visible(terminal_text(outcome.result)) if self._out.isatty() else outcome.result
+            answer = self._sanitise(terminal_text(outcome.result)) if self._out.isatty() else outcome.result
             self._out.write(log_safe(answer.rstrip("\n"), os.environ) + "\n")
             self._out.flush()
         for call in outcome.denied:

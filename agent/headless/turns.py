@@ -32,14 +32,14 @@ class Turns:
     ) -> None:
         """Run a turn, and a second one if the answer does not match the schema. `pending_messages` is explained in
         `Session.send`. Raises `SchemaNotMet`."""
-        steps_before, limit = self.outcome.steps, self.session.limits.steps
+        previous_steps, max_steps = self.outcome.steps, self.session.limits.steps
         if self.schema is None:
             await self.process_events(self.session.send(prompt, attachments, None, pending_messages))
             return
         prompt_with_schema = f"{prompt}\n\n{schema_request(self.schema)}"
         await self.process_events(self.session.send(prompt_with_schema, attachments, None, pending_messages))
         problems = self._schema_problems(self.schema)
-        remaining_steps = limit and limit - (self.outcome.steps - steps_before)
+        remaining_steps = max_steps and max_steps - (self.outcome.steps - previous_steps)
         if problems and remaining_steps != 0 and not self.stop.interrupt.is_requested():
             retry_prompt = (
                 f"Your answer does not match the JSON Schema: {'; '.join(problems)}. Answer again, with the JSON alone."

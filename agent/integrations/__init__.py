@@ -1,2 +1,2 @@
-"""Optional parts of the program, one folder each. The parts that sessions use are registered in
-`ebbtide.agent.integration_rows`. Nothing else imports them, so that each folder can be deleted."""
+"""Optional features of the program, one folder each. Those that sessions use are registered in
+`ebbtide.agent.integration_rows`. Nothing else imports them, so each folder can be deleted."""

@@ -1,4 +1,4 @@
-"""Permissions of a sub-agent: those of its parent session, limited to its own mode."""
+"""Approves a sub-agent's calls with the permissions of its parent session, limited to the sub-agent's mode."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,10 +12,10 @@ from ebbtide.agent.events.session import Event
 
 
 class AgentApproval(Approver):
-    """Approval for a sub-agent. It uses the rules, folders and mode of the parent session. The parent session also asks
-    the user, and stores the rules that the user adds."""
+    """Approves the calls of a sub-agent. It uses the rules, folders and mode of the parent session, which also asks the
+    user and stores the rules that the user adds."""
 
-    __slots__ = ("_ceiling", "_emit", "_id", "_label", "_of", "_readable")
+    __slots__ = ("_emit", "_id_suffix", "_label", "_max_mode", "_parent", "_readable_folders")
 
     def __init__(
         self,
@@ -28,8 +28,8 @@ class AgentApproval(Approver):
     ) -> None:
         """`readable`: additional folders that the sub-agent may read. `label`: the sub-agent's name in questions. `id`:
         makes the ids of its questions unique. `emit`: emits events about answers in the parent session."""
-        self._of, self._ceiling, self._readable, self._emit = parent, most_permissive_mode, readable, emit
-        self._label, self._id = label, id
+        self._parent, self._max_mode, self._readable_folders, self._emit = parent, most_permissive_mode, readable, emit
+        self._label, self._id_suffix = label, id
         super().__init__(
             parent.policy,
             parent.ask,
@@ -43,21 +43,23 @@ class AgentApproval(Approver):
 
     @property
     def policy(self) -> Policy:
-        parent_policy = self._of.policy
-        mode = stricter_mode(parent_policy.mode, self._ceiling)
-        return replace(parent_policy, mode=mode, readable_folders=(*parent_policy.readable_folders, *self._readable))
+        parent_policy = self._parent.policy
+        mode = stricter_mode(parent_policy.mode, self._max_mode)
+        return replace(
+            parent_policy, mode=mode, readable_folders=(*parent_policy.readable_folders, *self._readable_folders)
+        )
 
     @policy.setter
-    def policy(self, changed: Policy) -> None:
-        """Pass findings about the sandbox on to the parent session; ignore other changes."""
-        if changed.sandbox_problem != self._of.policy.sandbox_problem:
-            self._of.policy = replace(self._of.policy, sandbox_problem=changed.sandbox_problem)
+    def policy(self, new_policy: Policy) -> None:
+        """Pass a changed sandbox problem on to the parent session; ignore other changes."""
+        if new_policy.sandbox_problem != self._parent.policy.sandbox_problem:
+            self._parent.policy = replace(self._parent.policy, sandbox_problem=new_policy.sandbox_problem)
 
     def add_rule(self, rule: str) -> None:
-        self._of.add_rule(rule)
+        self._parent.add_rule(rule)
 
     async def answer_or_approval(
         self, question: PermissionAsked, request: PermissionRequest | None, emit: Callable[[Event], None]
     ) -> Decision:
-        agent_question = replace(question, id=f"{question.id}-{self._id}", agent=self._label)
-        return await self._of.answer_or_approval(agent_question, request, self._emit)
+        agent_question = replace(question, id=f"{question.id}-{self._id_suffix}", agent=self._label)
+        return await self._parent.answer_or_approval(agent_question, request, self._emit)

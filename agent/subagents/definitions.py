@@ -1,4 +1,4 @@
-"""Sub-agent definitions: description, prompt and tools of each."""
+"""Sub-agent definitions, each with a description, a prompt and tools."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -11,9 +11,9 @@ from ebbtide.tools.task import BUILT_IN_AGENTS
 from ebbtide.tools.tool_traits import builtin_traits
 
 FINAL_MESSAGE_INSTRUCTIONS = (
-    "You were sent off by another model, which sees nothing but your last message: make it whole. Give the answer "
-    "first, then under a line `Findings` one line each, `- path:line: what is there`. Say what you did not find or "
-    "could not do. Nobody answers questions."
+    "Another model gave you this task and sees only your last message, so make it self-contained. Give the answer "
+    "first, then the line `Findings`, followed by one line for each finding: `- path:line: what is there`. Say what "
+    "you did not find or could not do. You cannot ask questions."
 )
 
 
@@ -47,15 +47,15 @@ class AgentDefinition:
 
 
 def find_definition(definitions: Sequence[AgentDefinition], name: str) -> AgentDefinition | None:
-    """Return the definition that a model means by a name: the exact name; the name ignoring case, with blanks in place
-    of hyphens; or the name after that of its plugin, as in other programs. None if there is none."""
+    """Return the definition with a name as a model writes it: the exact name, the name ignoring case and with spaces
+    for hyphens, or `PLUGIN:NAME`. None if there is none."""
     normalised = name.strip().replace(" ", "-").lower()
-    matchers = (
-        lambda each: each.name == name,
-        lambda each: each.name.lower() == normalised,
-        lambda each: bool(each.plugin) and f"{each.plugin}:{each.name}".lower() == normalised,
+    predicates = (
+        lambda definition: definition.name == name,
+        lambda definition: definition.name.lower() == normalised,
+        lambda definition: bool(definition.plugin) and f"{definition.plugin}:{definition.name}".lower() == normalised,
     )
-    return next((each for fits in matchers for each in definitions if fits(each)), None)
+    return next((definition for matches in predicates for definition in definitions if matches(definition)), None)
 
 
 @cache
@@ -65,10 +65,9 @@ def read_only_tools() -> tuple[str, ...]:
 
 
 def built_in_agents() -> tuple[AgentDefinition, ...]:
-    """Return the built-in agents."""
     return tuple(
-        AgentDefinition(name, purpose, _prompt_text(name), read_only_tools(), mode="plan")
-        for name, purpose in BUILT_IN_AGENTS.items()
+        AgentDefinition(name, description, _prompt_text(name), read_only_tools(), mode="plan")
+        for name, description in BUILT_IN_AGENTS.items()
     )
 
 

@@ -39,21 +39,21 @@ def all_definitions(files: Sequence[AgentFile], skills: Sequence[Skill] = ()) ->
 
 
 def unknown_tools_notice(files: Sequence[AgentFile], known_tools: Collection[str]) -> tuple[str, ...]:
-    """Return one line that lists the tools which agents name and which do not exist here under any name, as a tuple;
+    """Return a tuple with one line, which lists the tools that agents name but that do not exist here under any name;
     empty if there are none. `known_tools`: the existing tools."""
     agents_by_tool: dict[str, list[str]] = {}
     for file in files:
         for name in (*(file.tools or ()), *file.denied_tools):
             if _is_unknown(name, known_tools):
                 agents_by_tool.setdefault(name, []).append(file.name)
-    named = [f"`{name}` ({join_limited(agents, _MAX_LISTED_NAMES)})" for name, agents in agents_by_tool.items()]
-    return (f"agents name unknown tools: {join_limited(named, _MAX_LISTED_NAMES)}",) if named else ()
+    unknown_tools = [f"`{name}` ({join_limited(agents, _MAX_LISTED_NAMES)})" for name, agents in agents_by_tool.items()]
+    return (f"agents name unknown tools: {join_limited(unknown_tools, _MAX_LISTED_NAMES)}",) if unknown_tools else ()
 
 
-def _is_unknown(name: str, known: Collection[str]) -> bool:
+def _is_unknown(name: str, known_tools: Collection[str]) -> bool:
     (our_name,) = our_names([name])
     if (
-        our_name in known
+        our_name in known_tools
         or has_claude_name(our_name)
         or our_name.startswith("mcp__")
         or "*" in our_name
@@ -61,8 +61,8 @@ def _is_unknown(name: str, known: Collection[str]) -> bool:
     ):
         return False
     try:
-        return resolve_alias(our_name, {}, known) is None
-    except ToolError:  # the name is that of another program's tool, for which there is no equivalent
+        return resolve_alias(our_name, {}, known_tools) is None
+    except ToolError:  # a tool of another program, without an equivalent here
         return False
 
 

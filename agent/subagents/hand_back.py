@@ -1,4 +1,4 @@
-"""The result of a sub-agent, collected from its session's events and formatted for the parent's model. Pure."""
+"""The result of a sub-agent, collected from its session's events and formatted for the parent's model. No I/O."""
 
 import json
 from collections.abc import Mapping
@@ -31,10 +31,10 @@ _OWN_REFERENCE = regex(r"(?<![\w/])r([1-9]\d{0,5})(?!\w)")
 _FINDINGS_HEADING = regex(r"^[#* ]*findings[*: ]*$", 2)  # IGNORECASE
 _END_TEXTS: Mapping[str, str] = {
     "answered": "answered", "interrupted": "was stopped by the user",
-    "step_limit": "was stopped at its limit of requests",
-    "cost_limit": "was stopped since the limit of the cost is reached", "context_limit": "has filled its window",
-    "repeated_calls": "was stopped since it did the same again and again",
-    "repeated_text": "was stopped since it said the same again and again", "failed": "has failed",
+    "step_limit": "was stopped at its request limit",
+    "cost_limit": "was stopped at the cost limit", "context_limit": "has filled its context window",
+    "repeated_calls": "was stopped because it kept making the same call",
+    "repeated_text": "was stopped because it kept repeating itself", "failed": "has failed",
 }  # fmt: skip
 
 
@@ -61,13 +61,13 @@ class AgentProgress:
             case ReplyFinished(usage=usage, cost=cost):
                 self.usage += usage
                 self.cost = None if cost is None or self.cost is None else self.cost + cost
-            case ToolStarted(call_id=id, name=name, arguments=arguments):
-                self.running_calls[id] = call_line(name, arguments)
+            case ToolStarted(call_id=call_id, name=name, arguments=arguments):
+                self.running_calls[call_id] = call_line(name, arguments)
                 path = arguments.get("path") or arguments.get("file_path")
                 if role_of(name) == "read_file" and isinstance(path, str):
                     self.read_files[path] = None
-            case ToolFinished(call_id=id, name=name, changed=changed):
-                self.call_lines.append(self.running_calls.pop(id, name))
+            case ToolFinished(call_id=call_id, name=name, changed=changed):
+                self.call_lines.append(self.running_calls.pop(call_id, name))
                 self.changed_files.update(dict.fromkeys(changed))
             case TurnFinished(end=end, text=text):
                 self.end, self.answer = end, text
@@ -86,11 +86,11 @@ def call_line(name: str, arguments: Mapping[str, object]) -> str:
 def finished_event(
     work: AgentProgress, agent: str, call: str, name: str, project: str, seconds: float
 ) -> AgentFinished:
-    """Return the final event of a sub-agent. In its answer, references to its own outputs are rewritten, so that other
+    """Return the final event of a sub-agent. References in its answer to its own outputs are rewritten, so that other
     sessions can resolve them. `project`: the name of its project."""
     reference_prefix = f"ebb://{project}/{agent}"
     answer = _OWN_REFERENCE.sub(
-        lambda found: f"{reference_prefix}/{found[0]}" if int(found[1]) <= len(work.call_lines) else found[0],
+        lambda match: f"{reference_prefix}/{match[0]}" if int(match[1]) <= len(work.call_lines) else match[0],
         work.answer.strip(),
     )
     references = [
@@ -121,30 +121,29 @@ def findings_in(answer: str) -> tuple[str, ...]:
     for line in lines:
         if _FINDINGS_HEADING.fullmatch(line.strip()):
             break
-    found: list[str] = []
+    findings: list[str] = []
     for line in lines:
         text = line.strip()
         if text.startswith(("- ", "* ")):
-            found.append(text[2:].strip())
-        elif text and found:
+            findings.append(text[2:].strip())
+        elif text and findings:
             break
-    return tuple(found[:MAX_FINDINGS])
+    return tuple(findings[:MAX_FINDINGS])
 
 
 def result_texts(finished: AgentFinished) -> tuple[str, str]:
-    """Return the result as the parent's model sees it, and the full text if that is longer; otherwise, an empty
-    string."""
+    """Return the result as the parent's model sees it, and the full text; the latter is empty unless it is longer."""
     price = "" if finished.cost is None else f", ${finished.cost:.4f}"
     heading = (
         f"[Agent {finished.name} {_END_TEXTS[finished.end]}: {finished.steps} requests, "
         f"{finished.usage.total:,} tokens{price}]"
     )
-    answer = finished.answer or "(it said nothing)"
+    answer = finished.answer or "(no answer)"
     details = _details_text(finished)
     full_text = "\n".join(filter(None, (heading, answer, details)))
     if len(answer) <= MAX_ANSWER_CHARS:
         return full_text, ""
-    cut_answer = f"{answer[:MAX_ANSWER_CHARS]}\n[… {len(answer) - MAX_ANSWER_CHARS:,} characters more]"
+    cut_answer = f"{answer[:MAX_ANSWER_CHARS]}\n[… {len(answer) - MAX_ANSWER_CHARS:,} more characters]"
     return "\n".join(filter(None, (heading, cut_answer, details))), full_text
 
 
@@ -155,6 +154,6 @@ def _details_text(finished: AgentFinished) -> str:
     if finished.read:
         lines.append(f"Files read: {join_limited(list(finished.read), MAX_LISTED_FILES)}")
     if finished.references:
-        lines.append("What it saw, by reference for `recall`:")
+        lines.append("What it saw, as references for `recall`:")
         lines += [f"{reference.reference} {reference.call}" for reference in finished.references[-MAX_REFERENCES:]]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The models, agents and MCP servers that answer questions of a session's hooks."""
+"""The models, agents and MCP servers that answer questions from a session's hooks."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing
@@ -20,7 +20,9 @@ from ebbtide.tools.base import ToolError
 
 ComposeAgentSession: TypeAlias = Callable[[AgentDefinition, SessionContext, AsyncExitStack], Awaitable[Session]]
 
-JUDGE_PROMPT = f"You judge for a hook of a coding agent whether what happens is as it should be. {ANSWER_FORMAT}"
+JUDGE_PROMPT = (
+    f"You answer questions for a hook of a coding agent: judge whether all is as it should be. {ANSWER_FORMAT}"
+)
 MAX_ANSWER_TOKENS = 1024
 """Maximum length of an answer, in tokens."""
 
@@ -29,18 +31,18 @@ class HookJudges:
     """The judges of one session. Their cost is part of the session's cost."""
 
     def __init__(self, ctx: SessionContext, connect: ConnectModel, compose: ComposeAgentSession) -> None:
-        self._ctx, self._connect, self._compose = ctx, connect, compose
+        self._context, self._connect, self._compose = ctx, connect, compose
 
     async def model(self, question: str, model: str) -> str:
         """Ask the given model, or the session's own model if `model` is empty, and return the answer. Raises
         `ValueError`."""
-        own_provider, own_model, turn = self._ctx.model.provider, self._ctx.model.facts.id, self._ctx.turn
+        own_provider, own_model, turn = self._context.model.provider, self._context.model.facts.id, self._context.turn
         chosen_model = resolve_model(model or None, own_model)
         try:
             provider = own_provider if chosen_model == own_model else (await self._connect(chosen_model)).provider
             try:
-                tokens = min(provider.window.output, MAX_ANSWER_TOKENS)
-                request = Request(JUDGE_PROMPT, (User((Text(question),)),), (), tokens, turn.recorder.session_id)
+                max_tokens = min(provider.window.output, MAX_ANSWER_TOKENS)
+                request = Request(JUDGE_PROMPT, (User((Text(question),)),), (), max_tokens, turn.recorder.session_id)
                 reply = await stream_reply(provider, request, turn.interrupt, self._emit_cost_only)
             finally:
                 if provider is not own_provider:
@@ -56,14 +58,14 @@ class HookJudges:
         )
         answer = ""
         try:
-            async with AsyncExitStack() as closing:
-                session = await self._compose(definition, self._ctx, closing)
-                closing.push_async_callback(session.close)
+            async with AsyncExitStack() as exit_stack:
+                session = await self._compose(definition, self._context, exit_stack)
+                exit_stack.push_async_callback(session.close)
                 async with aclosing(session.send(question)) as events:
                     async for event in events:
                         match event:
                             case ReplyFinished():
-                                self._ctx.turn.emit(AgentActivity(session.id, "", "hook", 0.0, event))
+                                self._context.turn.emit(AgentActivity(session.id, "", "hook", 0.0, event))
                             case TurnFinished(text=text):
                                 answer = text
                             case TurnFailed(message=message):
@@ -76,11 +78,11 @@ class HookJudges:
 
     async def server(self, server: str, tool: str, arguments: Mapping[str, object]) -> tuple[str, bool]:
         name = f"mcp__{server}__{tool}"
-        tool_instance = self._ctx.window.tools.served.callable.get(name)
+        tool_instance = self._context.window.tools.served.callable.get(name)
         if tool_instance is None:
             raise ValueError(f"no server offers `{name}`")
         try:
-            result = await tool_instance.run(arguments, replace(self._ctx.calls.runner.workspace, call_id="hook"))
+            result = await tool_instance.run(arguments, replace(self._context.calls.runner.workspace, call_id="hook"))
         except ToolError as error:
             return str(error), True
         return result.text, result.failed
@@ -88,4 +90,4 @@ class HookJudges:
     def _emit_cost_only(self, event: Event) -> None:
         """Emit only the cost of a question."""
         if isinstance(event, ReplyFinished):
-            self._ctx.turn.emit(replace(event, purpose="hook"))
+            self._context.turn.emit(replace(event, purpose="hook"))

@@ -54,8 +54,10 @@ class AgentRole:
 
     def select_tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """Return the tools of the parent session that the sub-agent gets."""
-        allowed = (tool for tool in tools if role_of(tool.name) not in _ROLES_DENIED_TO_AGENTS)
-        return tuple(tool for tool in allowed if tool.name in (SEARCH, CALL) or self.definition.allows_tool(tool.name))
+        candidates = (tool for tool in tools if role_of(tool.name) not in _ROLES_DENIED_TO_AGENTS)
+        return tuple(
+            tool for tool in candidates if tool.name in (SEARCH, CALL) or self.definition.allows_tool(tool.name)
+        )
 
     def server_tools(self) -> ServerTools:
         """Return the server tools that the sub-agent gets."""
@@ -69,7 +71,7 @@ class AgentRole:
         )
 
     def workspace(self, own: Workspace) -> Workspace:
-        """Return the workspace `allowed` with the environment variables of the parent session's commands."""
+        """Return the workspace `own` with the environment variables of the parent session's commands."""
         parent_workspace, sandbox = self.parent.calls.runner.workspace, own.sandbox
         if sandbox is not None and parent_workspace.sandbox is not None:
             sandbox = replace(
@@ -110,7 +112,7 @@ class AgentRole:
 
 def resolve_model(name: str | None, default_model: str) -> str:
     """Return the model named in a definition, as PROVIDER/NAME. A single word such as `haiku` means the newest matching
-    model of the default model's provider. If there is none, the default model `default_model` is returned."""
+    model of the default model's provider. If there is none, return `default_model`."""
     if name is None or "/" in name:
         return name or default_model
     return providers.choices.resolve_model_name(name, default_model) or default_model

@@ -46,7 +46,7 @@ class _Delegation:
 
     status: RunningAgent
     started_at: float
-    work: AgentProgress = field(default_factory=AgentProgress)
+    progress: AgentProgress = field(default_factory=AgentProgress)
     session: Session | None = None
     """The sub-agent's session; None while it is queued."""
     stop_request: Interrupt = field(default_factory=Interrupt)
@@ -75,7 +75,7 @@ class SessionAgents:
     def running(self) -> Sequence[RunningAgent]:
         now = time.monotonic()
         return tuple(
-            replace(delegation.status, seconds=now - delegation.started_at, tokens=delegation.work.usage.total)
+            replace(delegation.status, seconds=now - delegation.started_at, tokens=delegation.progress.usage.total)
             for delegation in self._delegations.values()
         )
 
@@ -99,43 +99,43 @@ class SessionAgents:
         definitions = self._definitions()
         definition = find_definition(definitions, name)
         if definition is None:
-            names = [each.name for each in definitions]
-            raise ToolError(f"there is no agent `{name[:80]}`; there are {join_limited(names, MAX_LISTED_AGENTS)}")
+            names = [agent.name for agent in definitions]
+            raise ToolError(f"there is no agent `{name[:80]}`; available: {join_limited(names, MAX_LISTED_AGENTS)}")
         name = definition.name
         if self._slots.locked():
             workspace.on_progress("waiting for another agent to finish\n")
-        call = workspace.call_id
-        delegation = self._delegations[call] = _Delegation(RunningAgent(call, name, prompt), time.monotonic())
+        call_id = workspace.call_id
+        delegation = self._delegations[call_id] = _Delegation(RunningAgent(call_id, name, prompt), time.monotonic())
         try:
-            async with AsyncExitStack() as closing:
-                if await delegation.stop_request.race(self._take_slot(closing)) is None:
-                    raise ToolError("the user stopped the agent before it began: ask before you send it off again")
+            async with AsyncExitStack() as exit_stack:
+                if await delegation.stop_request.race(self._take_slot(exit_stack)) is None:
+                    raise ToolError("the user stopped the agent before it started: ask before you start it again")
                 try:
-                    session = await self._compose(definition, self._parent, closing)
+                    session = await self._compose(definition, self._parent, exit_stack)
                 except AgentError as error:
-                    raise ToolError(f"the agent could not be sent off: {error}") from error
-                closing.push_async_callback(session.close)
+                    raise ToolError(f"the agent could not be started: {error}") from error
+                exit_stack.push_async_callback(session.close)
                 finished = await self._run_agent(session, delegation)
         finally:
-            self._delegations.pop(call, None)
+            self._delegations.pop(call_id, None)
             self._notify_watcher()
         text, full_text = result_texts(finished)
         changed = tuple(workspace.root / path for path in finished.changed)
         return Result(text, full_text=full_text or None, changed_files=changed, failed=finished.end == "failed")
 
-    async def _take_slot(self, closing: AsyncExitStack) -> bool:
-        """Wait until another agent may run. The slot is released when `closing` closes."""
+    async def _take_slot(self, exit_stack: AsyncExitStack) -> bool:
+        """Wait until another agent may run. The slot is released when `exit_stack` closes."""
         await self._slots.acquire()
-        closing.callback(self._slots.release)
+        exit_stack.callback(self._slots.release)
         return True
 
     async def _run_agent(self, session: Session, delegation: _Delegation) -> AgentFinished:
         turn = self._parent.turn
-        id, progress, started_at = session.id, delegation.work, time.monotonic()
-        call, name, prompt = delegation.status.call_id, delegation.status.name, delegation.status.prompt
-        turn.emit(AgentStarted(id, call, name, session.model, session.mode, prompt))
+        agent_id, progress, started_at = session.id, delegation.progress, time.monotonic()
+        call_id, name, prompt = delegation.status.call_id, delegation.status.name, delegation.status.prompt
+        turn.emit(AgentStarted(agent_id, call_id, name, session.model, session.mode, prompt))
         delegation.status, delegation.session, delegation.started_at = (
-            replace(delegation.status, agent=id),
+            replace(delegation.status, agent=agent_id),
             session,
             started_at,
         )
@@ -145,14 +145,15 @@ class SessionAgents:
         def report(event: Event) -> None:
             progress.record(event)
             if isinstance(event, PermissionAnswered):
-                turn.emit(replace(event, id=f"{event.id}-{id}"))
+                turn.emit(replace(event, id=f"{event.id}-{agent_id}"))
             elif not isinstance(event, HIDDEN_EVENTS):
-                turn.emit(AgentActivity(id, call, name, round(time.monotonic() - started_at, 1), event))
+                turn.emit(AgentActivity(agent_id, call_id, name, round(time.monotonic() - started_at, 1), event))
                 self._notify_watcher()
 
         session.set_listener(report)
         try:
-            next_prompt, was_continued = "" if delegation.stop_request.is_requested() else prompt, False
+            next_prompt = "" if delegation.stop_request.is_requested() else prompt
+            was_continued = False
             attachments = await _hook_notes(session, name, turn) if next_prompt else ()
             while next_prompt and not delegation.stop_request.is_requested():
                 async with aclosing(session.send(next_prompt, attachments)) as events:
@@ -163,7 +164,7 @@ class SessionAgents:
                 )
                 was_continued, attachments = True, ()
         finally:
-            finished = finished_event(progress, id, call, name, project, time.monotonic() - started_at)
+            finished = finished_event(progress, agent_id, call_id, name, project, time.monotonic() - started_at)
             turn.emit(finished)
         return finished
 
@@ -177,7 +178,7 @@ async def _hook_notes(session: Session, name: str, turn: TurnContext) -> tuple[N
 async def _reason_to_continue(
     progress: AgentProgress, session: Session, name: str, calls: CallContext, turn: TurnContext, *, was_continued: bool
 ) -> str:
-    """Run `SubagentStop` hooks, and return why the agent should continue after its answer; empty if it may stop, or has
+    """Run `SubagentStop` hooks, and return why the agent should continue after its answer. Empty if it may stop or has
     already continued once."""
     hooks = turn.hooks
     if hooks is None or progress.end != "answered":

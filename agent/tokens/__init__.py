@@ -1,4 +1,4 @@
-"""Estimates of tokens that a provider has not counted yet, and values cached per message. Pure."""
+"""Token estimates for text that no provider has counted yet, and values cached per message. No I/O."""
 
 from typing import TYPE_CHECKING
 

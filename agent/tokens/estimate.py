@@ -1,9 +1,9 @@
-"""Estimates the tokens of text that a provider has not counted yet. Pure; independent of any model.
+"""Estimates the tokens of text that no provider has counted yet, for any model. No I/O.
 
 Text is counted by class of byte, or by a tokenizer if one is available, and an `Estimator` weights the counts. The
 initial weights were measured with current tokenizers on source code, prose and tool output: 0.33 token for an ASCII
-letter or blank, 0.6 for an ASCII digit, newline or symbol, 1.5 for any other character, and 12 for each message. Each
-usage report of a provider adjusts the weights (`learn`).
+letter or space, 0.6 for an ASCII digit, newline or symbol, 1.5 for any other character, and 12 for each message. Each
+usage report from a provider adjusts the weights (`learn`).
 """
 
 import json
@@ -25,8 +25,8 @@ EstimatedPart: TypeAlias = Text | Note | Image | ToolOutput | Reasoning | ToolCa
 Vector = tuple[float, ...]
 
 INITIAL_WEIGHTS: Vector = (LETTER_WEIGHT, SYMBOL_WEIGHT, OTHER_WEIGHT, 1.0, MESSAGE_WEIGHT, 0.0)
-"""Initial weights, in tokens: of a letter, a symbol, another character, a token counted by a tokenizer, an item, and a
-reply that is sent back."""
+"""Initial weights, in tokens, for a letter, a symbol, any other character, a token counted by a tokenizer, an item, and
+a reply that is sent back."""
 _MIN_WEIGHTS: Vector = (0.1, 0.15, 0.3, 0.4, 0.0, -100.0)
 _MAX_WEIGHTS: Vector = (1.2, 1.8, 4.5, 3.0, 80.0, 100.0)
 _WEIGHT_SPREADS: Vector = (0.15, 0.3, 0.6, 0.15, 10.0, 15.0)
@@ -42,8 +42,8 @@ _FORGETTING_SHARE = 0.001
 MAX_STORED_ERRORS = 100
 """Maximum number of errors that an estimator stores."""
 MIN_ERROR_BASE_TOKENS = 40_000
-"""Minimum size by which an error is divided, in tokens: errors matter only near the end of a window, so those in small
-requests are counted as small."""
+"""Minimum request size, in tokens, by which an error is divided. Errors matter only near the end of a window, so those
+in small requests count as small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class Counts:
     items: int = 0
     """Number of messages, plus one for each output in a message after the first."""
     replies: int = 0
-    """Number of replies sent back for the first time. The provider reported their own tokens, but not those of the
-    frame around them."""
+    """Number of replies sent back for the first time. The provider reported the tokens of their content, but not of the
+    frame around it."""
     exact_tokens: int = 0
     """Tokens of images, which a rule determines exactly."""
 
@@ -84,7 +84,7 @@ class Ruler:
     """How text and images are counted for one model."""
 
     tokenize: Callable[[str], float] | None = None
-    """Returns a tokenizer's count of a text. None counts by class of byte."""
+    """Returns a tokenizer's count for a text. If None, text is counted by class of byte."""
     images: ImageRule = "area"
 
 
@@ -95,19 +95,19 @@ def count_text(text: str, ruler: Ruler = BYTE_RULER) -> Counts:
     if ruler.tokenize is not None:
         return Counts(tokens=ruler.tokenize(text))
     if text.isascii():
-        raw, others = text.encode("ascii"), 0
+        ascii_bytes, other_count = text.encode("ascii"), 0
     else:
-        raw = text.encode("utf-8", "surrogatepass").translate(None, _NOT_ASCII)
-        others = len(text) - len(raw)
-    signs = len(raw.translate(None, _LETTERS))
-    return Counts(len(raw) - signs, signs, others)
+        ascii_bytes = text.encode("utf-8", "surrogatepass").translate(None, _NOT_ASCII)
+        other_count = len(text) - len(ascii_bytes)
+    symbol_count = len(ascii_bytes.translate(None, _LETTERS))
+    return Counts(len(ascii_bytes) - symbol_count, symbol_count, other_count)
 
 
 @memoized
 def count_message(message: Message, ruler: Ruler) -> Counts:
     """Count a message. The result is cached for the lifetime of the message."""
-    extra = max(len(message.outputs) - 1, 0) if isinstance(message, User) else 0
-    return _count_parts(message.parts, 1 + extra, ruler)
+    extra_outputs = max(len(message.outputs) - 1, 0) if isinstance(message, User) else 0
+    return _count_parts(message.parts, 1 + extra_outputs, ruler)
 
 
 @memoized
@@ -116,24 +116,24 @@ def count_output(output: ToolOutput, ruler: Ruler) -> Counts:
     return _count_parts((output,), 1, ruler)
 
 
-def _count_parts(parts: Iterable[EstimatedPart], items: int, ruler: Ruler) -> Counts:
-    texts, exact = list[str](), 0
+def _count_parts(parts: Iterable[EstimatedPart], item_count: int, ruler: Ruler) -> Counts:
+    texts, exact_tokens = list[str](), 0
     for part in parts:
         match part:
             case Text(text=text) | Note(text=text):
                 texts.append(text)
             case Image():
-                exact += image_tokens(part, ruler.images)
+                exact_tokens += image_tokens(part, ruler.images)
             case ToolOutput(text=text, images=images):
                 texts.append(text)
-                exact += sum(image_tokens(image, ruler.images) for image in images)
+                exact_tokens += sum(image_tokens(image, ruler.images) for image in images)
             case Reasoning(native=native) | ProviderItem(native=native):
                 texts.append(_json_text(native))
             case ToolCall(name=name, arguments=arguments, source=source):
                 texts += name, source or _json_text(arguments)
     # Counting the bytes of the joined texts is faster and gives the same result.
     counts = sum_counts(count_text(text, ruler) for text in (texts if ruler.tokenize is not None else ["".join(texts)]))
-    return Counts(counts.letters, counts.symbols, counts.others, counts.tokens, items, exact_tokens=exact)
+    return Counts(counts.letters, counts.symbols, counts.others, counts.tokens, item_count, exact_tokens=exact_tokens)
 
 
 def count_messages(messages: Iterable[Message], ruler: Ruler = BYTE_RULER) -> Counts:
@@ -162,10 +162,10 @@ def _tool_texts(specs: Iterable[ToolSpec]) -> Iterator[str]:
 
 
 def sum_counts(counts: Iterable[Counts]) -> Counts:
-    whole = Counts()
+    total = Counts()
     for count in counts:
-        whole += count
-    return whole
+        total += count
+    return total
 
 
 def _json_text(value: object) -> str:
@@ -173,12 +173,15 @@ def _json_text(value: object) -> str:
 
 
 def _initial_covariance() -> tuple[Vector, ...]:
-    shared = [
+    shared_spreads = [
         _SHARED_SPREAD * weight if index < _TEXT_WEIGHT_COUNT else 0.0 for index, weight in enumerate(INITIAL_WEIGHTS)
     ]
     return tuple(
-        tuple(a * b + (_WEIGHT_SPREADS[i] ** 2 if i == j else 0.0) for j, b in enumerate(shared))
-        for i, a in enumerate(shared)
+        tuple(
+            row_spread * column_spread + (_WEIGHT_SPREADS[row] ** 2 if row == column else 0.0)
+            for column, column_spread in enumerate(shared_spreads)
+        )
+        for row, row_spread in enumerate(shared_spreads)
     )
 
 
@@ -195,12 +198,12 @@ class Estimator:
 
     def tokens(self, counts: Counts) -> int:
         """Return the estimated tokens, rounded up."""
-        letter, sign, other, token, item, reply = self.weights
-        found = (
-            letter * counts.letters + sign * counts.symbols + other * counts.others
-            + token * counts.tokens + item * counts.items + reply * counts.replies
+        letter_weight, symbol_weight, other_weight, token_weight, item_weight, reply_weight = self.weights
+        estimate = (
+            letter_weight * counts.letters + symbol_weight * counts.symbols + other_weight * counts.others
+            + token_weight * counts.tokens + item_weight * counts.items + reply_weight * counts.replies
         )  # fmt: skip
-        return counts.exact_tokens - int(-max(found, 0.0) // 1)
+        return counts.exact_tokens - int(-max(estimate, 0.0) // 1)
 
     @property
     def error(self) -> float | None:
@@ -219,12 +222,12 @@ class Estimator:
 def learn(
     estimator: Estimator, counts: Counts, reported: int, request_tokens: int, *, whole: bool = False
 ) -> Estimator:
-    """Return the estimator, updated with the provider's report of `reported` tokens for the counted text. The request
+    """Return the estimator, updated with a provider's report of `reported` tokens for the text in `counts`. The request
     had `request_tokens` tokens.
 
-    Uses recursive least squares with forgetting: a sample adjusts the weights about which it gives information, most of
-    all those about which little was known. `whole`: the sample is an entire request, whose tool definitions
-    take more than their text. Implausible reports are ignored. So are samples with images that are far off, because a
+    Uses recursive least squares with forgetting: a sample mostly adjusts the weights that it contains and that are
+    still uncertain. `whole`: the sample is an entire request, whose tool definitions take more tokens than their text.
+    Implausible reports are ignored. Reports on images are ignored even if they are only moderately off, because a
     server may count more for images than the rule says.
     """
     expected, measured = estimator.tokens(counts), reported - counts.exact_tokens
@@ -234,25 +237,30 @@ def learn(
     noise = counts.exact_tokens**2 + ((0.15 * measured) ** 2 if whole else (0.03 * estimate) ** 2 + 3.0**2)
     values = counts.vector
     covariance = [
-        [entry + _FORGETTING_SHARE * (first - entry) for entry, first in zip(row, first_row, strict=True)]
-        for row, first_row in zip(estimator.covariance, UNTRAINED_ESTIMATOR.covariance, strict=True)
+        [
+            entry + _FORGETTING_SHARE * (initial_entry - entry)
+            for entry, initial_entry in zip(row, initial_row, strict=True)
+        ]
+        for row, initial_row in zip(estimator.covariance, UNTRAINED_ESTIMATOR.covariance, strict=True)
     ]
-    effect = [sum(entry * value for entry, value in zip(row, values, strict=True)) for row in covariance]
-    variance = sum(value * reach for value, reach in zip(values, effect, strict=True))
+    effects = [sum(entry * value for entry, value in zip(row, values, strict=True)) for row in covariance]
+    variance = sum(value * effect for value, effect in zip(values, effects, strict=True))
     residual = measured - sum(weight * value for weight, value in zip(estimator.weights, values, strict=True))
     if counts.exact_tokens and residual * residual > 9 * (variance + noise):
         return estimator
     # An error beyond three standard deviations is more likely due to unusual text than to a wrong weight, so it is
     # given less weight.
     spread = variance + max(noise, residual * residual / 9 - variance)
-    gain = [reach / spread for reach in effect]
+    gains = [effect / spread for effect in effects]
     weights = tuple(
-        min(max(weight + g * residual, low), high)
-        for weight, g, low, high in zip(estimator.weights, gain, _MIN_WEIGHTS, _MAX_WEIGHTS, strict=True)
+        min(max(weight + gain * residual, min_weight), max_weight)
+        for weight, gain, min_weight, max_weight in zip(
+            estimator.weights, gains, _MIN_WEIGHTS, _MAX_WEIGHTS, strict=True
+        )
     )
     new_covariance = tuple(
-        tuple(entry - g * reach for entry, reach in zip(row, effect, strict=True))
-        for row, g in zip(covariance, gain, strict=True)
+        tuple(entry - gain * effect for entry, effect in zip(row, effects, strict=True))
+        for row, gain in zip(covariance, gains, strict=True)
     )
     errors = estimator.errors
     if not whole or request_tokens >= MIN_ERROR_BASE_TOKENS:
@@ -261,7 +269,7 @@ def learn(
 
 
 def is_plausible_count(reported: int, expected: int) -> bool:
-    """Whether a reported number is plausible: between a tenth of the expected number and ten times that number, with
+    """Whether a reported token count is plausible: between a tenth of the expected count and ten times that count, with
     200 tokens of tolerance."""
     return expected / 10 - 200 <= reported <= 10 * expected + 200
 
@@ -295,30 +303,30 @@ def estimate_tools(specs: Sequence[ToolSpec]) -> int:
 
 
 def chars_estimate(text: str, per_token: float = 4.0) -> int:
-    """Return the estimated tokens of a text by a fixed number of characters per token, rounded up."""
+    """Return the estimated tokens of a text with `per_token` characters per token, rounded up."""
     return -int(-len(text) // per_token)
 
 
 def encode_estimator(estimator: Estimator, server: str = "") -> str:
-    """Encode an estimator as JSON. `server`: digest of the address at which the model answered. Numbers are not
+    """Encode an estimator as JSON. `server`: digest of the address at which the model answers. Numbers are not
     rounded, so that a decoded estimator gives identical estimates."""
-    body: dict[str, object] = {
+    fields: dict[str, object] = {
         "weights": estimator.weights,
         "doubt": estimator.covariance,
         "samples": estimator.samples,
         "errors": estimator.errors,
         **({"server": server} if server else {}),
     }
-    return json.dumps(body, separators=(",", ":"))
+    return json.dumps(fields, separators=(",", ":"))
 
 
 def encoded_server(text: str | None) -> str:
     """Return the server digest stored with an encoded estimator; empty if there is none or it cannot be read."""
     try:
-        body = json.loads(text or "{}")
+        fields = json.loads(text or "{}")
     except (ValueError, RecursionError):
         return ""
-    return str(body.get("server", "")) if isinstance(body, dict) else ""
+    return str(fields.get("server", "")) if isinstance(fields, dict) else ""
 
 
 def decode_estimator(text: str | None) -> Estimator:
@@ -326,14 +334,18 @@ def decode_estimator(text: str | None) -> Estimator:
     if text is None:
         return Estimator()
     try:
-        body = json.loads(text)
-        weights = tuple(float(weight) for weight in body["weights"])
-        doubt = tuple(tuple(float(entry) for entry in row) for row in body["doubt"])
-        errors = tuple(float(error) for error in body["errors"])
-        estimator = Estimator(weights, doubt, int(body["samples"]), errors)
+        fields = json.loads(text)
+        weights = tuple(float(weight) for weight in fields["weights"])
+        covariance = tuple(tuple(float(entry) for entry in row) for row in fields["doubt"])
+        errors = tuple(float(error) for error in fields["errors"])
+        estimator = Estimator(weights, covariance, int(fields["samples"]), errors)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return Estimator()
-    size = len(INITIAL_WEIGHTS)
-    fits = len(weights) == size and len(doubt) == size and all(len(row) == size for row in doubt)
-    numbers = (*weights, *errors, *(entry for row in doubt for entry in row))
-    return estimator if fits and all(abs(number) < 1e6 for number in numbers) else Estimator()
+    weight_count = len(INITIAL_WEIGHTS)
+    has_valid_shape = (
+        len(weights) == weight_count
+        and len(covariance) == weight_count
+        and all(len(row) == weight_count for row in covariance)
+    )
+    numbers = (*weights, *errors, *(entry for row in covariance for entry in row))
+    return estimator if has_valid_shape and all(abs(number) < 1e6 for number in numbers) else Estimator()

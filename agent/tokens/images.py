@@ -1,5 +1,5 @@
-"""Token counts of images according to their provider's rule. Pure: reads the size from the file header and decodes no
-pixels."""
+"""Token counts of images according to their provider's rule. The size is read from the file header; no pixels are
+decoded."""
 
 import binascii
 import struct
@@ -9,14 +9,14 @@ from typing import Literal, TypeAlias
 from ebbtide.agent.messages import Image
 
 ImageRule: TypeAlias = Literal["area", "tiles"]
-"""`area`: one token for every 750 pixels (Anthropic). `tiles`: 170 tokens for every square of 512 × 512 pixels
-(OpenAI)."""
+"""`area`: one token for every 750 pixels (Anthropic). `tiles`: 85 tokens, and 170 more for every square of 512 × 512
+pixels (OpenAI)."""
 
 MAX_AREA_TOKENS = 1600
 """Maximum number of tokens of an image under the area rule. Larger images are scaled down first."""
 TILES_BASE_TOKENS, TOKENS_PER_TILE = 85, 170
 _HEADER_CHARS = 64 * 1024
-"""Number of base64 characters in which the size of nearly every image is found; a multiple of 4."""
+"""Number of leading base64 characters that contain the size of nearly every image; a multiple of 4."""
 
 PixelSize: TypeAlias = tuple[int, int]
 
@@ -30,16 +30,16 @@ def image_tokens(image: Image, rule: ImageRule = "area") -> int:
 
 
 def _tile_count(width: int, height: int) -> int:
-    """Return the number of squares of 512 × 512 pixels. First, the image is scaled down to fit 2048 × 2048, and then
+    """Return the number of squares of 512 × 512 pixels. The image is first scaled down to fit 2048 × 2048, and then
     until its shorter side is at most 768 pixels."""
     scale = min(1.0, 2048 / max(width, height))
     scale *= min(1.0, 768 / max(min(width, height) * scale, 1))
-    across, down = max(round(width * scale), 1), max(round(height * scale), 1)
-    return -(-across // 512) * -(-down // 512)
+    scaled_width, scaled_height = max(round(width * scale), 1), max(round(height * scale), 1)
+    return -(-scaled_width // 512) * -(-scaled_height // 512)
 
 
 def image_size(data: str) -> PixelSize | None:
-    """Return width and height of a base64-encoded PNG, GIF, WebP or JPEG; None if they cannot be read."""
+    """Return the width and height of a base64-encoded PNG, GIF, WebP or JPEG; None if they cannot be read."""
     size = _pixel_size(data[:_HEADER_CHARS])
     if size is None and len(data) > _HEADER_CHARS and data.startswith("/9j/"):
         size = _pixel_size(data)  # a JPEG may contain thumbnails before its size

@@ -1,8 +1,8 @@
-"""Values derived from a session's messages, computed once per message instead of once per request. Pure.
+"""Values derived from a session's messages, computed once per message instead of once per request.
 
-A conversation grows at its end, so a value derived from its first messages stays valid as long as these are the same
-objects. After a rewrite, some objects differ, and the value is derived again. Values per message are reused, because
-most messages are still the same objects.
+A conversation grows at its end, so a value derived from its first messages stays valid as long as they are the same
+objects. After a rewrite, some objects differ, and the value is derived again. Values cached per message are reused,
+because most messages are still the same objects.
 """
 
 from collections.abc import Callable, Hashable
@@ -59,31 +59,31 @@ class IncrementalFold(Generic[T, M]):
 class _CacheEntry(ref[Any]):
     """A weak reference to an object, with the value derived from it."""
 
-    __slots__ = ("made", "place", "where")
-    made: object
-    where: "dict[int, _CacheEntry]"
-    place: int
+    __slots__ = ("cache", "key", "result")
+    result: object
+    cache: "dict[int, _CacheEntry]"
+    key: int
 
 
 def memoized(derive: V) -> V:
-    """Cache the results of a function for as long as its first argument lives. That argument is compared by identity,
+    """Cache the results of a function for as long as its first argument exists. That argument is compared by identity,
     because comparing its value would take as long as the computation. The other arguments are compared by value.
     Thread-safe."""
     caches: dict[tuple[Hashable, ...], dict[int, _CacheEntry]] = {}
 
     @wraps(derive)
-    def derive_cached(value: object, *more: Hashable) -> object:
-        where = caches.get(more) or caches.setdefault(more, {})
-        found = where.get(id(value))
-        if found is None or found() is not value:
-            made = derive(value, *more)
-            where[id(value)] = found = _CacheEntry(value, _remove_entry)
-            found.made, found.where, found.place = made, where, id(value)
-        return found.made
+    def derive_cached(first_argument: object, *other_arguments: Hashable) -> object:
+        cache = caches.get(other_arguments) or caches.setdefault(other_arguments, {})
+        entry = cache.get(id(first_argument))
+        if entry is None or entry() is not first_argument:
+            result = derive(first_argument, *other_arguments)
+            cache[id(first_argument)] = entry = _CacheEntry(first_argument, _remove_entry)
+            entry.result, entry.cache, entry.key = result, cache, id(first_argument)
+        return entry.result
 
-    return derive_cached  # type: ignore[return-value]  # the same arguments, the same value
+    return derive_cached  # type: ignore[return-value]  # it has the signature of `derive`
 
 
 def _remove_entry(entry: "ref[Any]") -> None:
     assert isinstance(entry, _CacheEntry)
-    entry.where.pop(entry.place, None)
+    entry.cache.pop(entry.key, None)

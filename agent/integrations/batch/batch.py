@@ -1,4 +1,4 @@
-"""Runs the tasks of a file concurrently, each once, within a common budget.
+"""Runs the tasks of a file concurrently, each once, within a shared budget.
 
 Each task has a session in the store. If the batch is killed or stopped, the next run resumes the sessions of unfinished
 tasks: no prompt is sent twice, no call is run twice, and an existing answer is used as the result. All tasks run in
@@ -80,9 +80,9 @@ class Batch:
     """Default time limit of a task in seconds."""
     running: list[TaskRun] = field(default_factory=list)
     _shared_sessions: dict[str, Sessions] = field(default_factory=dict)
-    """Open sessions that tasks with the same settings share, by settings."""
+    """Open sessions, by settings. Tasks with equal settings share them."""
     _unfinished_by_settings: Counter[str] = field(default_factory=Counter)
-    """Number of unfinished tasks for each key of the shared sessions."""
+    """Number of unfinished tasks by settings, keyed like `_shared_sessions`."""
     _opening_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _end: BatchEnd = "done"
     _message: str = ""
@@ -94,22 +94,22 @@ class Batch:
 
     async def run(self) -> BatchResult:
         """Run the unfinished tasks, starting with those that an earlier run began."""
-        done = self.journal.results
-        self._finished_cost = sum(_result_cost(done[task.id]) for task in self.tasks if task.id in done)
-        unfinished = [task for task in self.tasks if task.id not in done]
+        results = self.journal.results
+        self._finished_cost = sum(_result_cost(results[task.id]) for task in self.tasks if task.id in results)
+        unfinished = [task for task in self.tasks if task.id not in results]
         pending = iter(sorted(unfinished, key=lambda task: task.id not in self.journal.begun))
         self._unfinished_by_settings = Counter(task.settings for task in unfinished)
         if unfinished or self.worktrees is not None:
             await self._run_all(pending, min(self.jobs, len(unfinished)))
-        return self._result()
+        return self._build_result()
 
-    async def _run_all(self, pending: Iterator[BatchTask], jobs: int) -> None:
+    async def _run_all(self, pending: Iterator[BatchTask], worker_count: int) -> None:
         try:
             await self.store.library()
             await self._remove_leftover_worktrees()
             with interrupted_by_signals(self.interrupt):
                 async with asyncio.TaskGroup() as group:
-                    for _ in range(jobs):
+                    for _ in range(worker_count):
                         group.create_task(self._run_worker(pending))
         finally:
             for sessions in (*self._shared_sessions.values(), self.store):
@@ -117,14 +117,14 @@ class Batch:
 
     async def _remove_leftover_worktrees(self) -> None:
         """Remove worktrees of finished tasks that a killed run has left behind. If Git fails, they are kept."""
-        done, begun = self.journal.results, self.journal.begun
-        finished = ((task, begun[task.id].session) for task in self.tasks if task.id in done and task.id in begun)
+        results, begun = self.journal.results, self.journal.begun
+        finished = ((task, begun[task.id].session) for task in self.tasks if task.id in results and task.id in begun)
         for task, session in self.worktrees.leftover_tasks(finished) if self.worktrees is not None else ():
-            if self.worktrees is not None and "commit" in done[task.id]:
+            if self.worktrees is not None and "commit" in results[task.id]:
                 with suppress(AgentError, GitError):
                     root = self.sessions(task, None).root
                     worktree = await asyncio.to_thread(self.worktrees.enter, task, session, root)
-                    await asyncio.to_thread(self.worktrees.remove, worktree, done[task.id])
+                    await asyncio.to_thread(self.worktrees.remove, worktree, results[task.id])
 
     def interrupt(self) -> None:
         """Interrupt all running tasks. The next run of the batch resumes them."""
@@ -151,13 +151,15 @@ class Batch:
     async def _run_task(self, task: BatchTask) -> None:
         begun = self.journal.begun.get(task.id)
         is_resumed = begun is not None and begun.digest == task.digest
-        id = begun.session if begun is not None and is_resumed else secrets.token_hex(ID_BYTES)
-        run = TaskRun(task, id, was_stopped=task.id in self.journal.interrupted_ids, should_stop=self._is_over_budget)
+        session_id = begun.session if begun is not None and is_resumed else secrets.token_hex(ID_BYTES)
+        run = TaskRun(
+            task, session_id, was_stopped=task.id in self.journal.interrupted_ids, should_stop=self._is_over_budget
+        )
         run.max_time = task.options.get("max_time", self.max_time)
         self.running.append(run)
         try:
             if not is_resumed:
-                await asyncio.to_thread(self.journal.record_start, task, id)
+                await asyncio.to_thread(self.journal.record_start, task, session_id)
             self.progress.begin(run, goes_on=is_resumed)
             worktree = await self._run_in_sessions(run)
         finally:
@@ -192,7 +194,7 @@ class Batch:
         return worktree
 
     async def _shared_sessions_for(self, task: BatchTask) -> Sessions:
-        """Return open sessions for a task; tasks with the same settings share them. Raises `AgentError`."""
+        """Return open sessions for a task; tasks with equal settings share them. Raises `AgentError`."""
         async with self._opening_lock:
             if task.settings not in self._shared_sessions:
                 sessions = self.sessions(task, None)
@@ -242,17 +244,26 @@ class Batch:
         if self._end == "done":
             self._end, self._exit_code, self._message = end, exit_code, message
 
-    def _result(self) -> BatchResult:
+    def _build_result(self) -> BatchResult:
         results = [self.journal.results[task.id] for task in self.tasks if task.id in self.journal.results]
-        answered = sum(result["exit_code"] == 0 for result in results)
-        failed, left = len(results) - answered, len(self.tasks) - len(results)
-        if left and self._end == "done":
+        answered_count = sum(result["exit_code"] == 0 for result in results)
+        failed_count, unfinished_count = len(results) - answered_count, len(self.tasks) - len(results)
+        if unfinished_count and self._end == "done":
             if self._is_over_budget():
                 self._stop("cost_limit", 6)
             else:
                 self._stop("stopped", 1, self._blocked_reason)
-        code = self._exit_code or (1 if failed else 0)
-        return BatchResult(self._end, len(self.tasks), answered, failed, left, round(self.cost, 6), self._message, code)
+        exit_code = self._exit_code or (1 if failed_count else 0)
+        return BatchResult(
+            self._end,
+            len(self.tasks),
+            answered_count,
+            failed_count,
+            unfinished_count,
+            round(self.cost, 6),
+            self._message,
+            exit_code,
+        )
 
 
 def _result_cost(result: Mapping[str, Any]) -> float:

@@ -37,11 +37,11 @@ class BatchJournal:
     def __init__(self, output: Path) -> None:
         self.output, self.path = output, output.with_name(f"{output.name}.journal")
         self._write_lock = threading.Lock()
-        with ExitStack() as closing:
+        with ExitStack() as exit_stack:
             self._lock_descriptor = self._acquire_lock()
-            closing.callback(os.close, self._lock_descriptor)
-            started_tasks, journal_end = self._read_entries(self.path, _is_journal_entry)
-            if not started_tasks and output.exists() and output.stat().st_size > 0:
+            exit_stack.callback(os.close, self._lock_descriptor)
+            journal_rows, journal_end = self._read_entries(self.path, _is_journal_entry)
+            if not journal_rows and output.exists() and output.stat().st_size > 0:
                 raise UsageError(
                     f"`{output}` exists but was not written by a batch; remove it, or choose another file with "
                     "`--output`"
@@ -50,19 +50,19 @@ class BatchJournal:
             self.results: dict[str, Mapping[str, Any]] = {str(result["id"]): result for result in result_rows}
             """Results of finished tasks, by id."""
             self.begun: dict[str, StartedTask] = {
-                row["begun"]: StartedTask(row["task"], row["session"]) for row in started_tasks if "begun" in row
+                row["begun"]: StartedTask(row["task"], row["session"]) for row in journal_rows if "begun" in row
             }
             """All tasks that were started, finished or not, by id."""
-            self.interrupted_ids: set[str] = {id for row in started_tasks for id in row.get("stopped", ())}
+            self.interrupted_ids: set[str] = {task_id for row in journal_rows for task_id in row.get("stopped", ())}
             """Ids of interrupted tasks. The last reply in their sessions may be incomplete."""
             self._results_descriptor = _open_for_append(output, results_end)
-            closing.callback(os.close, self._results_descriptor)
+            exit_stack.callback(os.close, self._results_descriptor)
             self._journal_descriptor = _open_for_append(self.path, journal_end)
-            closing.callback(os.close, self._journal_descriptor)
-            if not started_tasks:
+            exit_stack.callback(os.close, self._journal_descriptor)
+            if not journal_rows:
                 _append_line(self._journal_descriptor, _HEADER)
             _sync_folder(output.parent)
-            closing.pop_all()
+            exit_stack.pop_all()
 
     def record_start(self, task: BatchTask, session: str) -> None:
         """Record that a task starts, with the id of its session."""
@@ -83,10 +83,10 @@ class BatchJournal:
         self.results[task.id] = result
 
     def reopen(self, *ids: str) -> None:
-        """Remove the results of these tasks, so that they run again in the same sessions, even if their sessions end
+        """Remove the results of these tasks, so that they run again in the same sessions, even if these already end
         with an answer."""
         self.record_interruption(*ids)
-        remaining = {id: result for id, result in self.results.items() if id not in ids}
+        remaining = {task_id: result for task_id, result in self.results.items() if task_id not in ids}
         temporary_path = self.output.with_name(f".{self.output.name}.{os.getpid()}")
         try:
             with open(temporary_path, "wb") as file:
@@ -120,7 +120,7 @@ class BatchJournal:
         """Return the entries of a file, and the offset after the last complete line; a killed program may have left a
         partial line there. Raises `UsageError` for an invalid line."""
         rows, end = list[dict[str, Any]](), 0
-        for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+        for line_number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
             if not line.endswith(b"\n"):
                 break
             try:
@@ -129,13 +129,13 @@ class BatchJournal:
                 row = None
             if (
                 isinstance(row, dict)
-                and number == 1
+                and line_number == 1
                 and is_valid is _is_journal_entry
                 and not row.items() >= _HEADER.items()
             ):
                 raise UsageError(f"`{path}` is not a batch journal; choose another file with `--output`")
             if not isinstance(row, dict) or not is_valid(row):
-                raise UsageError(f"line {number} of `{path}` is damaged; remove the line, or choose another file")
+                raise UsageError(f"line {line_number} of `{path}` is damaged; remove the line, or choose another file")
             rows.append(row)
             end += len(line)
         return rows, end
@@ -156,7 +156,7 @@ def _is_journal_entry(row: object) -> bool:
         case {"begun": str(), "task": str(), "session": str(session)}:
             return is_session_id(session)
         case {"stopped": list(ids)}:
-            return all(isinstance(id, str) for id in ids)
+            return all(isinstance(task_id, str) for task_id in ids)
         case _:
             return False
 

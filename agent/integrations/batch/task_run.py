@@ -21,8 +21,8 @@ from ebbtide.agent.sessions import Sessions
 from ebbtide.tools.sandbox.system import known_sandbox_kind
 
 RESUME_PROMPT = (
-    "The program was stopped while you worked on this. Go on with the task from where it stands, without doing again "
-    "what is done, and end as you were asked to."
+    "The program was stopped while you were working on this task. Continue where you left off without repeating "
+    "finished work, and finish as you were asked to."
 )
 
 _FATAL_CODES = frozenset({"auth", "quota", "store"})
@@ -102,11 +102,11 @@ class TaskRun:
 
         session.set_listener(on_event)
         try:
-            answer = self._stored_answer(session.history) if was_stored else None
+            stored_answer = self._stored_answer(session.history) if was_stored else None
             if self.stop.interrupt.is_requested():
                 outcome.mark_interrupted()
-            elif answer is not None:
-                outcome.result = answer
+            elif stored_answer is not None:
+                outcome.result = stored_answer
                 outcome.record_end("answered")
             else:
                 # The session may have been stored before its first message.
@@ -126,10 +126,15 @@ class TaskRun:
     def _stored_answer(self, conversation: Conversation) -> str | None:
         """Return the final answer in the session, if the task was killed after answering but before its result was
         written; None if there is none."""
-        last = conversation.messages[-1] if conversation.messages else None
-        if self.was_stopped or not isinstance(last, Assistant) or last.calls or not last.text.strip():
+        last_message = conversation.messages[-1] if conversation.messages else None
+        if (
+            self.was_stopped
+            or not isinstance(last_message, Assistant)
+            or last_message.calls
+            or not last_message.text.strip()
+        ):
             return None
         if self.task.schema is None:
-            return last.text
-        text, problems = read_answer(last.text, self.task.schema)
+            return last_message.text
+        text, problems = read_answer(last_message.text, self.task.schema)
         return None if problems else text

@@ -1,4 +1,4 @@
-"""Reads the tasks of a batch from a JSON Lines file, and reports invalid lines. Pure."""
+"""Parses the tasks of a batch from JSON Lines, and reports invalid lines. No I/O."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ MAX_ID_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class BatchTask:
-    """A task, given by one line of the file."""
+    """A task, defined by one line of the file."""
 
     id: str
     """Id of the task, unique within the batch; the line number if the file gives none."""
@@ -28,22 +28,22 @@ class BatchTask:
     given_id: str | int
     """The id as written in the file."""
     options: Mapping[str, Any]
-    """Options by flag name, with `_` for `-`: those of `OPTIONS` except `output_schema`."""
+    """Options by flag name, with `_` for `-`: any of `TASK_OPTIONS` except `output_schema`."""
     schema: Mapping[str, object] | None = None
     """JSON Schema that the answer must match."""
 
     @property
     def settings(self) -> str:
-        """A key that is equal for tasks with the same options."""
+        """A key that is equal for tasks with equal options."""
         return json.dumps(self.options, sort_keys=True)
 
 
-def _is_text(value: object) -> bool:
+def _is_nonempty_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip()) and "\0" not in value
 
 
 def _is_text_list(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
+    return isinstance(value, list) and all(map(_is_nonempty_text, value))
 
 
 def _is_positive_integer(value: object) -> bool:
@@ -55,8 +55,8 @@ def _is_positive_number(value: object) -> bool:
 
 
 TASK_OPTIONS: Mapping[str, tuple[Callable[[object], bool], str]] = {
-    "model": (_is_text, "PROVIDER/NAME"),
-    "cwd": (_is_text, "a folder to work in"),
+    "model": (_is_nonempty_text, "PROVIDER/NAME"),
+    "cwd": (_is_nonempty_text, "a folder to work in"),
     "permission_mode": (lambda value: value in MODES, f"one of {', '.join(MODES)}"),
     "allow": (_is_text_list, "a list of rules"),
     "deny": (_is_text_list, "a list of rules"),
@@ -74,53 +74,53 @@ def read_tasks(content: bytes) -> tuple[Sequence[BatchTask], Sequence[str]]:
     """Return the tasks of a file in order, and one message for each invalid line, with its line number."""
     tasks: dict[str, BatchTask] = {}
     problems = list[str]()
-    for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        if not raw.strip():
+    for line_number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if not line.strip():
             continue
         try:
-            task = _parse_task(number, raw)
+            task = _parse_task(line_number, line)
             if task.id in tasks:
                 raise ValueError(f"the task in line {tasks[task.id].line} also has the id `{task.id}`")
             tasks[task.id] = task
         except (ValueError, RecursionError) as error:
-            problems.append(f"line {number}: {error}")
+            problems.append(f"line {line_number}: {error}")
     return tuple(tasks.values()), problems
 
 
-def _parse_task(number: int, raw: bytes) -> BatchTask:
+def _parse_task(line_number: int, line: bytes) -> BatchTask:
     """Parse a line. Raises `ValueError` with the problem."""
-    entry = _parse_object(raw)
-    unknown = sorted(entry.keys() - {"id", "prompt", *TASK_OPTIONS})
-    if unknown:
-        raise ValueError(f"unknown option `{unknown[0]}`; a task can have id, prompt, {', '.join(TASK_OPTIONS)}")
-    given_id = entry.get("id", number)
-    if not (_is_text(given_id) or (isinstance(given_id, int) and not isinstance(given_id, bool))):
+    fields = _parse_object(line)
+    unknown_names = sorted(fields.keys() - {"id", "prompt", *TASK_OPTIONS})
+    if unknown_names:
+        raise ValueError(f"unknown option `{unknown_names[0]}`; a task can have id, prompt, {', '.join(TASK_OPTIONS)}")
+    given_id = fields.get("id", line_number)
+    if not (_is_nonempty_text(given_id) or (isinstance(given_id, int) and not isinstance(given_id, bool))):
         raise ValueError("`id` must be a string or an integer")
     if len(str(given_id)) > MAX_ID_CHARS:
         raise ValueError(f"its `id` is longer than {MAX_ID_CHARS} characters")
-    if not _is_text(entry.get("prompt")):
+    if not _is_nonempty_text(fields.get("prompt")):
         raise ValueError("`prompt` must be a non-empty string")
-    options = {name: value for name, value in entry.items() if name in TASK_OPTIONS and value is not None}
+    options = {name: value for name, value in fields.items() if name in TASK_OPTIONS and value is not None}
     for name, value in options.items():
-        is_valid, expected = TASK_OPTIONS[name]
+        is_valid, expected_text = TASK_OPTIONS[name]
         if not is_valid(value):
-            raise ValueError(f"`{name}` must be {expected}")
+            raise ValueError(f"`{name}` must be {expected_text}")
     schema = options.pop("output_schema", None)
     if schema is not None:
         try:
             schema_violations(None, schema)
         except ValueError as error:
             raise ValueError(f"`output_schema` cannot be used: {str(error).splitlines()[0]}") from error
-    task = {name: value for name, value in entry.items() if name != "id"}
-    digest = hashlib.sha256(json.dumps(task, sort_keys=True).encode()).hexdigest()
+    digested_fields = {name: value for name, value in fields.items() if name != "id"}
+    digest = hashlib.sha256(json.dumps(digested_fields, sort_keys=True).encode()).hexdigest()
     return BatchTask(
-        sendable_text(str(given_id)), number, sendable_text(entry["prompt"]), digest, given_id, options, schema
+        sendable_text(str(given_id)), line_number, sendable_text(fields["prompt"]), digest, given_id, options, schema
     )
 
 
-def _parse_object(raw: bytes) -> dict[str, Any]:
+def _parse_object(line: bytes) -> dict[str, Any]:
     try:
-        value: Any = json.loads(raw.decode("utf-8"), parse_constant=_reject_constant)
+        value: Any = json.loads(line.decode("utf-8"), parse_constant=_reject_constant)
     except UnicodeDecodeError as error:
         raise ValueError("it is not UTF-8") from error
     except RecursionError as error:

@@ -1,4 +1,4 @@
-"""Git worktrees, one for each task of a batch. When a task is done, its changes are committed to its own branch and
+"""Git worktrees, one for each task of a batch. When a task has ended, its changes are committed to its own branch and
 returned as a diff."""
 
 import re
@@ -66,8 +66,8 @@ class BatchWorktrees:
     def leftover_tasks(self, tasks: Iterable[tuple[BatchTask, str]]) -> Sequence[tuple[BatchTask, str]]:
         """Return the finished tasks, with their sessions, whose worktrees still exist because the program was killed
         before it removed them."""
-        existing = {path.name for path in self.folder.glob("*/*")}
-        return [(task, session) for task, session in tasks if _worktree_name(task, session) in existing]
+        existing_names = {path.name for path in self.folder.glob("*/*")}
+        return [(task, session) for task, session in tasks if _worktree_name(task, session) in existing_names]
 
 
 def _worktree_name(task: BatchTask, session: str) -> str:

@@ -21,25 +21,25 @@ class ProgramHooks:
     def __init__(self, show: Callable[[OutputEvent], None]) -> None:
         self._show = show
         self._pending: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
-        self._client_exited = False
+        self._has_client_exited = False
 
     async def ask(self, callback: str, payload: bytes) -> bytes:
         """Ask the client's hook; see `AskProgram`."""
         request: Mapping[str, Any] = json.loads(payload)
-        if self._client_exited:
+        if self._has_client_exited:
             return _answer_without_program(request)
-        id = f"hook-{uuid4().hex[:12]}"
-        answer = self._pending[id] = asyncio.get_running_loop().create_future()
+        request_id = f"hook-{uuid4().hex[:12]}"
+        answer = self._pending[request_id] = asyncio.get_running_loop().create_future()
         try:
-            self._show(HookCalled(id, callback, request))
+            self._show(HookCalled(request_id, callback, request))
             return json.dumps(await answer).encode()
         except _ProgramExited:
             return _answer_without_program(request)
         except asyncio.CancelledError:
-            self._show(HookLeft(id))
+            self._show(HookLeft(request_id))
             raise
         finally:
-            del self._pending[id]
+            del self._pending[request_id]
 
     def handle_response(self, id: str, response: Mapping[str, Any]) -> bool:
         """Handle a response; return whether it answers a hook request."""
@@ -56,27 +56,27 @@ class ProgramHooks:
         return True
 
     def end(self) -> None:
-        """Fail all pending requests, because the client has ended."""
-        self._client_exited = True
+        """Fail all pending requests, because the client has exited."""
+        self._has_client_exited = True
         for answer in self._pending.values():
             if not answer.done():
                 answer.set_exception(_ProgramExited())
 
 
 class _ProgramExited(Exception):
-    """The client ended without an answer."""
+    """The client exited without an answer."""
 
 
 def _answer_without_program(request: Mapping[str, Any]) -> bytes:
-    """Return the answer of a hook whose client has exited. Raises `ValueError` for events that hooks cannot block."""
-    why = "the program that decides about this has exited"
+    """Return the answer for a hook whose client has exited. Raises `ValueError` for events that hooks cannot block."""
+    reason = "the program that decides about this has exited"
     if request.get("hook_event_name") not in _BLOCKING_EVENTS:
-        raise ValueError(why)
-    return json.dumps({"decision": "block", "reason": why}).encode()
+        raise ValueError(reason)
+    return json.dumps({"decision": "block", "reason": reason}).encode()
 
 
 def parse_hooks(declared: object) -> tuple[Sequence[DeclaredHook], Sequence[str]]:
-    """Return the hooks declared in an `initialize` request, and its problems, each as a clause."""
+    """Return the hooks declared in an `initialize` request, and the problems with them, each as a clause."""
     problems = list[str]()
     hooks = [*_declared_hooks(declared, problems)]
     problems += filter(None, (hook.problem for hook in hooks))
@@ -110,6 +110,6 @@ def _group_hooks(
     if not isinstance(matcher, str) or not (timeout is None or (isinstance(timeout, int | float) and timeout > 0)):
         problems.append(f"the matcher or the timeout of a hook for `{event}` is invalid")
         return
-    for id in ids:
-        call = ProgramCall(str(id), must_answer=group.get("onFailure") not in (None, "continue"))
+    for callback_id in ids:
+        call = ProgramCall(str(callback_id), must_answer=group.get("onFailure") not in (None, "continue"))
         yield DeclaredHook(HookEntry(event, matcher, call, timeout), "user", "the program that drives the session")

@@ -66,23 +66,30 @@ class ClaudeInput:
         match value:
             case None:
                 return None
-            case {"type": str(kind)} if kind in _IGNORED_TYPES:
+            case {"type": str(line_type)} if line_type in _IGNORED_TYPES:
                 return None
             case {"type": "user", "message": {"content": content}}:
                 return UserMessage(User(tuple(_parse_content(content))))
-            case {"type": "control_request", "request_id": str(id), "request": {"subtype": str(subtype)} as request}:
-                return self._parse_control(id, subtype, request)
-            case {"type": "control_response", "response": {"request_id": str(id)} as response} if (
-                self._hooks.handle_response(id, response)
+            case {
+                "type": "control_request",
+                "request_id": str(request_id),
+                "request": {"subtype": str(subtype)} as request,
+            }:
+                return self._parse_control(request_id, subtype, request)
+            case {"type": "control_response", "response": {"request_id": str(request_id)} as response} if (
+                self._hooks.handle_response(request_id, response)
             ):
                 return None
-            case {"type": "control_response", "response": {"request_id": str(id), "subtype": "success"} as response}:
+            case {
+                "type": "control_response",
+                "response": {"request_id": str(request_id), "subtype": "success"} as response,
+            }:
                 answer = response.get("response") or {}
                 if not isinstance(answer, Mapping):
-                    raise RefusedLine(f"the `response` to `{id}` must be an object")
-                return AnswerGiven(id, answer)
-            case {"type": "control_response", "response": {"request_id": str(id)} as response}:
-                return AnswerGiven(id, {"behavior": "deny", "message": str(response.get("error", ""))})
+                    raise RefusedLine(f"the `response` to `{request_id}` must be an object")
+                return AnswerGiven(request_id, answer)
+            case {"type": "control_response", "response": {"request_id": str(request_id)} as response}:
+                return AnswerGiven(request_id, {"behavior": "deny", "message": str(response.get("error", ""))})
             case _:
                 raise RefusedLine("it is not a valid `user`, `control_request` or `control_response`")
 
@@ -121,12 +128,12 @@ class ClaudeInput:
 
     def _parse_setup(self, request: Mapping[str, Any]) -> tuple[SetupRequest | None, str]:
         """Parse an `initialize` request. Return the setup, if any, and the reason if it is refused."""
-        unsupported = [name for name in _UNSUPPORTED_KEYS if request.get(name)]
+        unsupported_keys = [name for name in _UNSUPPORTED_KEYS if request.get(name)]
         hooks, problems = parse_hooks(request.get("hooks"))
-        if unsupported:
-            problems = (f"{' and '.join(unsupported)} are not supported", *problems)
-        text, schema = request.get("systemPrompt"), request.get("jsonSchema")
-        system_prompt = "\n\n".join(map(str, text)) if isinstance(text, list) else text or ""
+        if unsupported_keys:
+            problems = (f"{' and '.join(unsupported_keys)} are not supported", *problems)
+        prompt, schema = request.get("systemPrompt"), request.get("jsonSchema")
+        system_prompt = "\n\n".join(map(str, prompt)) if isinstance(prompt, list) else prompt or ""
         appended_prompt = request.get("appendSystemPrompt") or ""
         if not isinstance(system_prompt, str) or not isinstance(appended_prompt, str):
             problems = (*problems, "the system prompt is not a string")
@@ -138,34 +145,34 @@ class ClaudeInput:
             return None, "; ".join(problems)
         return SetupRequest(hooks, self._hooks.ask, str(system_prompt), str(appended_prompt), schema or None), ""
 
-    def _parse_control(self, id: str, subtype: str, request: Mapping[str, Any]) -> InputRequest:
+    def _parse_control(self, request_id: str, subtype: str, request: Mapping[str, Any]) -> InputRequest:
         match subtype:
             case "initialize":
-                setup, why = self._parse_setup(request)
-                return ControlRequest(id, setup, self._init_response, why, is_required=True)
+                setup, refusal = self._parse_setup(request)
+                return ControlRequest(request_id, setup, self._init_response, refusal, is_required=True)
             case "interrupt":
-                return ControlRequest(id, InterruptRequest())
+                return ControlRequest(request_id, InterruptRequest())
             case "set_model":
                 model = request.get("model")
-                return ControlRequest(id, ModelRequest("" if model in (None, "default") else str(model)))
+                return ControlRequest(request_id, ModelRequest("" if model in (None, "default") else str(model)))
             case "set_permission_mode" if (mode := OUR_MODES.get(str(request.get("mode")))) is not None:
-                return ControlRequest(id, ModeRequest(mode))
+                return ControlRequest(request_id, ModeRequest(mode))
             case "set_permission_mode":
-                return ControlRequest(id, None, {}, f"unknown mode `{request.get('mode')}`")
+                return ControlRequest(request_id, None, {}, f"unknown mode `{request.get('mode')}`")
             case _:
-                return ControlRequest(id, None, {}, f"`{subtype}` is not supported")
+                return ControlRequest(request_id, None, {}, f"`{subtype}` is not supported")
 
 
 def _allow_decision(question: PermissionAsked, updates: object) -> Decision:
     """Return a decision that allows the call, and adds the suggested rule if the client asks for it. Raises
     `RefusedLine` for other permission updates."""
-    requested = updates if isinstance(updates, list) else [updates] if updates else []
+    requested_updates = updates if isinstance(updates, list) else [updates] if updates else []
     suggested = {**suggestion, "destination": ""} if (suggestion := suggested_update(question)) is not None else None
-    tables = (one for one in requested if isinstance(one, Mapping))
-    scopes = [str(one.get("destination")) for one in tables if {**one, "destination": ""} == suggested]
-    if not requested:
+    tables = (update for update in requested_updates if isinstance(update, Mapping))
+    scopes = [str(update.get("destination")) for update in tables if {**update, "destination": ""} == suggested]
+    if not requested_updates:
         return Decision("allow")
-    if len(scopes) < len(requested) or not {*scopes} <= _RULE_SCOPES.keys():
+    if len(scopes) < len(requested_updates) or not {*scopes} <= _RULE_SCOPES.keys():
         raise RefusedLine("its `updatedPermissions` are ignored: only suggested rules can be added", Decision("allow"))
     return Decision("allow", question.offers[0], scope=_RULE_SCOPES[scopes[0]] if question.rules_file else "session")
 
@@ -192,7 +199,7 @@ def _parse_content(content: object) -> Iterator[Text | Image]:
 def _converted_arguments(
     name: str, claude_name: str, updated_input: Mapping[str, Any], root: str
 ) -> Mapping[str, object]:
-    """Return the client's changed arguments of a call, with our names. Raises `RefusedLine`."""
+    """Return the arguments of a call as changed by the client, under this program's names. Raises `RefusedLine`."""
     schema = next((tool.schema for tool in builtin_tools() if tool.name == name), {})
     properties = schema.get("properties")
     try:

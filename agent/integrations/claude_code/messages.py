@@ -46,7 +46,7 @@ from ebbtide.agent.messages import ToolCall, Usage
 
 ClaudeMessage: TypeAlias = dict[str, Any]
 
-OUR_MODES: Mapping[str, Mode] = {theirs: ours for ours, theirs in CLAUDE_MODES.items()} | {"auto": "auto"}
+OUR_MODES: Mapping[str, Mode] = {claude_mode: mode for mode, claude_mode in CLAUDE_MODES.items()} | {"auto": "auto"}
 _SERVER_STATES = {"ready": "connected", "starting": "pending", "needs_login": "needs-auth", "disabled": "disabled"}
 _RESULT_SUBTYPES: Mapping[RunStop, str] = {
     "answered": "success", "denied": "success", "step_limit": "error_max_turns", "cost_limit": "error_max_budget_usd",
@@ -91,10 +91,10 @@ class ClaudeMessages:
         self._running_calls: set[str] = set()
         """Ids of the calls already sent."""
         self._denied: list[ClaudeMessage] = []
-        self._turn_began = self._step_began = clock()
+        self._turn_start = self._step_start = clock()
         self._api_seconds = 0.0
         """Seconds of this turn spent waiting for the provider."""
-        self._totals_before_turn = (Usage(), 0)
+        self._totals_at_turn_start = (Usage(), 0)
         """Tokens and steps of the run before the current turn."""
 
     def convert(self, event: OutputEvent) -> Iterator[ClaudeMessage]:
@@ -111,10 +111,10 @@ class ClaudeMessages:
                 self._started = replace(self._started, mode=mode)
             case TurnStarted(model=model):
                 self._model = model
-                self._turn_began, self._api_seconds = self._clock(), 0.0
+                self._turn_start, self._api_seconds = self._clock(), 0.0
                 yield self._init_message()
             case StepStarted():
-                self._step_began = self._clock()
+                self._step_start = self._clock()
                 self._clear_reply()
             case TextDelta(text=text):
                 self._texts.append(text)
@@ -126,15 +126,15 @@ class ClaudeMessages:
                 self._clear_reply()
             case ReplyFinished(usage=usage, purpose="step", model=model):
                 self._usage, self._model = usage, model
-                self._api_seconds += self._clock() - self._step_began
+                self._api_seconds += self._clock() - self._step_start
                 yield from self._reply_messages()
             case ToolStarted() | ToolFinished():
                 yield from self._call_messages(event, None)
-            case CallDenied(call_id=id, name=name, arguments=arguments):
+            case CallDenied(call_id=event_id, name=name, arguments=arguments):
                 tool_name, tool_input = self._claude_call(name, arguments)
-                self._denied.append({"tool_name": tool_name, "tool_use_id": id, "tool_input": tool_input})
-            case AgentActivity(call_id=parent, event=ToolStarted() | ToolFinished() as inner):
-                yield from self._call_messages(inner, parent)
+                self._denied.append({"tool_name": tool_name, "tool_use_id": event_id, "tool_input": tool_input})
+            case AgentActivity(call_id=parent, event=ToolStarted() | ToolFinished() as agent_event):
+                yield from self._call_messages(agent_event, parent)
             case ContextCompacted(cause=cause, before_tokens=tokens):
                 metadata = {"trigger": "manual" if cause == "asked" else "auto", "pre_tokens": tokens}
                 yield self._with_ids({"type": "system", "subtype": "compact_boundary", "compact_metadata": metadata})
@@ -142,36 +142,36 @@ class ClaudeMessages:
                 yield self._with_ids({"type": "system", "subtype": "input_refused", "line": line, "reason": reason})
             case PermissionAsked() | PlanSubmitted() | QuestionAsked():
                 yield {"type": "control_request", "request_id": event.id, "request": self._permission_request(event)}
-            case PermissionAnswered(id=id) | PlanAnswered(id=id) | QuestionAnswered(id=id):
-                yield {"type": "control_cancel_request", "request_id": id}
-            case HookCalled(request_id=id, callback=callback, payload=payload):
+            case PermissionAnswered(id=event_id) | PlanAnswered(id=event_id) | QuestionAnswered(id=event_id):
+                yield {"type": "control_cancel_request", "request_id": event_id}
+            case HookCalled(request_id=event_id, callback=callback, payload=payload):
                 request = {"subtype": "hook_callback", "callback_id": callback, "input": payload}
-                call = {"tool_use_id": payload["tool_use_id"]} if "tool_use_id" in payload else {}
-                yield {"type": "control_request", "request_id": id, "request": {**request, **call}}
-            case HookLeft(request_id=id):
-                yield {"type": "control_cancel_request", "request_id": id}
-            case ControlDone(request_id=id, response=response):
-                yield _response({"subtype": "success", "request_id": id, "response": response})
-            case ControlFailed(request_id=id, reason=reason):
-                yield _response({"subtype": "error", "request_id": id, "error": reason})
+                call_field = {"tool_use_id": payload["tool_use_id"]} if "tool_use_id" in payload else {}
+                yield {"type": "control_request", "request_id": event_id, "request": {**request, **call_field}}
+            case HookLeft(request_id=event_id):
+                yield {"type": "control_cancel_request", "request_id": event_id}
+            case ControlDone(request_id=event_id, response=response):
+                yield _control_response({"subtype": "success", "request_id": event_id, "response": response})
+            case ControlFailed(request_id=event_id, reason=reason):
+                yield _control_response({"subtype": "error", "request_id": event_id, "error": reason})
             case _:
                 pass
 
     def end_turn(self, outcome: RunOutcome) -> Iterator[ClaudeMessage]:
         """Yield any text that was streamed but not yet sent as a message, then the result of the turn."""
         yield from self._reply_messages()
-        total, (usage_before, steps_before) = outcome.usage, self._totals_before_turn
+        total, (previous_usage, previous_steps) = outcome.usage, self._totals_at_turn_start
         usage = Usage(
-            total.input - usage_before.input,
-            total.cache_read - usage_before.cache_read,
-            total.cache_write - usage_before.cache_write,
-            total.output - usage_before.output,
+            total.input - previous_usage.input,
+            total.cache_read - previous_usage.cache_read,
+            total.cache_write - previous_usage.cache_write,
+            total.output - previous_usage.output,
         )
         subtype = _RESULT_SUBTYPES.get(outcome.stop_reason, "error_during_execution")
         result: ClaudeMessage = {
             "type": "result", "subtype": subtype, "is_error": subtype != "success",
-            "duration_ms": round(1_000 * (self._clock() - self._turn_began)),
-            "duration_api_ms": round(1_000 * self._api_seconds), "num_turns": outcome.steps - steps_before,
+            "duration_ms": round(1_000 * (self._clock() - self._turn_start)),
+            "duration_api_ms": round(1_000 * self._api_seconds), "num_turns": outcome.steps - previous_steps,
             "result": outcome.result, "stop_reason": outcome.stop_reason, "session_id": outcome.session or "",
             "total_cost_usd": outcome.cost, "usage": _usage_json(usage),
             "modelUsage": {self._model: _model_usage_json(total, outcome.cost)} if self._model else {},
@@ -181,12 +181,12 @@ class ClaudeMessages:
             result["errors"] = [outcome.error.message]
         if outcome.is_json and subtype == "success":
             result["structured_output"] = json.loads(outcome.result)
-        self._totals_before_turn, self._denied = (total, outcome.steps), []
+        self._totals_at_turn_start, self._denied = (total, outcome.steps), []
         yield result
 
     def _init_message(self) -> ClaudeMessage:
         started = self._started
-        assert started is not None, "a session that has turns was opened"
+        assert started is not None, "`RunStarted` is the first event"
         return self._with_ids({
             "type": "system", "subtype": "init", "cwd": started.folder, "model": self._model,
             "tools": [self._claude_call(name, {})[0] for name in started.tools],
@@ -200,7 +200,7 @@ class ClaudeMessages:
         })  # fmt: skip
 
     def _reply_messages(self) -> Iterator[ClaudeMessage]:
-        """Yield what the model has written so far, if anything."""
+        """Yield a message with what the model has written so far, if anything."""
         content: list[ClaudeMessage] = []
         if thoughts := "".join(self._thoughts):
             content.append({"type": "thinking", "thinking": thoughts, "signature": ""})
@@ -233,21 +233,21 @@ class ClaudeMessages:
         return self._with_ids({"type": "assistant", "message": message, "parent_tool_use_id": parent})
 
     def _permission_request(self, event: PermissionAsked | PlanSubmitted | QuestionAsked) -> ClaudeMessage:
-        suggested: list[ClaudeMessage] = []
+        suggestions: list[ClaudeMessage] = []
         match event:
-            case PermissionAsked(name=name, arguments=arguments, call_id=id, reason=reason):
+            case PermissionAsked(name=name, arguments=arguments, call_id=call_id, reason=reason):
                 tool_name, tool_input = self._claude_call(name, arguments)
-                extra_fields = {"tool_use_id": id, "decision_reason": reason}
-                suggested += filter(None, [suggested_update(event)])
-            case PlanSubmitted(plan=plan, call_id=id):
-                tool_name, tool_input, extra_fields = "ExitPlanMode", {"plan": plan}, {"tool_use_id": id}
+                extra_fields = {"tool_use_id": call_id, "decision_reason": reason}
+                suggestions += filter(None, [suggested_update(event)])
+            case PlanSubmitted(plan=plan, call_id=call_id):
+                tool_name, tool_input, extra_fields = "ExitPlanMode", {"plan": plan}, {"tool_use_id": call_id}
             case QuestionAsked():
                 tool_name, tool_input, extra_fields = "AskUserQuestion", question_input(event), {}
         return {
             "subtype": "can_use_tool",
             "tool_name": tool_name,
             "input": tool_input,
-            "permission_suggestions": suggested,
+            "permission_suggestions": suggestions,
             **extra_fields,
         }
 
@@ -264,8 +264,8 @@ class ClaudeMessages:
         self._texts, self._thoughts = [], []
 
 
-def _response(response: ClaudeMessage) -> ClaudeMessage:
-    return {"type": "control_response", "response": response}
+def _control_response(body: ClaudeMessage) -> ClaudeMessage:
+    return {"type": "control_response", "response": body}
 
 
 def _usage_json(usage: Usage) -> ClaudeMessage:

@@ -43,12 +43,12 @@ class ReplyParts:
                 yield from self._write_delta("text", {"type": "text_delta", "text": text})
             case ReasoningDelta(text=text):
                 yield from self._write_delta("thinking", {"type": "thinking_delta", "thinking": text})
-            case ReplyFinished(purpose="step", stop_reason=why, usage=usage) if self._is_open:
-                yield from self._end_message(_STOP_REASONS.get(why, "end_turn"), usage.output)
+            case ReplyFinished(purpose="step", stop_reason=stop_reason, usage=usage) if self._is_open:
+                yield from self._end_message(_STOP_REASONS.get(stop_reason, "end_turn"), usage.output)
 
-    def _start_message(self, message: str, model: str) -> Iterator[Part]:
+    def _start_message(self, message_id: str, model: str) -> Iterator[Part]:
         self._index, self._open_block, self._is_open = 0, None, True
-        header = {"id": message, "type": "message", "role": "assistant", "model": model, "content": []}
+        header = {"id": message_id, "type": "message", "role": "assistant", "model": model, "content": []}
         empty_fields = {"stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 0, "output_tokens": 0}}
         yield {"type": "message_start", "message": {**header, **empty_fields}}
 
@@ -65,9 +65,9 @@ class ReplyParts:
             yield {"type": "content_block_stop", "index": self._index}
             self._index, self._open_block = self._index + 1, None
 
-    def _end_message(self, why: str, tokens: int = 0) -> Iterator[Part]:
+    def _end_message(self, stop_reason: str, output_tokens: int = 0) -> Iterator[Part]:
         yield from self._end_block()
         self._is_open = False
-        delta = {"stop_reason": why, "stop_sequence": None}
-        yield {"type": "message_delta", "delta": delta, "usage": {"output_tokens": tokens}}
+        delta = {"stop_reason": stop_reason, "stop_sequence": None}
+        yield {"type": "message_delta", "delta": delta, "usage": {"output_tokens": output_tokens}}
         yield {"type": "message_stop"}

@@ -54,8 +54,10 @@ class ClaudeFormat:
         return ClaudeOutput(out, progress, includes_partials=includes_partials)
 
     def input(self, sessions: Sessions, session: Session, show: Callable[[OutputEvent], None]) -> ClaudeInput:
-        named = session.extensions.usable_by_user() if session.extensions is not None else ()
-        return ClaudeInput(str(session.root), show, tuple(one.name for one in named), sessions.models())
+        extensions = session.extensions.usable_by_user() if session.extensions is not None else ()
+        return ClaudeInput(
+            str(session.root), show, tuple(extension.name for extension in extensions), sessions.models()
+        )
 
     def exit_code(self, outcome: RunOutcome) -> int:
         """Return the exit code. Clients of this format treat any code but 0 as a crash, so denied calls do not change

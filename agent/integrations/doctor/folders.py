@@ -15,8 +15,8 @@ MAX_CHECKED_FILES = 10_000
 def examine_folders(folders: Folders) -> Iterator[CheckResult]:
     """Check that the program's data can be written, and that only the user can read it."""
     data = folders.data
-    if why := access_problem(data):
-        yield CheckResult("folders", "broken", f"cannot access `{data}`: {why}")
+    if problem := access_problem(data):
+        yield CheckResult("folders", "broken", f"cannot access `{data}`: {problem}")
         return
     if not data.exists():
         yield CheckResult("folders", "well", f"`{data}` will be created with the first session")
@@ -56,11 +56,11 @@ def _check_path(path: Path, *, is_open: bool) -> CheckResult | None:
     if not os.access(path, os.W_OK):
         return CheckResult("folders", "broken", f"`{path}` is not writable", f"run `chmod u+w {path}`")
     if is_open and status.st_mode & 0o077:
-        return _open_to_others(path, stat.S_IMODE(status.st_mode))
+        return _exposed_folder_result(path, stat.S_IMODE(status.st_mode))
     return None
 
 
-def _open_to_others(path: Path, mode: int) -> CheckResult:
+def _exposed_folder_result(path: Path, mode: int) -> CheckResult:
     """Report what other users can do in a folder that is not private. If the files in it are private, others can see
     only their names."""
     advice = f"run `chmod 700 {path}`"
@@ -71,12 +71,12 @@ def _open_to_others(path: Path, mode: int) -> CheckResult:
         return CheckResult(
             "folders", "broken", f"others can read `{readable}`, since `{path}` has mode {mode:o}", advice
         )
-    what = "they cannot read its files"
-    return CheckResult("folders", "note", f"others can list `{path}` (mode {mode:o}); {what}", advice)
+    text = f"others can list `{path}` (mode {mode:o}); they cannot read its files"
+    return CheckResult("folders", "note", text, advice)
 
 
 def _readable_file(path: Path) -> Path | None:
-    """Return a file that others can read, among the first ten thousand; None if there is none."""
+    """Return a file that others can read, among the first `MAX_CHECKED_FILES` entries; None if there is none."""
     folders, remaining = [path], MAX_CHECKED_FILES
     while folders and remaining > 0:
         with suppress(OSError), os.scandir(folders.pop()) as entries:

@@ -42,7 +42,7 @@ def _check_certificates(environment: Mapping[str, str]) -> CheckResult:
         if variable == CERTIFICATE_VARIABLES[0]:
             context.load_verify_locations(environment[variable])
     except OSError as error:  # TLS errors are OSErrors as well
-        reason = "it contains none" if isinstance(error, ssl.SSLError) else error.strerror
+        reason = "it contains no certificates" if isinstance(error, ssl.SSLError) else error.strerror
         problem = f"cannot read `{environment[variable]}`, set by `{variable}`: {reason}" if variable else reason
         return CheckResult(
             "certificates", "broken", str(problem), "set the variable to a PEM file of certificates, or unset it"
@@ -82,12 +82,16 @@ async def _check_provider(name: str, config: Config, environment: Mapping[str, s
 
 
 def providers_in_use(config: Config, environment: Mapping[str, str]) -> Sequence[str]:
-    """Return the providers of the configured models (of the default model, if none is configured), and all providers
+    """Return the providers of the configured models (or of the default model, if none is configured), and all providers
     whose address the user has set."""
     models = [config.model, *config.fallback_models, config.summary_model, config.agents_model]
     providers = [model.partition("/")[0] for model in models if model]
     if not config.model:
         with suppress(AgentError):  # the model check reports this
             providers.append(default_model(environment).partition("/")[0])
-    with_own_address = [name for name, provider in config.providers.items() if provider.base_url]
-    return [name for name in dict.fromkeys((*providers, *with_own_address)) if name in PROVIDERS and name != "scripted"]
+    providers_with_address = [name for name, provider in config.providers.items() if provider.base_url]
+    return [
+        name
+        for name in dict.fromkeys((*providers, *providers_with_address))
+        if name in PROVIDERS and name != "scripted"
+    ]

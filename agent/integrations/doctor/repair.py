@@ -1,4 +1,4 @@
-"""Repairs a damaged database and reports what was saved and what was lost, for `ebb doctor --repair`."""
+"""Repairs a damaged database and reports what was saved and lost, for `ebb doctor --repair`."""
 
 from collections.abc import Iterator, Mapping
 
@@ -31,8 +31,8 @@ def repair_store(folders: Folders, report: ReportProgress) -> Iterator[CheckResu
         return
     problems: tuple[str, ...] = ()
     try:
-        examined = check_database(path, lambda: report("the database", 0, 0))
-        if examined.version > len(MIGRATIONS):
+        database_check = check_database(path, lambda: report("the database", 0, 0))
+        if database_check.version > len(MIGRATIONS):
             yield CheckResult(
                 "repair",
                 "broken",
@@ -40,7 +40,7 @@ def repair_store(folders: Folders, report: ReportProgress) -> Iterator[CheckResu
                 "update this program",
             )
             return
-        problems = examined.problems
+        problems = database_check.problems
     except StoreError as error:
         if path.exists() and error.reason in ("locked", "newer"):
             yield CheckResult("repair", "broken", f"nothing was repaired: {error}")
@@ -50,19 +50,22 @@ def repair_store(folders: Folders, report: ReportProgress) -> Iterator[CheckResu
         if not is_damaged(path, problems):
             yield CheckResult("repair", "well", "the database is not damaged; nothing was changed")
             return
-        repaired = repair_database(path, lambda: report("saving the database", 0, 0))
+        repair_result = repair_database(path, lambda: report("saving the database", 0, 0))
     except StoreError as error:
         yield CheckResult("repair", "broken", f"nothing was changed: {error}")
         return
-    yield CheckResult("repair", "note", f"saved {_saved_counts(repaired.saved)} in a new `{path}`")
+    yield CheckResult("repair", "note", f"saved {_format_saved_counts(repair_result.saved)} in a new `{path}`")
     yield CheckResult(
-        "repair", "note", f"the damaged one was moved to `{repaired.damaged_path}`", "remove it when everything works"
+        "repair",
+        "note",
+        f"the damaged one was moved to `{repair_result.damaged_path}`",
+        "remove it when everything works",
     )
-    for lost in repaired.lost:
-        yield CheckResult("repair", "note", f"could not be saved: {lost}")
-    if not repaired.lost:
-        yield CheckResult("repair", "note", "no losses were found, except data that no page of the file refers to")
+    for loss in repair_result.lost:
+        yield CheckResult("repair", "note", f"could not be saved: {loss}")
+    if not repair_result.lost:
+        yield CheckResult("repair", "note", "no losses found, but lost data to which no page refers cannot be detected")
 
 
-def _saved_counts(saved: Mapping[str, int]) -> str:
+def _format_saved_counts(saved: Mapping[str, int]) -> str:
     return ", ".join(f"{saved[table]:,} {name}" for table, name in _TABLE_LABELS.items())

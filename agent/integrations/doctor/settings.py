@@ -1,4 +1,4 @@
-"""Checks settings, keys, model, sandbox and servers, without contacting or starting any server."""
+"""Checks settings, keys, models, the sandbox and servers, without contacting or starting any server."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias, cast
@@ -22,9 +22,11 @@ DoctorCheck: TypeAlias = Callable[[Config, Mapping[str, str]], Iterator[CheckRes
 def examine_settings(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Check the configuration files, the model and the API keys."""
     files = [config.folders.config / "config.toml", config.project / ".ebb" / "config.toml"]
-    existing = [str(path) for path in files if path.exists()]
+    existing_files = [str(path) for path in files if path.exists()]
     yield CheckResult(
-        "configuration", "well", f"read from {' and '.join(existing)}" if existing else "no file; using defaults"
+        "configuration",
+        "well",
+        f"read from {' and '.join(existing_files)}" if existing_files else "no file; using defaults",
     )
     for notice in config.notices:
         yield CheckResult("configuration", "note", notice)
@@ -105,15 +107,15 @@ def _check_keys(config: Config, environment: Mapping[str, str]) -> Iterator[Chec
 def _check_models(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     for model in (config.model, *config.fallback_models):
         try:
-            chosen = model or default_model(environment)
-            name = chosen.partition("/")[0]
-            if name in PROVIDERS and name != "scripted":
-                find_endpoint(name, config.provider(name), environment)
+            chosen_model = model or default_model(environment)
+            provider = chosen_model.partition("/")[0]
+            if provider in PROVIDERS and provider != "scripted":
+                find_endpoint(provider, config.provider(provider), environment)
         except AgentError as error:
             yield CheckResult("model", "broken", str(error))
             continue
-        if name in PROVIDERS:
-            yield CheckResult("model", "well", f"`{chosen}`; the server was not contacted")
+        if provider in PROVIDERS:
+            yield CheckResult("model", "well", f"`{chosen_model}`; the server was not contacted")
         else:
             advice = f"write PROVIDER/NAME; providers are {', '.join(PROVIDERS)}"
-            yield CheckResult("model", "broken", f"unknown provider in `{chosen}`", advice)
+            yield CheckResult("model", "broken", f"unknown provider in `{chosen_model}`", advice)

@@ -1,4 +1,4 @@
-"""Checks the integrity of the database, all references in it, and the stored blobs. Its only change is to migrate an
+"""Checks the integrity of the database, all references in it, and the stored blobs. It changes nothing, but migrates an
 old database."""
 
 import re
@@ -35,28 +35,28 @@ _RECALL_REFERENCE = re.compile(r"\[recall:r([1-9]\d{0,17})\]")
 def examine_store(
     folders: Folders, report: ReportProgress, *, deep: bool = False, max_stored_bytes: int | None = None
 ) -> Iterator[CheckResult]:
-    """Check the database, all references and the blobs. `deep` reads all blobs. The last argument is the limit on
-    stored outputs."""
+    """Check the database, all references and the blobs. `deep`: read all blobs. `max_stored_bytes`: the user's limit on
+    stored outputs; None if there is none."""
     path = folders.data / "sessions.db"
     if not path.exists() and not path.with_name(f"{path.name}-wal").exists():
         yield CheckResult("store", "well", "no sessions yet")
         return
     advice = "run `ebb doctor --repair`: it saves what can be read and moves the damaged database aside"
     try:
-        examined = check_database(path, lambda: report("the database", 0, 0))
+        database_check = check_database(path, lambda: report("the database", 0, 0))
     except StoreError as error:
         yield CheckResult("store", "broken", str(error))
         return
-    if examined.version > examined.newest:
-        text = f"`{path}` has schema {examined.version}; this version supports up to {examined.newest}"
+    if database_check.version > database_check.newest:
+        text = f"`{path}` has schema {database_check.version}; this version supports up to {database_check.newest}"
         yield CheckResult("store", "broken", text, "update this program")
         return
-    for problem in examined.problems:
+    for problem in database_check.problems:
         yield CheckResult("store", "broken", f"`{path}` is damaged: {problem}", advice)
-    for problem in examined.index_problems:
+    for problem in database_check.index_problems:
         yield CheckResult("store", "note", f"the search index is damaged: {problem}", "the next search rebuilds it")
-    if not examined.problems:
-        text = f"`{path}` is intact: {examined.size / 1e6:,.1f} MB, schema {examined.version}"
+    if not database_check.problems:
+        text = f"`{path}` is intact: {database_check.size / 1e6:,.1f} MB, schema {database_check.version}"
         yield CheckResult("store", "well", text)
     try:
         with opened_store(folders) as store:
@@ -69,30 +69,38 @@ def examine_store(
 
 def _check_references(store: SessionStore, report: ReportProgress, *, deep: bool) -> Iterator[CheckResult]:
     checks = ReferenceChecks(store)
-    stored = frozenset(store.blobs.sizes()) if store.blobs is not None else frozenset[str]()
-    damaged = frozenset[str]()
+    stored_digests = frozenset(store.blobs.sizes()) if store.blobs is not None else frozenset[str]()
+    damaged_digests = frozenset[str]()
     if store.blobs is not None:
-        existing_sizes = {digest: size for digest, size in checks.referenced_blobs().items() if digest in stored}
-        damaged = frozenset(unreadable_blobs(store.blobs, existing_sizes))
+        existing_sizes = {
+            digest: size for digest, size in checks.referenced_blobs().items() if digest in stored_digests
+        }
+        damaged_digests = frozenset(unreadable_blobs(store.blobs, existing_sizes))
         if deep:
-            undamaged = frozenset(existing_sizes) - damaged
-            damaged |= frozenset(
-                damaged_blobs(store.blobs, undamaged, lambda done: report("stored outputs", done, len(undamaged)))
+            undamaged_digests = frozenset(existing_sizes) - damaged_digests
+            damaged_digests |= frozenset(
+                damaged_blobs(
+                    store.blobs, undamaged_digests, lambda done: report("stored outputs", done, len(undamaged_digests))
+                )
             )
     sessions = checks.sessions()
-    references, removed, broken = 0, 0, 0
-    for number, session in enumerate(sessions):
-        report("sessions", number, len(sessions))
-        session_report = _SessionChecker(store, checks, session, stored, damaged).check_session()
+    reference_count, removed_count, broken_count = 0, 0, 0
+    for index, session in enumerate(sessions):
+        report("sessions", index, len(sessions))
+        session_report = _SessionChecker(store, checks, session, stored_digests, damaged_digests).check_session()
         for finding in session_report.findings:
-            broken += finding.state == "broken"
+            broken_count += finding.state == "broken"
             yield finding
-        references += session_report.references
-        removed += session_report.removed
-    if not broken:
+        reference_count += session_report.reference_count
+        removed_count += session_report.removed_count
+    if not broken_count:
         depth_note = "every byte was read" if deep else "`--deep` reads every byte"
-        counts = f"{references - removed:,} of {references:,}" if removed else f"all {references:,}"
-        removal_note = f"; {removed:,} were removed for their age or size" if removed else ""
+        counts = (
+            f"{reference_count - removed_count:,} of {reference_count:,}"
+            if removed_count
+            else f"all {reference_count:,}"
+        )
+        removal_note = f"; {removed_count:,} were removed for their age or size" if removed_count else ""
         yield CheckResult(
             "references",
             "well",
@@ -102,8 +110,8 @@ def _check_references(store: SessionStore, report: ReportProgress, *, deep: bool
 
 @dataclass(frozen=True, slots=True)
 class _SessionReport:
-    references: int
-    removed: int
+    reference_count: int
+    removed_count: int
     """Number of references whose bytes were removed."""
     findings: tuple[CheckResult, ...]
 
@@ -127,22 +135,28 @@ class _SessionChecker:
         missing = [row for row in rows if row.digest is not None and row.digest not in self.stored_digests]
         damaged = [row for row in rows if row.digest in self.damaged_digests]
         orphaned = self.checks.orphaned_outputs(self.session)
-        rerun = "run the calls again if they are needed"
+        rerun_advice = "run the calls again if they are needed"
         if missing:
             results.append(
-                self._broken_result(f"the bytes of {_reference_list(row.number for row in missing)} are gone", rerun)
+                self._broken_result(
+                    f"the bytes of {_format_references(row.number for row in missing)} are gone", rerun_advice
+                )
             )
         if damaged:
             results.append(
-                self._broken_result(f"the bytes of {_reference_list(row.number for row in damaged)} are damaged", rerun)
+                self._broken_result(
+                    f"the bytes of {_format_references(row.number for row in damaged)} are damaged", rerun_advice
+                )
             )
         if orphaned:
-            results.append(self._broken_result(f"the messages with {_reference_list(iter(orphaned))} are gone", rerun))
-        changed = self.checks.altered_messages(self.session)
-        if changed and not results:  # unreadable rows were already reported
+            results.append(
+                self._broken_result(f"the messages with {_format_references(iter(orphaned))} are gone", rerun_advice)
+            )
+        altered_messages = self.checks.altered_messages(self.session)
+        if altered_messages and not results:  # unreadable rows were already reported
             results.append(
                 self._broken_result(
-                    f"{message_numbers(changed)} changed on disk since being written", UNREADABLE_ADVICE
+                    f"{message_numbers(altered_messages)} changed on disk since being written", UNREADABLE_ADVICE
                 )
             )
         if self.checks.has_gaps(self.session):
@@ -155,8 +169,8 @@ class _SessionChecker:
                 decode_summary_row(row)
             except StoreFailed as error:
                 results.append(self._broken_result(str(error), "the messages that it replaced are still there"))
-        removed = {row.number for row in rows if row.removed is not None}
-        return _SessionReport(len({row.number for row in rows}) + len(summaries), len(removed), tuple(results))
+        removed_numbers = {row.number for row in rows if row.removed is not None}
+        return _SessionReport(len({row.number for row in rows}) + len(summaries), len(removed_numbers), tuple(results))
 
     def _check_context(self, rows: tuple[OutputRow, ...]) -> Iterator[CheckResult]:
         """Check that the session's context can be read, and that the references in it resolve."""
@@ -166,29 +180,33 @@ class _SessionChecker:
             yield CheckResult(
                 "session", "note", f"{self.session}: its snapshot cannot be read", "it can be resumed without it"
             )
-        start, view = decoded or (0, Conversation())
+        start, conversation = decoded or (0, Conversation())
         try:
             messages = tuple(decode_message(row) for row in self.store.messages(self.session, start))
         except StoreFailed as error:
             yield self._broken_result(str(error), UNREADABLE_ADVICE)
             return
-        if start and not view.outputs_before:  # earlier versions did not store this count
-            view = replace(view, outputs_before=ArchiveStore(self.store).count_before(self.session, start))
+        if start and not conversation.outputs_before:  # earlier versions did not store this count
+            conversation = replace(
+                conversation, outputs_before=ArchiveStore(self.store).count_before(self.session, start)
+            )
         rows_by_number = {row.number: row for row in rows if row.part == 0}
-        unresolved = [
+        unresolved_numbers = [
             output.number
-            for output in numbered_outputs(replace(view, messages=messages))
+            for output in numbered_outputs(replace(conversation, messages=messages))
             if not _row_matches_output(rows_by_number.get(output.number), output.output.call_id, output.output.stored)
         ]
-        if unresolved:
+        if unresolved_numbers:
             yield self._broken_result(
-                f"{_reference_list(iter(unresolved))} in its context refer to nothing",
+                f"{_format_references(iter(unresolved_numbers))} in its context refer to nothing",
                 "compact the session to continue",
             )
-        mentioned = [int(number) for number in _RECALL_REFERENCE.findall(view.summary.text)]
-        unknown = [number for number in dict.fromkeys(mentioned) if number not in rows_by_number]
-        if unknown:
-            text = f"{self.session}: its summary mentions {_reference_list(iter(unknown))}, which never existed"
+        mentioned_numbers = [int(number) for number in _RECALL_REFERENCE.findall(conversation.summary.text)]
+        unknown_numbers = [number for number in dict.fromkeys(mentioned_numbers) if number not in rows_by_number]
+        if unknown_numbers:
+            text = (
+                f"{self.session}: its summary mentions {_format_references(iter(unknown_numbers))}, which never existed"
+            )
             yield CheckResult("session", "note", text, "a model invented it; `/compact` writes a new summary")
 
     def _broken_result(self, text: str, advice: str) -> CheckResult:
@@ -203,7 +221,7 @@ def _row_matches_output(row: OutputRow | None, call: str, stored: object) -> boo
     return stored is None or row.digest is not None or row.removed is not None
 
 
-def _reference_list(numbers: Iterator[int]) -> str:
+def _format_references(numbers: Iterator[int]) -> str:
     """Format a list of references, such as "`r1`, `r2` and 3 more"."""
     return join_limited([f"`r{number}`" for number in dict.fromkeys(numbers)], MAX_NAMED_REFERENCES)
 
@@ -213,25 +231,27 @@ def _check_unused_data(store: SessionStore, folders: Folders) -> Iterator[CheckR
     if store.blobs is None:
         return
     checks, sizes = ReferenceChecks(store), store.blobs.sizes()
-    extra = sizes.keys() - checks.referenced_blobs().keys() - checks.file_version_digests()
-    if extra:
-        size = sum(sizes[digest] for digest in extra) / 1e6
-        text = f"{len(extra):,} not needed by any session ({size:,.1f} MB)"
+    unneeded_digests = sizes.keys() - checks.referenced_blobs().keys() - checks.file_version_digests()
+    if unneeded_digests:
+        megabytes = sum(sizes[digest] for digest in unneeded_digests) / 1e6
+        text = f"{len(unneeded_digests):,} not needed by any session ({megabytes:,.1f} MB)"
         yield CheckResult(
             "stored outputs", "note", text, "they are removed within a day of use, or when a session is deleted"
         )
     else:
-        size = sum(sizes.values()) / 1e6
-        yield CheckResult("stored outputs", "well", f"{len(sizes):,}, {size:,.1f} MB, all needed by sessions")
-    unfinished = _unfinished_count(store.blobs)
-    if unfinished:
-        text = f"{unfinished:,} left unfinished by killed programs"
+        megabytes = sum(sizes.values()) / 1e6
+        yield CheckResult("stored outputs", "well", f"{len(sizes):,}, {megabytes:,.1f} MB, all needed by sessions")
+    unfinished_count = _unfinished_count(store.blobs)
+    if unfinished_count:
+        text = f"{unfinished_count:,} left unfinished by killed programs"
         yield CheckResult("stored outputs", "note", text, "they are removed within a day of use")
     session_ids = set(checks.sessions())
     outputs = folders.data / "outputs"
-    folders_left = [path.name for path in outputs.glob("*") if path.name not in session_ids] if outputs.is_dir() else []
-    if folders_left:
-        text = f"{len(folders_left):,} folders in `{outputs}` belong to no session"
+    leftover_folders = (
+        [path.name for path in outputs.glob("*") if path.name not in session_ids] if outputs.is_dir() else []
+    )
+    if leftover_folders:
+        text = f"{len(leftover_folders):,} folders in `{outputs}` belong to no session"
         yield CheckResult("stored outputs", "note", text, "remove them if no program is running")
 
 
@@ -245,11 +265,11 @@ def _check_stored_size(store: SessionStore, max_stored_bytes: int | None) -> Ite
 
 
 def _unfinished_count(blobs: Blobs) -> int:
-    oldest = time.time() - MIN_ORPHAN_AGE_SECONDS
+    max_modified_at = time.time() - MIN_ORPHAN_AGE_SECONDS
     count = 0
     for path in (blobs.folder / "incoming").glob("*"):
         try:
-            count += path.stat().st_mtime < oldest
+            count += path.stat().st_mtime < max_modified_at
         except FileNotFoundError:  # another process finished it
             continue
     return count

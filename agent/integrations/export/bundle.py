@@ -1,4 +1,4 @@
-"""Session bundles: a zip file with a manifest, rows as JSON lines, and the blobs of outputs named by digest."""
+"""Session bundles: zip files that contain a manifest, rows as JSON lines, and the outputs' blobs, named by digest."""
 
 import hashlib
 import json
@@ -17,10 +17,9 @@ from ebbtide.tools.files.bounded import open_regular_file
 FORMAT_NAME, FORMAT_VERSION = "ebbtide session", 1
 
 MAX_ROW_BYTES = 1 << 24
-"""Maximum size of a row, in bytes. It is larger than any real row, and limits how much data a small file can unpack to.
-"""
+"""Maximum size of a row, in bytes. No real row is as large. Limits how much data a small file can expand to."""
 MAX_NESTED_VALUES = 2_000_000
-"""Maximum number of lists and objects in one row, because they take far more space in memory than in the file."""
+"""Maximum number of lists and objects in one row. They take far more space in memory than in the file."""
 _MANIFEST_BASE_BYTES, _MANIFEST_BYTES_PER_FILE = 1 << 16, 256
 """Maximum size of a manifest, in bytes: a fixed part, and an allowance for each file that it lists."""
 _CHUNK_BYTES = 1 << 18
@@ -31,7 +30,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class BadBundle(UsageError):
-    """The file is not a session, is damaged, or was written by a newer version."""
+    """The file is not an exported session, is damaged, or was written by a newer version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +61,12 @@ class BundleWriter:
 
     def add_blob(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
         """Add a blob. Raises `StoreFailed` if it does not match the digest, which makes the bundle invalid."""
-        found = hashlib.sha256()
+        actual_digest = hashlib.sha256()
         with self._zip.open(_zip_entry(f"blobs/{digest}"), "w", force_zip64=size >= 1 << 30) as entry:
             for chunk in chunks:
-                found.update(chunk)
+                actual_digest.update(chunk)
                 entry.write(chunk)
-        if found.hexdigest() != digest:
+        if actual_digest.hexdigest() != digest:
             raise StoreFailed(f"the output `{digest[:12]}` changed during the export; export again", "corrupt")
         self._blobs[digest] = size
 
@@ -145,8 +144,8 @@ class Bundle:
             raise self.damage_error(f"its manifest does not list `{Path(undeclared).stem[:12]}`")
         return manifest
 
-    def _read_manifest(self, files: int) -> Manifest:
-        max_bytes = _MANIFEST_BASE_BYTES + files * _MANIFEST_BYTES_PER_FILE
+    def _read_manifest(self, file_count: int) -> Manifest:
+        max_bytes = _MANIFEST_BASE_BYTES + file_count * _MANIFEST_BYTES_PER_FILE
         with self._translated_errors(), self._zip.open(_MANIFEST) as entry:
             data = entry.read(max_bytes + 1)
         if len(data) > max_bytes:
@@ -180,7 +179,7 @@ class Bundle:
 
     def rows(self, table: str) -> Iterator[object]:
         """Yield the row on each line. Some damage is detected only after the last line."""
-        part = self._part(table)
+        expected = self._part(table)
         count, digest = 0, hashlib.sha256()
         for line in self._lines(f"rows/{table}.jsonl"):
             digest.update(line)
@@ -192,7 +191,7 @@ class Bundle:
             except (ValueError, RecursionError) as error:
                 raise self.damage_error(f"line {count} of `{table}` cannot be read: {error}") from error
             yield row
-        if (count, digest.hexdigest()) != (part.count, part.sha256):
+        if (count, digest.hexdigest()) != (expected.count, expected.sha256):
             raise self.damage_error(f"`{table}` does not match its manifest")
 
     def _part(self, table: str) -> BundlePart:
@@ -225,9 +224,9 @@ class Bundle:
         self._zip.close()
         self._file.close()
 
-    def damage_error(self, what: str) -> BadBundle:
-        """Return the error for a damaged file."""
-        return BadBundle(f"`{self._path}` is damaged and was not imported: {what}; export the session again")
+    def damage_error(self, problem: str) -> BadBundle:
+        """Return the error to raise for a damaged file."""
+        return BadBundle(f"`{self._path}` is damaged and was not imported: {problem}; export the session again")
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Masks secrets in the rows and outputs of an exported session, character by character, so that sizes and positions
+"""Masks secrets in the rows and outputs of an exported session, character by character, so that sizes and offsets
 stay the same."""
 
 import json
@@ -14,9 +14,9 @@ from ebbtide.tools.secrets.secret_pieces import FoundSecret
 
 MASK_CHAR = "*"
 MAX_SEARCHED_LINE_BYTES = 1 << 16
-"""Maximum length of the part of a line that is searched at once, in bytes."""
+"""Maximum number of bytes of a line that are searched at once."""
 MAX_LABELLED_CHARS = 200
-"""Maximum length of a text without blanks that is searched for labelled secrets, in characters."""
+"""Maximum length, in characters, of a text without whitespace that is searched for labelled secrets."""
 _UNMASKED_COLUMNS = ("role", "kind", "media_type", "purpose")
 """Columns whose values come from this program and contain no secrets."""
 
@@ -40,13 +40,13 @@ class ExportMask:
     def masked_row(self, row: TransferRow) -> TransferRow:
         if not self.is_on:
             return row
-        changed = {name: self._masked_cell(name, cell) for name, cell in row.items() if isinstance(cell, str)}
-        return {**row, **changed}
+        masked_cells = {name: self._masked_cell(name, cell) for name, cell in row.items() if isinstance(cell, str)}
+        return {**row, **masked_cells}
 
     def masked_text(self, text: str, name: str = "") -> str:
         """Return the text with its secrets masked. `name` is the name of its field, which may indicate a secret."""
-        # In a long text without blanks, such as a signature or encrypted data, only known keys are masked: providers
-        # reject it if any other character changes.
+        # In a long text without whitespace, such as a signature or encrypted data, only known keys are masked, because
+        # providers reject it if any other character changes.
         is_one_word = len(text) > MAX_LABELLED_CHARS and len(text.split(maxsplit=1)) == 1
         if name and not is_one_word:
             label = f"{name}: "
@@ -65,7 +65,7 @@ class ExportMask:
             text = pending + _decode_latin1(chunk)
             secrets = find_secrets(text, self._byte_forms)
             end = min(incomplete_secret_start(text, self._byte_forms), _last_lines_start(text))
-            end = min([end, *(one.start for one in secrets if one.start < end < one.end)])
+            end = min([end, *(secret.start for secret in secrets if secret.start < end < secret.end)])
             pending = text[end:]
             yield self._mask_decoded(text[:end])
         yield self._mask_decoded(pending)
@@ -92,9 +92,9 @@ class ExportMask:
             case str():
                 return self.digests.get(value) or self.masked_text(value, name)
             case dict():
-                return {key: self._masked_value(inner, key) for key, inner in value.items()}
+                return {key: self._masked_value(item, key) for key, item in value.items()}
             case list():
-                return [self._masked_value(inner, name) for inner in value]
+                return [self._masked_value(item, name) for item in value]
             case _:
                 return value
 
@@ -109,8 +109,8 @@ def _decode_latin1(data: bytes) -> str:
 
 
 def _mask_secrets(text: str, secrets: Iterable[FoundSecret]) -> str:
-    pieces, position = list[str](), 0
+    pieces, offset = list[str](), 0
     for secret in secrets:
-        pieces += [text[position : secret.start], re.sub(r"[^\n]", MASK_CHAR, text[secret.start : secret.end])]
-        position = secret.end
-    return "".join([*pieces, text[position:]])
+        pieces += [text[offset : secret.start], re.sub(r"[^\n]", MASK_CHAR, text[secret.start : secret.end])]
+        offset = secret.end
+    return "".join([*pieces, text[offset:]])

@@ -27,7 +27,7 @@ class ExportedOutputs:
         self._writer = writer
         self._files = files
         self._mask = mask
-        self._written: set[str] = set()
+        self._written_digests: set[str] = set()
         self.unreadable: list[str] = []
 
     def prepare_digests(self, rows: Iterable[TransferRow]) -> None:
@@ -37,9 +37,9 @@ class ExportedOutputs:
             return
         for digest in dict.fromkeys(str(row["digest"]) for row in rows if row["digest"] is not None):
             with suppress(StoreError), closing(self._blobs.open(digest)) as reader:
-                digest_after_masking = _sha256_of(self._mask.masked_chunks(reader.chunks()))
-                if self._mask.is_on or digest_after_masking == digest:
-                    self._mask.digests[digest] = digest_after_masking
+                masked_digest = _sha256_of(self._mask.masked_chunks(reader.chunks()))
+                if self._mask.is_on or masked_digest == digest:
+                    self._mask.digests[digest] = masked_digest
         self._mask.count = 0  # the masked secrets are counted when they are written
 
     def exported_row(self, row: TransferRow) -> TransferRow:
@@ -51,7 +51,7 @@ class ExportedOutputs:
         if digest is None or self._blobs is None:
             self.unreadable.append(f"r{row['number']}")
             return {**row, "digest": None, "removed": time.time()}
-        if digest not in self._written:
+        if digest not in self._written_digests:
             with closing(self._blobs.open(str(row["digest"]))) as reader:
                 self._write(digest, reader)
         return {**row, "digest": digest}
@@ -64,13 +64,13 @@ class ExportedOutputs:
             return row
         with closing(log):
             digest = _sha256_of(self._mask.masked_chunks(log.chunks()))
-            if digest not in self._written:
+            if digest not in self._written_digests:
                 self._write(digest, log)
             return {**row, "digest": digest, "size": log.size, "lines": log.lines}
 
     def _write(self, digest: str, content: Content) -> None:
         self._writer.add_blob(digest, content.size, self._mask.masked_chunks(content.chunks()))
-        self._written.add(digest)
+        self._written_digests.add(digest)
 
 
 def _sha256_of(chunks: Iterable[bytes]) -> str:

@@ -33,9 +33,9 @@ from ebbtide.agent.messages import Assistant, Image, Note, Reasoning, Text, Tool
 from ebbtide.tools.outputs.extent import pluralize
 
 MAX_IMAGE_CHARS = 3_000_000
-"""Maximum size of an embedded image, in characters of base64."""
+"""Maximum size of an embedded image, in base64 characters."""
 MAX_MARKDOWN_CHARS = 60_000
-"""Maximum length of a reply that is rendered as Markdown, in characters; longer ones are plain text."""
+"""Maximum length, in characters, of a reply that is rendered as Markdown; longer ones are shown as plain text."""
 MAX_SUMMARY_CHARS = 110
 """Maximum length of a call's summary, in characters."""
 
@@ -69,8 +69,8 @@ def _facts(session: ReadableSession) -> Iterator[tuple[str, str]]:
     yield "model", escape(about.model)
     if about.project:
         yield "project", f"<code>{escape(about.project)}</code>"
-    times = [_local_time(at) for at in (about.created, about.updated) if at is not None]
-    yield "when", " to ".join(dict.fromkeys(times))
+    time_texts = [_local_time(timestamp) for timestamp in (about.created, about.updated) if timestamp is not None]
+    yield "when", " to ".join(dict.fromkeys(time_texts))
     yield "messages", f"{about.messages:,}"
     yield "cost", cost_text(about.cost)
     yield "tags", "".join(f'<span class="tag">#{escape(tag)}</span>' for tag in about.tags)
@@ -79,10 +79,10 @@ def _facts(session: ReadableSession) -> Iterator[tuple[str, str]]:
 
 def html_agent(agent: AgentTranscript) -> Iterator[str]:
     """Yield the session of a sub-agent as a collapsed block. The call that started it links to this block."""
-    count = f'<span class="status">{pluralize(agent.about.messages, "message")}</span>'
+    message_count = f'<span class="status">{pluralize(agent.about.messages, "message")}</span>'
     prompt_line = escape(_summary_line(agent.prompt))
-    line = f"<b>Agent {escape(agent.name)}</b> <code>{prompt_line}</code>{count}"
-    yield f'<details class="agent" id="{_agent_anchor(agent)}"><summary>{line}</summary>\n'
+    summary_html = f"<b>Agent {escape(agent.name)}</b> <code>{prompt_line}</code>{message_count}"
+    yield f'<details class="agent" id="{_agent_anchor(agent)}"><summary>{summary_html}</summary>\n'
     for item in messages_with_outputs(agent.entries()):
         yield html_message(item, anchor_prefix=f"{_agent_anchor(agent)}-")
     yield "</details>\n"
@@ -94,15 +94,15 @@ def html_message(item: MessageWithOutputs, agents: Sequence[AgentTranscript] = (
     message, anchor = item.entry.message, f"{anchor_prefix}m{item.entry.position}"
     match message:
         case User():
-            pieces, who, kind = [*_user_pieces(message, item.outputs)], "You", "you"
+            pieces, author, css_class = [*_user_pieces(message, item.outputs)], "You", "you"
         case Assistant():
-            pieces, who, kind = [*_model_pieces(message, item.outputs, agents)], "Model", "model"
+            pieces, author, css_class = [*_model_pieces(message, item.outputs, agents)], "Model", "model"
     if not pieces:
         return ""
     time_text = "" if item.entry.at is None else f" · {_local_time(item.entry.at)}"
     model = f" · {escape(message.model)}" if isinstance(message, Assistant) and message.model else ""
-    head = f'<header><a href="#{anchor}">{who}</a>{model}{time_text}</header>'
-    return f'<article class="{kind}" id="{anchor}">{head}\n{"".join(pieces)}</article>\n'
+    head = f'<header><a href="#{anchor}">{author}</a>{model}{time_text}</header>'
+    return f'<article class="{css_class}" id="{anchor}">{head}\n{"".join(pieces)}</article>\n'
 
 
 def _user_pieces(message: User, outputs: Mapping[str, ToolOutput]) -> Iterator[str]:
@@ -113,8 +113,8 @@ def _user_pieces(message: User, outputs: Mapping[str, ToolOutput]) -> Iterator[s
             case Image():
                 yield _image_html(part)
             case Note(text=text) if text.strip():
-                named = f" · {escape(part.name[:MAX_SUMMARY_CHARS])}" if part.name else ""
-                yield _details_block("note", f"note from the program: {part.kind}{named}", _pre_block(text))
+                name_suffix = f" · {escape(part.name[:MAX_SUMMARY_CHARS])}" if part.name else ""
+                yield _details_block("note", f"note from the program: {part.kind}{name_suffix}", _pre_block(text))
             case ToolOutput() if part.call_id in outputs:
                 yield _details_block("call", f"an output {_status_html(part)}", _output_html(part))
             case _:
@@ -144,11 +144,15 @@ def _call_block(call: ToolCall, output: ToolOutput | None, agents: Sequence[Agen
     )
     summary_line = _summary_line(summary)
     status = _status_html(output) if output is not None else '<span class="status interrupted">no output</span>'
-    line = f"<b>{escape(call.name)}</b> {f'<code>{escape(summary_line)}</code>' if summary_line else ''}{status}"
+    summary_html = (
+        f"<b>{escape(call.name)}</b> {f'<code>{escape(summary_line)}</code>' if summary_line else ''}{status}"
+    )
     started_agent = next((agent for agent in agents if agent.was_started_by(call, output)), None)
     agent_note = f'<p class="more">What it did: {_agent_link(started_agent)}</p>' if started_agent is not None else ""
     return _details_block(
-        "call", line, _pre_block(visible_arguments) + (_output_html(output) if output is not None else "") + agent_note
+        "call",
+        summary_html,
+        _pre_block(visible_arguments) + (_output_html(output) if output is not None else "") + agent_note,
     )
 
 
@@ -169,7 +173,7 @@ def _output_html(output: ToolOutput) -> str:
     text = _pre_block(output.text) if output.text.strip() else ""
     size_note = ""
     if output.stored is not None:
-        size_note = f'<p class="more">All of it, {output.stored.size:,} bytes, is kept with the session.</p>'
+        size_note = f'<p class="more">All of it, {output.stored.size:,} bytes, is stored with the session.</p>'
     return text + size_note + "".join(map(_image_html, output.images))
 
 
@@ -179,9 +183,9 @@ def _status_html(output: ToolOutput) -> str:
     return f'<span class="status {output.status}">{output.status}</span> {line_count}'
 
 
-def _details_block(kind: str, line: str, inside: str) -> str:
-    """Return a collapsible block. `line` and `inside` are HTML."""
-    return f'<details class="{kind}"><summary>{line}</summary>\n{inside}</details>\n'
+def _details_block(css_class: str, summary_html: str, content_html: str) -> str:
+    """Return a collapsible block. `summary_html` and `content_html` are HTML."""
+    return f'<details class="{css_class}"><summary>{summary_html}</summary>\n{content_html}</details>\n'
 
 
 def _pre_block(text: str) -> str:
@@ -203,10 +207,10 @@ def _markdown() -> MarkdownIt:
 
 
 def _image_html(image: Image) -> str:
-    kind = image.media_type if image.media_type in _IMAGE_TYPES else ""
-    if not kind or not image.data or len(image.data) > MAX_IMAGE_CHARS or not _is_base64(image.data):
+    media_type = image.media_type if image.media_type in _IMAGE_TYPES else ""
+    if not media_type or not image.data or len(image.data) > MAX_IMAGE_CHARS or not _is_base64(image.data):
         return f'<p class="more">[{escape(image.media_type)}]</p>\n'
-    return f'<p><img alt="{kind}" src="data:{kind};base64,{image.data}"></p>\n'
+    return f'<p><img alt="{media_type}" src="data:{media_type};base64,{image.data}"></p>\n'
 
 
 def _is_base64(data: str) -> bool:
@@ -223,9 +227,9 @@ def _timeline_figure(session: ReadableSession) -> str:
     columns = timeline_columns(session.requests(), session.request_count)
     if not columns:
         return ""
-    drawn = f"{timeline_svg(columns, session.rewrites, session.limit)}{timeline_legend()}"
-    return f"<figure>{drawn}<figcaption>{timeline_totals(columns, session.limit)}</figcaption></figure>\n"
+    chart = f"{timeline_svg(columns, session.rewrites, session.limit)}{timeline_legend()}"
+    return f"<figure>{chart}<figcaption>{timeline_totals(columns, session.limit)}</figcaption></figure>\n"
 
 
-def _local_time(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+def _local_time(timestamp: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(timestamp))

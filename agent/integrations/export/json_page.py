@@ -1,4 +1,4 @@
-"""Writes a session as JSON for programs: one object, with a line for each message and each request, written in
+"""Writes a session as JSON for programs: one object with a line for each message and request, written in
 pieces."""
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ from ebbtide.agent.records.codec import as_json
 from ebbtide.agent.records.usage import RequestUsage
 
 FORMAT_VERSION = 1
-"""Version of the format. It changes if a field is removed or changes its meaning; new fields may be added at any
+"""Version of the format. It increases when a field is removed or changes its meaning; new fields may be added at any
 time."""
 
 
@@ -31,8 +31,8 @@ def json_pieces(session: ReadableSession) -> Iterator[str]:
     yield from _list_field("requests", map(_request_json, session.requests()))
     yield from _list_field("rewrites", map(asdict, session.rewrites))
     yield ',\n"agents":['
-    for number, agent in enumerate(session.agents):
-        yield f"{',' if number else ''}\n{_open_object({'agent': agent.name, 'session': asdict(agent.about)})}"
+    for index, agent in enumerate(session.agents):
+        yield f"{',' if index else ''}\n{_open_object({'agent': agent.name, 'session': asdict(agent.about)})}"
         yield from _list_field("messages", map(_message_json, agent.entries()))
         yield "}"
     yield "]}\n"
@@ -45,19 +45,19 @@ def _open_object(fields: Mapping[str, object]) -> str:
 
 def _list_field(name: str, values: Iterable[object]) -> Iterator[str]:
     yield f',\n"{name}":['
-    for number, value in enumerate(values):
-        yield f"{',' if number else ''}\n{as_json(value)}"
+    for index, value in enumerate(values):
+        yield f"{',' if index else ''}\n{as_json(value)}"
     yield "]"
 
 
 def _message_json(entry: PositionedMessage) -> dict[str, object]:
     message = entry.message
-    who: dict[str, object] = (
+    author_fields: dict[str, object] = (
         {"role": "assistant", "model": message.model} if isinstance(message, Assistant) else {"role": "user"}
     )
-    when = {} if entry.at is None else {"at": entry.at}
+    time_field = {} if entry.at is None else {"at": entry.at}
     parts = [part for part in map(_part_json, message.parts) if part is not None]
-    return {"position": entry.position, **who, **when, "parts": parts}
+    return {"position": entry.position, **author_fields, **time_field, "parts": parts}
 
 
 def _part_json(part: UserPart | AssistantPart) -> dict[str, object] | None:
@@ -80,13 +80,13 @@ def _part_json(part: UserPart | AssistantPart) -> dict[str, object] | None:
 
 
 def _output_json(output: ToolOutput) -> dict[str, object]:
-    edited: Mapping[str, object] = {} if output.edited is None else {"arguments_as_run": dict(output.edited)}
-    stored = {} if output.stored is None else {"stored_bytes": output.stored.size}
-    images = {"images": [image.media_type for image in output.images]} if output.images else {}
+    edited_field: Mapping[str, object] = {} if output.edited is None else {"arguments_as_run": dict(output.edited)}
+    size_field = {} if output.stored is None else {"stored_bytes": output.stored.size}
+    images_field = {"images": [image.media_type for image in output.images]} if output.images else {}
     fields = {"call_id": output.call_id, "status": output.status, "text": output.text}
-    return {"type": "output", **fields, **edited, **stored, **images}
+    return {"type": "output", **fields, **edited_field, **size_field, **images_field}
 
 
 def _request_json(request: RequestUsage) -> dict[str, object]:
-    used = {name: getattr(request.usage, name) for name in ("input", "cache_read", "cache_write", "output")}
-    return {"at": request.at, "model": request.model, "purpose": request.purpose, **used, "cost": request.cost}
+    token_fields = {name: getattr(request.usage, name) for name in ("input", "cache_read", "cache_write", "output")}
+    return {"at": request.at, "model": request.model, "purpose": request.purpose, **token_fields, "cost": request.cost}

@@ -57,7 +57,7 @@ def session_from_messages(
 def readable_pieces(
     form: ReadableForm, session: ReadableSession, environment: Mapping[str, str] | None
 ) -> Iterator[str]:
-    """Yield the text in pieces. If an environment is given, its secrets and anything that looks like a secret are
+    """Yield the exported text in pieces. If an environment is given, its secrets and anything that looks like one are
     removed."""
     match form:
         case "json":
@@ -78,61 +78,65 @@ def export_readable(
     """Write a stored session with `write`. Raises `AgentError`, and any error that `write` raises."""
     with opened_store(config.folders) as store:
         row = find_session(store, prefix, project_name(config))
-        (listed,) = Catalogue(store).sessions_by_id((row.id,)) or (None,)
-        if listed is None:
+        (listed_row,) = Catalogue(store).sessions_by_id((row.id,)) or (None,)
+        if listed_row is None:
             raise StoreFailed(f"session `{row.id}` was deleted in the meantime", "missing")
-        info, problems = info_from_listing(listed), list[str]()
-        agents = sorted(Catalogue(store).agent_sessions((info.id,)), key=lambda each: each.session.created)
+        info = info_from_listing(listed_row)
+        problems = list[str]()
+        agents = sorted(Catalogue(store).agent_sessions((info.id,)), key=lambda agent_row: agent_row.session.created)
         usage = UsageStore(store)
         session = ReadableSession(
-            _session_details(listed),
-            lambda: _entries(store, info.id, info.messages, problems, pictures=form == "html"),
+            _session_details(listed_row),
+            lambda: _read_entries(store, info.id, info.messages, problems, include_images=form == "html"),
             lambda: map(request_usage_from_row, usage.requests(info.id)),
             usage.request_count(info.id),
             tuple(map(rewrite_from_row, store.rewrites(info.id))),
-            _request_limit(store, info.id),
-            tuple(_agent_transcript(store, each, problems, pictures=form == "html") for each in agents),
+            _last_request_limit(store, info.id),
+            tuple(
+                _read_agent_transcript(store, agent_row, problems, include_images=form == "html")
+                for agent_row in agents
+            ),
         )
         for piece in readable_pieces(form, session, environment):
             write(piece)
         return ReadableExportResult(info.id, info.title, info.messages, "; ".join(dict.fromkeys(problems)))
 
 
-def _session_details(listed: ListedRow) -> SessionDetails:
-    info = info_from_listing(listed)
+def _session_details(listed_row: ListedRow) -> SessionDetails:
+    info = info_from_listing(listed_row)
     return SessionDetails(
-        info.id, info.title, info.model, info.project, info.messages, info.cost, listed.session.created,
+        info.id, info.title, info.model, info.project, info.messages, info.cost, listed_row.session.created,
         info.updated_at, info.tags,
     )  # fmt: skip
 
 
-def _agent_transcript(
-    store: SessionStore, listed: ListedRow, problems: list[str], *, pictures: bool
+def _read_agent_transcript(
+    store: SessionStore, listed_row: ListedRow, problems: list[str], *, include_images: bool
 ) -> AgentTranscript:
-    about = _session_details(listed)
-    first = next(iter(_entries(store, about.id, min(1, about.messages), [], pictures=False)), None)
-    prompt = first.message.text if first is not None and isinstance(first.message, User) else ""
-    entries = partial(_entries, store, about.id, about.messages, problems, pictures=pictures)
-    return AgentTranscript(listed.session.agent or "", about, prompt, entries)
+    details = _session_details(listed_row)
+    first_entry = next(iter(_read_entries(store, details.id, min(1, details.messages), [], include_images=False)), None)
+    prompt = first_entry.message.text if first_entry is not None and isinstance(first_entry.message, User) else ""
+    entries = partial(_read_entries, store, details.id, details.messages, problems, include_images=include_images)
+    return AgentTranscript(listed_row.session.agent or "", details, prompt, entries)
 
 
-def _entries(
-    store: SessionStore, id: str, count: int, problems: list[str], *, pictures: bool
+def _read_entries(
+    store: SessionStore, session_id: str, message_count: int, problems: list[str], *, include_images: bool
 ) -> Iterator[PositionedMessage]:
-    """Yield each message at its position, with a placeholder for unreadable ones. Problems are added to `problems`."""
-    for start in range(0, count, MESSAGES_PER_BATCH):
-        end = min(start + MESSAGES_PER_BATCH, count)
-        rows = [row for row in store.messages_before(id, end, MESSAGES_PER_BATCH) if row.position >= start]
-        times = {row.position: row.created for row in rows}
-        decoded = restore_messages(rows, range(start, end), start)
-        problems += [decoded.problem] if decoded.problem else []
-        messages = with_image_bytes(decoded.messages, store.blobs) if pictures else decoded.messages
+    """Yield each message with its position; unreadable ones are replaced by placeholders and added to `problems`."""
+    for start in range(0, message_count, MESSAGES_PER_BATCH):
+        end = min(start + MESSAGES_PER_BATCH, message_count)
+        rows = [row for row in store.messages_before(session_id, end, MESSAGES_PER_BATCH) if row.position >= start]
+        created_by_position = {row.position: row.created for row in rows}
+        restored = restore_messages(rows, range(start, end), start)
+        problems += [restored.problem] if restored.problem else []
+        messages = with_image_bytes(restored.messages, store.blobs) if include_images else restored.messages
         for position, message in enumerate(messages, start):
-            yield PositionedMessage(position, message, times.get(position))
+            yield PositionedMessage(position, message, created_by_position.get(position))
 
 
-def _request_limit(store: SessionStore, id: str) -> int | None:
-    """Return the token limit of the last request."""
-    snapshot = store.snapshot(id)
+def _last_request_limit(store: SessionStore, session_id: str) -> int | None:
+    """Return the token limit of the last request; None if unknown."""
+    snapshot = store.snapshot(session_id)
     mark = decode_request_mark(snapshot.body) if snapshot is not None else None
     return mark.window.effective if mark is not None and mark.window is not None else None

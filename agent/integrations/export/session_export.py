@@ -37,7 +37,7 @@ from ebbtide.store.transfer import (
 )
 
 OPTIONAL_TABLES = frozenset({"views"})
-"""Tables that files of earlier versions lack."""
+"""Tables that are missing in files from earlier versions."""
 
 _ID = re.compile(SESSION_ID)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -85,8 +85,8 @@ def export_session(
         row = find_session(store, prefix, project_name(config))
         if file is not None and not isinstance(file, Path):
             return _write_bundle(store, row.id, file, mask)
-        with atomic_file(file or default_name(row.id), force=force, alternative=FORCE_HINT) as opened:
-            return _write_bundle(store, row.id, opened, mask)
+        with atomic_file(file or default_name(row.id), force=force, alternative=FORCE_HINT) as new_file:
+            return _write_bundle(store, row.id, new_file, mask)
 
 
 def default_name(session: str) -> Path:
@@ -110,7 +110,7 @@ def _write_bundle(store: SessionStore, session: str, file: IO[bytes], mask: Expo
 
 def _fill_bundle(store: SessionStore, rows: SessionRows, writer: BundleWriter, mask: ExportMask) -> ExportedSession:
     files: dict[tuple[int, str], str] = {}
-    """Plain files with outputs of earlier versions, by message and call."""
+    """Plain files in which earlier versions stored outputs, by message and call."""
     outputs = ExportedOutputs(store.blobs, writer, files, mask)
     outputs.prepare_digests(rows.tables["outputs"])
 
@@ -120,24 +120,26 @@ def _fill_bundle(store: SessionStore, rows: SessionRows, writer: BundleWriter, m
             yield mask.masked_row(_without_paths(row))
 
     writer.add_rows(MESSAGES_TABLE, messages())
-    exported = tuple(map(outputs.exported_row, rows.tables["outputs"]))
+    output_rows = tuple(map(outputs.exported_row, rows.tables["outputs"]))
     for table in rows.tables:
-        writer.add_rows(table, exported if table == "outputs" else map(mask.masked_row, rows.tables[table]))
+        writer.add_rows(table, output_rows if table == "outputs" else map(mask.masked_row, rows.tables[table]))
     row = rows.session
     fields = ("id", "project", "title", "model", "mode", "created", "updated", "parent", "forked", "family")
     manifest = writer.finish(mask.masked_row({field: getattr(row, field) for field in fields}), time.time())
-    masked = mask.count if mask.is_on else None
-    return ExportedSession(row.id, row.title, row.messages, len(manifest.blobs), tuple(outputs.unreadable), masked)
+    masked_count = mask.count if mask.is_on else None
+    return ExportedSession(
+        row.id, row.title, row.messages, len(manifest.blobs), tuple(outputs.unreadable), masked_count
+    )
 
 
 def _import_bundle(store: SessionStore, bundle: Bundle, config: Config) -> ImportedSession:
-    exported, messages = _session_row(bundle), bundle.count(MESSAGES_TABLE)
+    exported, message_count = _session_row(bundle), bundle.count(MESSAGES_TABLE)
     existing = _identical_session(store, exported.id, bundle)
     if existing is not None:
         return ImportedSession(existing.id, existing.title, existing.messages, exported.id, is_new=False)
     if store.blobs is None:
         raise StoreFailed("this store has no outputs", "missing")
-    exported = _with_known_parent(store, exported, messages)
+    exported = _with_known_parent(store, exported, message_count)
     row = replace(
         exported,
         id=exported.id if store.session(exported.id) is None else TransferStore(store).unused_id(),
@@ -150,7 +152,7 @@ def _import_bundle(store: SessionStore, bundle: Bundle, config: Config) -> Impor
         tables["situation"] = _with_former_id(tables["situation"], exported)
     with _stored_blobs(store.blobs, row.id, bundle):
         TransferStore(store).write_session(row, _checked_messages(bundle), tables)
-    return ImportedSession(row.id, row.title, messages, exported.id)
+    return ImportedSession(row.id, row.title, message_count, exported.id)
 
 
 def _session_row(bundle: Bundle) -> SessionRow:
@@ -162,23 +164,23 @@ def _session_row(bundle: Bundle) -> SessionRow:
         raise bundle.damage_error("its manifest has no valid session")
     if not all(map(is_valid_time, times)):
         raise bundle.damage_error("its manifest has no valid times")
-    created, updated = (float(at) for at in times if isinstance(at, int | float))
-    id, project, title, model, mode = (str(text).encode("utf-8", "replace").decode("utf-8") for text in texts)
+    created, updated = (float(timestamp) for timestamp in times if isinstance(timestamp, int | float))
+    session_id, project, title, model, mode = (str(text).encode("utf-8", "replace").decode("utf-8") for text in texts)
     parent, family, forked = (fields.get(name) for name in ("parent", "family", "forked"))
     branch = (parent, forked, family) if _is_branch(parent, family, forked) else (None, None, None)
-    return SessionRow(id, project, title, model, mode, created, updated, 0, *branch)
+    return SessionRow(session_id, project, title, model, mode, created, updated, 0, *branch)
 
 
 def _is_branch(parent: object, family: object, forked: object) -> bool:
-    ids = all(isinstance(id, str) and _ID.fullmatch(id) for id in (parent, family))
-    return ids and type(forked) is int and forked >= 0
+    are_ids_valid = all(isinstance(session_id, str) and _ID.fullmatch(session_id) for session_id in (parent, family))
+    return are_ids_valid and type(forked) is int and forked >= 0
 
 
-def _with_known_parent(store: SessionStore, exported: SessionRow, messages: int) -> SessionRow:
+def _with_known_parent(store: SessionStore, exported: SessionRow, message_count: int) -> SessionRow:
     """Return the session as a fork of its parent if the parent exists in this store; if not, as an independent
     session."""
     parent_exists = exported.parent is not None and exported.parent != exported.id and store.session(exported.parent)
-    if parent_exists and (exported.forked or 0) <= messages:
+    if parent_exists and (exported.forked or 0) <= message_count:
         return exported
     return replace(exported, parent=None, forked=None, family=None)
 
@@ -212,13 +214,13 @@ def _checked_rows(bundle: Bundle, table: str) -> Iterator[TransferRow]:
     """Yield the rows of a table after checking them. They are exported in key order, so each key must be greater than
     the one before."""
     previous_key: tuple[Any, ...] | None = None
-    for number, row in enumerate(bundle.rows(table), 1):
+    for row_number, row in enumerate(bundle.rows(table), 1):
         if not is_valid_row(row, table):
-            raise bundle.damage_error(f"row {number} of `{table}` is not a row")
+            raise bundle.damage_error(f"row {row_number} of `{table}` is not a row")
         key = tuple(row[name] for name in KEY_COLUMNS[table]) if table in KEY_COLUMNS else None
         is_in_order = key is None or previous_key is None or key > previous_key
         if not is_in_order or int(row.get("position") or 0) > bundle.count(MESSAGES_TABLE):
-            raise bundle.damage_error(f"row {number} of `{table}` does not fit the others")
+            raise bundle.damage_error(f"row {row_number} of `{table}` does not fit the others")
         if table == "summaries":
             _check_summary(bundle, row)
         if row.get("digest") is not None and row["digest"] not in bundle.manifest.blobs:
@@ -235,14 +237,14 @@ def _check_summary(bundle: Bundle, row: TransferRow) -> None:
 
 
 def _identical_session(store: SessionStore, exported_id: str, bundle: Bundle) -> SessionRow | None:
-    """Return the local session that has the same messages as the file, under its original id or the id from an earlier
+    """Return the stored session that has the same messages as the file, under its original id or the id from an earlier
     import."""
     transfer, bundle_digest = TransferStore(store), ""
-    for id in (exported_id, *transfer.sessions_with(FORMER_ID_FACT, exported_id)):
-        row = store.session(id)
+    for session_id in (exported_id, *transfer.sessions_with(FORMER_ID_FACT, exported_id)):
+        row = store.session(session_id)
         if row is not None:
             bundle_digest = bundle_digest or _rows_digest(_checked_messages(bundle))
-            if _rows_digest(map(_without_paths, transfer.messages(id, row.messages))) == bundle_digest:
+            if _rows_digest(map(_without_paths, transfer.messages(session_id, row.messages))) == bundle_digest:
                 return row
     return None
 

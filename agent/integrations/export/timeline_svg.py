@@ -1,5 +1,5 @@
 """Draws the requests of a session as SVG. Each column represents one or more requests, with the tokens read from the
-cache, written to it, sent uncached, and output. Context rewrites are marked. Pure."""
+cache, written to it, sent uncached, and output. Context rewrites are marked. No I/O."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from ebbtide.agent.records.usage import RequestUsage, Rewrite
 
 MAX_COLUMNS = 240
 MAX_COLUMN_WIDTH = 24
-"""Maximum width of a column, in a session with few requests."""
+"""Maximum width of a column, which matters for a session with few requests."""
 WIDTH, HEIGHT, LEFT_MARGIN, TOP_MARGIN, BOTTOM_MARGIN = 960, 220, 56, 14, 26
-"""Size of the image and its margins, in its own units."""
+"""Size of the image and its margins, in SVG units."""
 
 _COLUMN_PARTS = (("read", "cache read"), ("written", "cache write"), ("fresh", "fresh"), ("output", "output"))
 """Fields and labels of a column's parts, from bottom to top."""
@@ -23,7 +23,7 @@ class TimelineColumn:
     """Consecutive requests drawn as one column. Mutable: requests are added to it."""
 
     first: int
-    """The number of its first request, from 1."""
+    """Number of its first request, from 1."""
     count: int = 0
     usage: Usage = Usage()  # noqa: RUF009  # a frozen value
     cost: float | None = 0.0
@@ -37,8 +37,13 @@ class TimelineColumn:
     @property
     def parts(self) -> tuple[int, int, int, int]:
         """Tokens in each part of the column; for several requests, the mean per request."""
-        used, count = self.usage, max(self.count, 1)
-        return used.cache_read // count, used.cache_write // count, used.input // count, used.output // count
+        usage, request_count = self.usage, max(self.count, 1)
+        return (
+            usage.cache_read // request_count,
+            usage.cache_write // request_count,
+            usage.input // request_count,
+            usage.output // request_count,
+        )
 
     @property
     def size(self) -> int:
@@ -49,9 +54,9 @@ def timeline_columns(requests: Iterable[RequestUsage], count: int) -> list[Timel
     """Group requests into columns. `count` is the total number of requests."""
     requests_per_column = max(1, -(-count // MAX_COLUMNS))
     columns: list[TimelineColumn] = []
-    for number, request in enumerate(requests):
-        if number % requests_per_column == 0:
-            columns.append(TimelineColumn(number + 1))
+    for index, request in enumerate(requests):
+        if index % requests_per_column == 0:
+            columns.append(TimelineColumn(index + 1))
         columns[-1].add(request)
     return columns
 
@@ -60,29 +65,29 @@ def timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite],
     """Draw the timeline. `limit` is the token limit of a request, if known."""
     if not columns:
         return ""
-    top = max(max(column.size for column in columns), 1)
-    if limit is not None and limit < 4 * top:
-        top = max(top, limit)
+    max_tokens = max(max(column.size for column in columns), 1)
+    if limit is not None and limit < 4 * max_tokens:
+        max_tokens = max(max_tokens, limit)
     plot_height, column_width = (
         HEIGHT - TOP_MARGIN - BOTTOM_MARGIN,
         min((WIDTH - LEFT_MARGIN - 8) / len(columns), MAX_COLUMN_WIDTH),
     )
-    last = columns[-1].first + columns[-1].count - 1
+    last_request = columns[-1].first + columns[-1].count - 1
     pieces = [
         f'<svg class="timeline" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="Tokens of {last} requests, {len(rewrites)} rewrites of the context">'
+        f'aria-label="Tokens of {last_request} requests, {len(rewrites)} rewrites of the context">'
     ]
     for fraction in (0.0, 0.5, 1.0):
         y = TOP_MARGIN + plot_height * (1 - fraction)
         pieces.append(f'<line class="grid" x1="{LEFT_MARGIN}" y1="{y:.1f}" x2="{WIDTH - 8}" y2="{y:.1f}"/>')
         pieces.append(
             f'<text x="{LEFT_MARGIN - 6}" y="{y + 4:.1f}" text-anchor="end">'
-            f"{_short_count(round(top * fraction))}</text>"
+            f"{_short_count(round(max_tokens * fraction))}</text>"
         )
     for index, column in enumerate(columns):
-        pieces.append(_column_svg(column, LEFT_MARGIN + index * column_width, column_width, plot_height, top))
-    if limit is not None and limit <= top:
-        y = TOP_MARGIN + plot_height * (1 - limit / top)
+        pieces.append(_column_svg(column, LEFT_MARGIN + index * column_width, column_width, plot_height, max_tokens))
+    if limit is not None and limit <= max_tokens:
+        y = TOP_MARGIN + plot_height * (1 - limit / max_tokens)
         pieces.append(f'<line class="limit" x1="{LEFT_MARGIN}" y1="{y:.1f}" x2="{WIDTH - 8}" y2="{y:.1f}">')
         pieces.append(f"<title>a request may take {limit:,} tokens</title></line>")
     requests_per_column = columns[0].count
@@ -92,41 +97,48 @@ def timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite],
     ]
     end = LEFT_MARGIN + len(columns) * column_width
     pieces.append(f'<text x="{LEFT_MARGIN}" y="{HEIGHT - 8}">request 1</text>')
-    pieces.append(f'<text x="{max(end, 120):.1f}" y="{HEIGHT - 8}" text-anchor="end">{last:,}</text></svg>')
+    pieces.append(f'<text x="{max(end, 120):.1f}" y="{HEIGHT - 8}" text-anchor="end">{last_request:,}</text></svg>')
     return "".join(pieces)
 
 
 def timeline_legend() -> str:
     """Return the legend of the colours."""
-    keys = "".join(f'<span class="key {name}">{words}</span>' for name, words in _COLUMN_PARTS)
+    keys = "".join(f'<span class="key {name}">{label}</span>' for name, label in _COLUMN_PARTS)
     return f'<p class="legend">{keys}<span class="key rewrite">context rewritten</span></p>'
 
 
 def timeline_totals(columns: Sequence[TimelineColumn], limit: int | None) -> str:
-    """Return the totals of all requests, and the limit of the last one, in words."""
-    used = sum((column.usage for column in columns), Usage())
-    count = sum(column.count for column in columns)
-    input_parts = f"{used.cache_read:,} read from the cache, {used.cache_write:,} written to it, {used.input:,} fresh"
-    largest = f"; limit of the last one: {limit:,}" if limit is not None else ""
-    return f"{count:,} request{'' if count == 1 else 's'}: {input_parts}, {used.output:,} tokens of output{largest}"
+    """Return one sentence with the totals of all requests and the limit of the last one."""
+    usage = sum((column.usage for column in columns), Usage())
+    request_count = sum(column.count for column in columns)
+    input_parts = (
+        f"{usage.cache_read:,} read from the cache, {usage.cache_write:,} written to it, {usage.input:,} fresh"
+    )
+    limit_text = f"; limit of the last one: {limit:,}" if limit is not None else ""
+    plural = "" if request_count == 1 else "s"
+    return f"{request_count:,} request{plural}: {input_parts}, {usage.output:,} tokens of output{limit_text}"
 
 
-def _column_svg(column: TimelineColumn, x: float, column_width: float, plot_height: int, top: int) -> str:
+def _column_svg(column: TimelineColumn, x: float, column_width: float, plot_height: int, max_tokens: int) -> str:
     is_group = column.count > 1
     label = (
         f"requests {column.first:,}–{column.first + column.count - 1:,}, each"
         if is_group
         else f"request {column.first:,}"
     )
-    sizes = ", ".join(f"{size:,} {words}" for (_, words), size in zip(_COLUMN_PARTS, column.parts, strict=True) if size)
+    token_counts = ", ".join(
+        f"{token_count:,} {part_label}"
+        for (_, part_label), token_count in zip(_COLUMN_PARTS, column.parts, strict=True)
+        if token_count
+    )
     cost = "price unknown" if column.cost is None else f"${column.cost:.4f}"
     pieces, y, width = (
-        [f"<g><title>{label}: {sizes or 'nothing'}; {cost}</title>"],
+        [f"<g><title>{label}: {token_counts or 'nothing'}; {cost}</title>"],
         float(TOP_MARGIN + plot_height),
         max(column_width * 0.86, 0.6),
     )
-    for (name, _), size in zip(_COLUMN_PARTS, column.parts, strict=True):
-        height = plot_height * size / top
+    for (name, _), token_count in zip(_COLUMN_PARTS, column.parts, strict=True):
+        height = plot_height * token_count / max_tokens
         y -= height
         if height > 0:
             pieces.append(f'<rect class="{name}" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}"/>')

@@ -1,4 +1,4 @@
-"""A session as a transcript: message by message, each call with its output, without secrets. Pure."""
+"""A session as a transcript: message by message, each call with its output, without secrets. No I/O."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SessionDetails:
-    """Facts about a session, apart from its messages."""
+    """Metadata of a session."""
 
     id: str
     title: str
@@ -63,8 +63,8 @@ class AgentTranscript:
     def was_started_by(self, call: ToolCall, output: ToolOutput | None) -> bool:
         """Whether this call started the sub-agent: the output refers to the sub-agent's session, or both have the same
         prompt."""
-        is_named = output is not None and f"/{self.about.id}/" in output.text
-        return role_of(call.name) == "start_agent" and (is_named or call.arguments.get("prompt") == self.prompt)
+        has_reference = output is not None and f"/{self.about.id}/" in output.text
+        return role_of(call.name) == "start_agent" and (has_reference or call.arguments.get("prompt") == self.prompt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,33 +79,33 @@ class MessageWithOutputs:
 def messages_with_outputs(entries: Iterable[PositionedMessage]) -> Iterator[MessageWithOutputs]:
     """Yield each message with the outputs of its calls, which are in the next message."""
     previous: PositionedMessage | None = None
-    answered: frozenset[str] = frozenset()
+    answered_ids: frozenset[str] = frozenset()
     for entry in entries:
         if previous is not None:
-            outputs = _outputs_for(previous, entry, answered)
+            outputs = _outputs_for(previous, entry, answered_ids)
             yield MessageWithOutputs(previous, outputs)
-            answered = frozenset(outputs) if isinstance(previous.message, Assistant) else frozenset()
+            answered_ids = frozenset(outputs) if isinstance(previous.message, Assistant) else frozenset()
         previous = entry
     if previous is not None:
-        yield MessageWithOutputs(previous, _outputs_for(previous, None, answered))
+        yield MessageWithOutputs(previous, _outputs_for(previous, None, answered_ids))
 
 
 def _outputs_for(
-    entry: PositionedMessage, next_entry: PositionedMessage | None, answered: frozenset[str]
+    entry: PositionedMessage, next_entry: PositionedMessage | None, answered_ids: frozenset[str]
 ) -> dict[str, ToolOutput]:
     match entry.message, next_entry.message if next_entry is not None else None:
         case Assistant() as reply, User() as user:
-            ids = {call.id for call in reply.calls}
-            return {output.call_id: output for output in user.outputs if output.call_id in ids}
+            call_ids = {call.id for call in reply.calls}
+            return {output.call_id: output for output in user.outputs if output.call_id in call_ids}
         case User() as user, _:
-            return {output.call_id: output for output in user.outputs if output.call_id not in answered}
+            return {output.call_id: output for output in user.outputs if output.call_id not in answered_ids}
         case _:
             return {}
 
 
 @dataclass(frozen=True, slots=True)
 class ReadableSession:
-    """All exported content of a session. Each call of a callable reads the data again, in order."""
+    """All exported content of a session. Each call of `entries` or `requests` reads the data again, in order."""
 
     about: SessionDetails
     entries: Callable[[], Iterable[PositionedMessage]]
@@ -121,10 +121,10 @@ class ReadableSession:
 
 
 class Redactor:
-    """Removes secrets from texts: those in an environment, and anything that looks like a secret."""
+    """Removes secrets from text: those in an environment, and anything that looks like one."""
 
     def __init__(self, environment: Mapping[str, str] | None, clean: Callable[[str], str] = str) -> None:
-        """If no environment is given, secrets are not removed. `clean` is applied to each text first."""
+        """If `environment` is None, secrets are not removed. `clean` is applied to each text first."""
         self._forms = None if environment is None else secret_forms(environment)
         self._clean = clean
 
@@ -157,9 +157,9 @@ class Redactor:
             case str():
                 result = self(value)
             case Mapping():
-                result = {self(str(key)): self.redacted_value(inner, str(key)) for key, inner in value.items()}
+                result = {self(str(key)): self.redacted_value(item, str(key)) for key, item in value.items()}
             case list() | tuple():
-                result = type(value)(self.redacted_value(inner, name) for inner in value)
+                result = type(value)(self.redacted_value(item, name) for item in value)
             case _ if is_dataclass(value) and not isinstance(value, type):
                 redacted_fields = [field.name for field in fields(value) if field.name not in _UNREDACTED_FIELDS]
                 result = replace(
@@ -190,5 +190,5 @@ def printable_text(text: str) -> str:
 
 
 def cost_text(cost: float | None) -> str:
-    """Return an amount of US dollars as text."""
+    """Return an amount of US dollars as text; `unknown` for None."""
     return "unknown" if cost is None else f"${cost:.4f}" if 0 < cost < 0.1 else f"${cost:.2f}"

@@ -1,4 +1,4 @@
-"""Writes a file that appears only once it is complete and that only its owner can read."""
+"""Writes a file that appears only once it is complete, and that only its owner can read."""
 
 import os
 import secrets
@@ -13,22 +13,22 @@ from ebbtide.agent.errors import UsageError
 @contextmanager
 def atomic_file(path: Path, *, force: bool, alternative: str = "") -> Iterator[IO[bytes]]:
     """Open a private file for writing. It appears at `path` only once it is complete. An existing file is replaced only
-    with `force`; the error message ends with the given alternative. Raises `UsageError`."""
+    with `force`; if not, the error message ends with `alternative`. Raises `UsageError`."""
     temporary_path = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
-    reserved = False
+    has_placeholder = False
     try:
         if path.exists() and not path.is_file():
             raise UsageError(f"`{path}` is not a file: choose another name")
         if not force:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            reserved = True
+            has_placeholder = True
         descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(descriptor)
         os.replace(temporary_path, path)
-        reserved = False
+        has_placeholder = False
     except FileExistsError as error:
         raise UsageError(f"`{path}` already exists: choose another name{alternative}") from error
     except OSError as error:
@@ -36,6 +36,6 @@ def atomic_file(path: Path, *, force: bool, alternative: str = "") -> Iterator[I
     finally:
         with suppress(OSError):
             temporary_path.unlink(missing_ok=True)
-        if reserved:
+        if has_placeholder:
             with suppress(OSError):
                 path.unlink(missing_ok=True)

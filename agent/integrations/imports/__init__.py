@@ -1,2 +1,2 @@
 """Imports MCP servers, settings and transcripts from other coding agents. The files are read where those agents store
-them; each kind of file has its own reader."""
+them, and each kind of file has its own reader."""

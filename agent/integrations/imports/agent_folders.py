@@ -1,4 +1,4 @@
-"""The folders of other coding agents, and a reader for their settings files that limits the size and does not block."""
+"""The folders of other coding agents, and a size-limited, non-blocking reader for their settings files."""
 
 import json
 import re
@@ -19,10 +19,10 @@ AGENTS: Mapping[AgentName, str] = {
     "gemini": "Gemini",
     "aider": "aider",
 }
-"""The supported agents: the name used on the command line, and the display name."""
+"""Display names of the supported agents, by their names on the command line."""
 
 MAX_SETTINGS_BYTES = 1 << 26
-"""Maximum size of a settings file; large, because Claude Code stores a history in its file."""
+"""Maximum size of a settings file, in bytes. It is large because Claude Code stores a history in its file."""
 
 _STRING = r'("(?:[^"\\]++|\\.)*+")'
 _COMMENT = regex(rf"{_STRING}|//[^\n]*+|/\*.*?(?:\*/|\Z)", re.DOTALL)
@@ -95,8 +95,8 @@ def _parse_settings(text: str, suffix: str) -> object:
 
 def without_comments(text: str) -> str:
     """Return JSON without comments and trailing commas."""
-    bare = _COMMENT.sub(lambda match: match[1] or " ", text)
-    return _TRAILING_COMMA.sub(lambda match: match[1] or "", bare)
+    uncommented = _COMMENT.sub(lambda match: match[1] or " ", text)
+    return _TRAILING_COMMA.sub(lambda match: match[1] or "", uncommented)
 
 
 def nested_table(content: Mapping[str, object], *keys: str) -> dict[str, object]:

@@ -27,7 +27,7 @@ from ebbtide.tools.lazy import dataclass, regex
 HISTORY_FILE_NAME = ".aider.chat.history.md"
 _SESSION_HEADING = regex(rb"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
 _MAX_TEXT_CHARS = 1 << 20
-"""Number of characters after which a text continues in another entry."""
+"""Number of characters after which text continues in another entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class _Section:
 
     id: str
     started: float
-    begin: int
+    start: int
     end: int
 
 
@@ -56,14 +56,16 @@ class AiderTranscripts:
             problems.add("files that cannot be read")
             return
         for section in sections:
-            size = section.end - section.begin
+            size = section.end - section.start
             yield ForeignTranscript(
                 "aider", f"{project}@{section.id}", path, size, section.started, str(project), str(size)
             )
 
     def open_transcript(self, transcript: ForeignTranscript, problems: ImportProblems) -> OpenTranscript:
-        id = transcript.id.rpartition("@")[2]
-        section = next((one for one in self._file_sections(transcript.path) if one.id == id), None)
+        section_id = transcript.id.rpartition("@")[2]
+        section = next(
+            (candidate for candidate in self._file_sections(transcript.path) if candidate.id == section_id), None
+        )
         if section is None:
             raise UnreadableTranscript("it no longer exists")
         entries = _entries(transcript.path, section, problems)
@@ -75,23 +77,23 @@ class AiderTranscripts:
             with open_regular_file(path) as file:
                 for line in read_lines(file):
                     end = line.offset + line.size
-                    if (begin := _SESSION_HEADING.match(line.data)) is not None:
-                        starts.append((end, begin[1].decode()))
-            ends = [*(after for after, _ in starts[1:]), end]
+                    if (match := _SESSION_HEADING.match(line.data)) is not None:
+                        starts.append((end, match[1].decode()))
+            ends = [*(start_offset for start_offset, _ in starts[1:]), end]
             counts = dict[str, int]()
             sections = list[_Section]()
-            for (first, started), stop in zip(starts, ends, strict=True):
+            for (section_start, started), section_end in zip(starts, ends, strict=True):
                 counts[started] = counts.get(started, 0) + 1
-                id = started if counts[started] == 1 else f"{started}#{counts[started]}"
-                sections.append(_Section(id, unix_time(started), first, stop))
+                section_id = started if counts[started] == 1 else f"{started}#{counts[started]}"
+                sections.append(_Section(section_id, unix_time(started), section_start, section_end))
             self._sections[path] = sections
         return self._sections[path]
 
 
 def _entries(path: Path, section: _Section, problems: ImportProblems) -> Iterator[TranscriptEntry]:
-    kind, lines, size = "", list[str](), 0
+    kind, lines, char_count = "", list[str](), 0
     with open_regular_file(path) as file:
-        file.seek(section.begin)
+        file.seek(section.start)
         for line in read_lines(file):
             if line.offset + line.size > section.end or _SESSION_HEADING.match(line.data):
                 break
@@ -99,23 +101,23 @@ def _entries(path: Path, section: _Section, problems: ImportProblems) -> Iterato
                 problems.add(f"lines of more than {MAX_LINE_BYTES >> 20} MiB")
                 continue
             text = text_of(line.data.decode("utf-8", "replace")).rstrip("\r\n")
-            line_kind = "said" if text.startswith("#### ") else "told" if text.startswith("> ") else "replied"
-            if text.strip() and (line_kind != kind or size > _MAX_TEXT_CHARS):
+            line_kind = "user" if text.startswith("#### ") else "program" if text.startswith("> ") else "reply"
+            if text.strip() and (line_kind != kind or char_count > _MAX_TEXT_CHARS):
                 yield from _section_entry(kind, lines, section.started)
-                kind, lines, size = line_kind, [], 0
-            lines.append(re.sub(r"\A(#### |> )", "", text) if line_kind != "replied" else text)
-            size += len(text)
+                kind, lines, char_count = line_kind, [], 0
+            lines.append(re.sub(r"\A(#### |> )", "", text) if line_kind != "reply" else text)
+            char_count += len(text)
     yield from _section_entry(kind, lines, section.started)
 
 
-def _section_entry(kind: str, lines: list[str], at: float) -> Iterator[TranscriptEntry]:
+def _section_entry(kind: str, lines: list[str], timestamp: float) -> Iterator[TranscriptEntry]:
     text = "\n".join(line.rstrip() for line in lines).strip()
     if not text:
         return
     match kind:
-        case "said":
-            yield UserEntry(text, at)
-        case "told":
-            yield ProgramEntry(text, at)
+        case "user":
+            yield UserEntry(text, timestamp)
+        case "program":
+            yield ProgramEntry(text, timestamp)
         case _:
-            yield ReplyEntry("text", text, at)
+            yield ReplyEntry("text", text, timestamp)

@@ -1,5 +1,5 @@
-"""Converts transcript entries to our messages. Pure. Every call gets exactly one output, in the next message. Calls of
-tools that also exist here are converted to them; provider-specific parts are removed."""
+"""Converts transcript entries to this program's messages. Every call gets exactly one output, in the next message.
+Calls of tools that also exist here are converted to them; provider-specific parts are removed."""
 
 import json
 import re
@@ -50,7 +50,7 @@ class Assembly:
     """Assembles the messages of one transcript."""
 
     def __init__(self, tools: Mapping[str, Tool], root: str, problems: ImportProblems) -> None:
-        """`tools` are our tools by name; `root` is the working folder of the conversation."""
+        """`tools` are this program's tools by name; `root` is the working folder of the conversation."""
         self._tools = tools
         self._root = root
         self._problems = problems
@@ -58,7 +58,7 @@ class Assembly:
         self._reply_key = self._model = ""
         self._replied_at = self._outputs_at = 0.0
         self._call_ids: dict[str, str] = {}
-        """Our call ids, by original id, for the calls of the reply being assembled."""
+        """New call ids, by original id, for the calls of the reply being assembled."""
         self._outputs: dict[str, ToolOutput] = {}
         self._used_ids: set[str] = set()
         """All call ids used so far."""
@@ -87,15 +87,15 @@ class Assembly:
                         self._has_begun = True
         yield from self._flush_reply()
 
-    def _add_user_message(self, message: User, at: float) -> Iterator[TimedMessage]:
+    def _add_user_message(self, message: User, timestamp: float) -> Iterator[TimedMessage]:
         if not message.parts:
             return
         if self._outputs.keys() != set(self._call_ids.values()):
-            self._deferred_messages.append((message, at))
+            self._deferred_messages.append((message, timestamp))
             return
         yield from self._flush_reply()
         self._has_begun = True
-        yield message, at
+        yield message, timestamp
 
     def _add_reply_part(self, entry: ReplyEntry | CallEntry) -> Iterator[TimedMessage]:
         if (self._outputs or self._deferred_messages) and not (entry.key and entry.key == self._reply_key):
@@ -117,37 +117,42 @@ class Assembly:
         if entry.id in self._call_ids:
             self._problems.add("calls with a duplicate id")
             return
-        id = base_id = re.sub(r"[^a-zA-Z0-9_-]", "_", entry.id)[:_MAX_ID_CHARS] or "call"
-        number = 1
-        while id in self._used_ids:
-            number += 1
-            id = f"{base_id[: _MAX_ID_CHARS - 8]}_{number}"
-        self._used_ids.add(id)
-        self._call_ids[entry.id] = id
-        self._parts.append(ToolCall(id, entry.name, entry.arguments))
+        call_id = base_id = re.sub(r"[^a-zA-Z0-9_-]", "_", entry.id)[:_MAX_ID_CHARS] or "call"
+        suffix_number = 1
+        while call_id in self._used_ids:
+            suffix_number += 1
+            call_id = f"{base_id[: _MAX_ID_CHARS - 8]}_{suffix_number}"
+        self._used_ids.add(call_id)
+        self._call_ids[entry.id] = call_id
+        self._parts.append(ToolCall(call_id, entry.name, entry.arguments))
 
     def _add_output(self, entry: OutputEntry) -> None:
-        id = self._call_ids.get(entry.id)
-        if id is None or id in self._outputs:
-            self._problems.add("outputs without a call" if id is None else "duplicate outputs of a call")
+        call_id = self._call_ids.get(entry.id)
+        if call_id is None or call_id in self._outputs:
+            self._problems.add("outputs without a call" if call_id is None else "duplicate outputs of a call")
             return
         self._outputs_at = entry.at
-        self._outputs[id] = ToolOutput(id, entry.text, entry.status, entry.images)
+        self._outputs[call_id] = ToolOutput(call_id, entry.text, entry.status, entry.images)
 
     def _flush_reply(self) -> Iterator[TimedMessage]:
         """Yield the reply being assembled, and the outputs of its calls."""
-        parts, outputs, at = self._parts, self._outputs, self._replied_at
+        parts, outputs, timestamp = self._parts, self._outputs, self._replied_at
         if any(isinstance(part, Text | ToolCall) for part in parts):
             if not self._has_begun:
                 self._has_begun = True
-                yield User((Note(MISSING_BEGINNING),)), at
+                yield User((Note(MISSING_BEGINNING),)), timestamp
             reply = self._with_our_calls(Assistant(tuple(parts), f"{IMPORT_PROVIDER}/{self._model or 'model'}"))
-            yield reply, at
+            yield reply, timestamp
             if reply.calls:
-                missing = [call for call in reply.calls if call.id not in outputs]
-                self._problems.add("calls without an output", len(missing))
-                placeholders = {call.id: ToolOutput(call.id, MISSING_OUTPUT, "interrupted") for call in missing}
-                yield User(tuple({**placeholders, **outputs}[call.id] for call in reply.calls)), self._outputs_at or at
+                unanswered_calls = [call for call in reply.calls if call.id not in outputs]
+                self._problems.add("calls without an output", len(unanswered_calls))
+                placeholders = {
+                    call.id: ToolOutput(call.id, MISSING_OUTPUT, "interrupted") for call in unanswered_calls
+                }
+                yield (
+                    User(tuple({**placeholders, **outputs}[call.id] for call in reply.calls)),
+                    self._outputs_at or timestamp,
+                )
         self._parts, self._outputs, self._call_ids = [], {}, {}
         self._reply_key = ""
         self._replied_at = self._outputs_at = 0.0
@@ -182,10 +187,10 @@ def storable_arguments(value: object) -> Mapping[str, object]:
         return {}
     arguments = value if isinstance(value, dict) else {"input": value}
     if is_nested_deeper(arguments, MAX_NESTING_DEPTH):
-        return {"input": "[These arguments were nested too deep and were not imported.]"}
+        return {"input": "[These arguments were nested too deeply and were not imported.]"}
     try:
         json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
-    except ValueError:  # a lone surrogate, or NaN or infinity
+    except ValueError:  # a lone surrogate, NaN or infinity
         text = json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace")
         parsed = json.loads(text, parse_constant=str)
         return parsed if isinstance(parsed, dict) else {}

@@ -137,9 +137,11 @@ class _Tree:
         ids = dict[str, str]()
         for name, value in _ID_FIELD.findall(line.data):
             ids.setdefault(name.decode(), value.decode("utf-8", "replace"))
-        answers = (ids["tool_use_id"],) if "tool_use_id" in ids else ()
+        answered_calls = (ids["tool_use_id"],) if "tool_use_id" in ids else ()
         if "uuid" in ids:
-            self.nodes.append(_Node(line.offset, ids["uuid"], ids.get("parentUuid", ""), True, False, "", (), answers))
+            self.nodes.append(
+                _Node(line.offset, ids["uuid"], ids.get("parentUuid", ""), True, False, "", (), answered_calls)
+            )
 
     def newest_branch(self, problems: ImportProblems) -> list[int]:
         """Return the offsets of the lines in the newest branch, in file order."""
@@ -154,14 +156,14 @@ class _Tree:
             if not node.is_sidechain and index_by_uuid[node.uuid] == index
         ]
         problems.add_skipped("lines of sub-agents", sum(node.is_sidechain and node.is_message for node in self.nodes))
-        current = next((index for index in reversed(main_indices) if self.nodes[index].is_message), None)
+        branch_index = next((index for index in reversed(main_indices) if self.nodes[index].is_message), None)
         branch = set[int]()
-        while current is not None and current not in branch:
-            branch.add(current)
-            current = self._parent_index(current, index_by_uuid, main_indices, problems)
+        while branch_index is not None and branch_index not in branch:
+            branch.add(branch_index)
+            branch_index = self._parent_index(branch_index, index_by_uuid, main_indices, problems)
         branch |= self._parallel_parts(branch, main_indices)
-        abandoned = sum(self.nodes[index].is_message and index not in branch for index in main_indices)
-        problems.add_skipped("lines on abandoned branches", abandoned)
+        abandoned_count = sum(self.nodes[index].is_message and index not in branch for index in main_indices)
+        problems.add_skipped("lines on abandoned branches", abandoned_count)
         return [self.nodes[index].offset for index in sorted(branch) if self.nodes[index].offset >= 0]
 
     def _parent_index(
@@ -172,32 +174,34 @@ class _Tree:
         parent = self.nodes[index].parent
         if not parent or parent in index_by_uuid:
             return index_by_uuid.get(parent)
-        earlier = [candidate for candidate in main_indices if candidate < index]
-        if not earlier:
+        earlier_indices = [candidate for candidate in main_indices if candidate < index]
+        if not earlier_indices:
             return None  # the conversation continues in another file
         problems.add("lines that are missing")
-        return earlier[-1]
+        return earlier_indices[-1]
 
     def _parallel_parts(self, branch: set[int], main_indices: list[int]) -> set[int]:
         """Return the lines on side branches that belong to this branch: other parts of its replies, and outputs of
         calls that ran in parallel."""
-        replies = {self.nodes[index].reply_id for index in branch if self.nodes[index].reply_id}
-        parts = {index for index in main_indices if self.nodes[index].reply_id in replies}
-        calls_by_uuid = {self.nodes[index].uuid: self.nodes[index].calls for index in branch | parts}
-        calls = {call for line_calls in calls_by_uuid.values() for call in line_calls}
-        answered = {id for index in branch for id in self.nodes[index].answered_calls}
-        outputs = set[int]()
+        reply_ids = {self.nodes[index].reply_id for index in branch if self.nodes[index].reply_id}
+        part_indices = {index for index in main_indices if self.nodes[index].reply_id in reply_ids}
+        calls_by_uuid = {self.nodes[index].uuid: self.nodes[index].calls for index in branch | part_indices}
+        call_ids = {call for line_calls in calls_by_uuid.values() for call in line_calls}
+        answered_ids = {call_id for index in branch for call_id in self.nodes[index].answered_calls}
+        output_indices = set[int]()
         for index in main_indices:
             node = self.nodes[index]
-            is_new = calls.issuperset(node.answered_calls) and not answered.intersection(node.answered_calls)
+            answers_open_calls = call_ids.issuperset(node.answered_calls) and not answered_ids.intersection(
+                node.answered_calls
+            )
             if (
                 node.answered_calls
                 and index not in branch
-                and (is_new or set(node.answered_calls) <= {*calls_by_uuid.get(node.parent, ())})
+                and (answers_open_calls or set(node.answered_calls) <= {*calls_by_uuid.get(node.parent, ())})
             ):
-                outputs.add(index)
-                answered.update(node.answered_calls)
-        return parts | outputs
+                output_indices.add(index)
+                answered_ids.update(node.answered_calls)
+        return part_indices | output_indices
 
 
 def _read_tree(path: Path, problems: ImportProblems) -> _Tree:
@@ -216,63 +220,65 @@ def _read_tree(path: Path, problems: ImportProblems) -> _Tree:
 
 
 def _entries(path: Path, offsets: list[int], created: float) -> Iterator[TranscriptEntry]:
-    at = created
+    timestamp = created
     with open_regular_file(path) as file:
         for offset in offsets:
             file.seek(offset)
             line = next(read_lines(file), None)
             row = parse_row(line) if line is not None else None
             if row is not None:
-                at = unix_time(row.get("timestamp"), at)
-                yield from _row_entries(row, at)
+                timestamp = unix_time(row.get("timestamp"), timestamp)
+                yield from _row_entries(row, timestamp)
             elif line is not None and not line.is_complete:
                 for name, value in _ID_FIELD.findall(line.data):
                     if name == b"tool_use_id":
                         yield OutputEntry(
-                            value.decode("utf-8", "replace"), OUTPUT_TOO_LONG.format(MAX_LINE_BYTES >> 20), at
+                            value.decode("utf-8", "replace"), OUTPUT_TOO_LONG.format(MAX_LINE_BYTES >> 20), timestamp
                         )
                         break
 
 
-def _row_entries(row: Row, at: float) -> Iterator[TranscriptEntry]:
+def _row_entries(row: Row, timestamp: float) -> Iterator[TranscriptEntry]:
     message = object_of(row.get("message"))
     match row.get("type"):
         case "assistant" if not row.get("isApiErrorMessage") and message.get("model") != "<synthetic>":
-            yield from _reply_entries(message, at)
+            yield from _reply_entries(message, timestamp)
         case "user" if row.get("isCompactSummary") is True:
-            yield SummaryEntry("\n".join(_block_texts(message.get("content"))), at)
+            yield SummaryEntry("\n".join(_block_texts(message.get("content"))), timestamp)
         case "user":
-            yield from _user_entries(message.get("content"), at, is_meta=row.get("isMeta") is True)
+            yield from _user_entries(message.get("content"), timestamp, is_meta=row.get("isMeta") is True)
         case "attachment":
-            attached = object_of(row.get("attachment"))
-            if attached.get("type") == "queued_command":
-                yield from _user_entries(attached.get("prompt"), at, is_meta=attached.get("commandMode") != "prompt")
+            attachment = object_of(row.get("attachment"))
+            if attachment.get("type") == "queued_command":
+                yield from _user_entries(
+                    attachment.get("prompt"), timestamp, is_meta=attachment.get("commandMode") != "prompt"
+                )
         case _:
             pass
 
 
-def _reply_entries(message: Row, at: float) -> Iterator[TranscriptEntry]:
+def _reply_entries(message: Row, timestamp: float) -> Iterator[TranscriptEntry]:
     key, model = text_of(message.get("id")), text_of(message.get("model"))
     content = message.get("content")
     for block in [{"type": "text", "text": content}] if isinstance(content, str) else objects_in(content):
         match block.get("type"):
             case "text":
-                yield ReplyEntry("text", text_of(block.get("text")), at, key, model)
+                yield ReplyEntry("text", text_of(block.get("text")), timestamp, key, model)
             case "thinking":
-                yield ReplyEntry("thought", text_of(block.get("thinking")), at, key, model)
+                yield ReplyEntry("thought", text_of(block.get("thinking")), timestamp, key, model)
             case "tool_use":
-                id, name = text_of(block.get("id")), text_of(block.get("name"))
-                yield CallEntry(id, name or "tool", storable_arguments(block.get("input")), at, key, model)
+                call_id, name = text_of(block.get("id")), text_of(block.get("name"))
+                yield CallEntry(call_id, name or "tool", storable_arguments(block.get("input")), timestamp, key, model)
             case _:
                 pass
 
 
-def _user_entries(content: object, at: float, *, is_meta: bool) -> Iterator[TranscriptEntry]:
+def _user_entries(content: object, timestamp: float, *, is_meta: bool) -> Iterator[TranscriptEntry]:
     texts, images = list[str](), list[Image]()
     for block in objects_in(content) if isinstance(content, list) else [{"type": "text", "text": content}]:
         match block.get("type"):
             case "tool_result":
-                yield _output_entry(block, at)
+                yield _output_entry(block, timestamp)
             case "text":
                 texts.append(text_of(block.get("text")))
             case "image":
@@ -285,36 +291,36 @@ def _user_entries(content: object, at: float, *, is_meta: bool) -> Iterator[Tran
             case _:
                 pass
     for text in texts:
-        yield from _split_user_text(text, at, is_meta=is_meta)
+        yield from _split_user_text(text, timestamp, is_meta=is_meta)
     if images:
-        yield UserEntry("", at, tuple(images))
+        yield UserEntry("", timestamp, tuple(images))
 
 
-def _split_user_text(text: str, at: float, *, is_meta: bool) -> Iterator[TranscriptEntry]:
-    """Yield what the user wrote separately from what the program added in the user's name."""
+def _split_user_text(text: str, timestamp: float, *, is_meta: bool) -> Iterator[TranscriptEntry]:
+    """Yield the user's own text separately from text that the program added in the user's name."""
     if is_meta or text.lstrip().startswith(_PROGRAM_PREFIXES):
-        yield ProgramEntry(text, at)
+        yield ProgramEntry(text, timestamp)
         return
-    if (command := _COMMAND.search(text)) is not None and text.lstrip().startswith("<command-"):
-        arguments = _COMMAND_ARGUMENTS.search(text)
-        yield UserEntry(f"{command[1]} {arguments[1] if arguments else ''}".strip(), at)
+    if (command_match := _COMMAND.search(text)) is not None and text.lstrip().startswith("<command-"):
+        arguments_match = _COMMAND_ARGUMENTS.search(text)
+        yield UserEntry(f"{command_match[1]} {arguments_match[1] if arguments_match else ''}".strip(), timestamp)
         return
-    if (shell := _SHELL.search(text)) is not None:
-        yield UserEntry(f"!{shell[1]}", at)
+    if (shell_match := _SHELL.search(text)) is not None:
+        yield UserEntry(f"!{shell_match[1]}", timestamp)
         return
-    typed = _REMINDER.sub("", text).strip()
+    user_text = _REMINDER.sub("", text).strip()
     for reminder in _REMINDER.findall(text):
-        yield ProgramEntry(reminder, at)
-    if typed:
-        yield UserEntry(typed, at)
+        yield ProgramEntry(reminder, timestamp)
+    if user_text:
+        yield UserEntry(user_text, timestamp)
 
 
-def _output_entry(block: Row, at: float) -> OutputEntry:
+def _output_entry(block: Row, timestamp: float) -> OutputEntry:
     content = block.get("content")
     texts, images = _block_texts(content), list[Image]()
-    for item in objects_in(content):
-        source = object_of(item.get("source"))
-        if item.get("type") == "image":
+    for inner_block in objects_in(content):
+        source = object_of(inner_block.get("source"))
+        if inner_block.get("type") == "image":
             image = decode_picture(source.get("data"))
             images += [image] if image else []
             texts += [] if image else ["[an image that was not imported]"]
@@ -322,10 +328,10 @@ def _output_entry(block: Row, at: float) -> OutputEntry:
     status: Literal["done", "failed", "denied"] = "failed" if block.get("is_error") is True else "done"
     if status == "failed" and text.startswith(_DENIAL_PREFIXES):
         status = "denied"
-    return OutputEntry(text_of(block.get("tool_use_id")), text, at, status, tuple(images))
+    return OutputEntry(text_of(block.get("tool_use_id")), text, timestamp, status, tuple(images))
 
 
 def _block_texts(content: Any) -> list[str]:  # noqa: ANN401  # any JSON
     if isinstance(content, str):
         return [text_of(content)]
-    return [text_of(one.get("text")) for one in objects_in(content) if one.get("type") == "text"]
+    return [text_of(block.get("text")) for block in objects_in(content) if block.get("type") == "text"]

@@ -64,8 +64,8 @@ class CodexTranscripts:
                 if "subagent" in json.dumps([meta.get("source"), meta.get("thread_source")]):
                     problems.add_skipped("conversations of sub-agents")
                     continue
-                id = text_of(meta.get("id")) or file.path.stem.removeprefix("rollout-")
-                yield file.transcript("codex", id, text_of(meta.get("cwd")))
+                transcript_id = text_of(meta.get("id")) or file.path.stem.removeprefix("rollout-")
+                yield file.transcript("codex", transcript_id, text_of(meta.get("cwd")))
 
     def open_transcript(self, transcript: ForeignTranscript, problems: ImportProblems) -> OpenTranscript:
         outline = _outline(transcript.path)
@@ -108,8 +108,8 @@ def _outline(path: Path) -> _Outline:
             outline.version = outline.version or text_of(_session_meta(row).get("cli_version"))
             outline.cwd = outline.cwd or text_of(payload.get("cwd"))
             if payload.get("type") == "thread_rolled_back":
-                count = payload.get("num_turns")
-                undone_turns = turns[-count:] if isinstance(count, int) and count > 0 else []
+                turn_count = payload.get("num_turns")
+                undone_turns = turns[-turn_count:] if isinstance(turn_count, int) and turn_count > 0 else []
                 del turns[len(turns) - len(undone_turns) :]
                 rolled_back += [(undone_turns[0], line.offset)] if undone_turns else []
             elif any(isinstance(entry, UserEntry) for entry in _message_entries(_conversation_item(row), 0.0, "")):
@@ -134,74 +134,79 @@ class _EntryReader:
         self._model = ""
 
     def entries(self, path: Path, created: float) -> Iterator[TranscriptEntry]:
-        at = created
+        timestamp = created
         with open_regular_file(path) as file:
             for line in read_lines(file):
                 if any(start <= line.offset < end for start, end in self._outline.rolled_back):
                     continue
                 row = parse_row(line)
                 if row is None:
-                    yield from self._unreadable_entries(line, at)
+                    yield from self._unreadable_entries(line, timestamp)
                     continue
-                at = unix_time(row.get("timestamp"), at)
+                timestamp = unix_time(row.get("timestamp"), timestamp)
                 payload = object_of(row.get("payload"))
                 if row.get("type") == "turn_context":
                     self._model = text_of(payload.get("model")) or self._model
                 elif row.get("type") == "compacted":
-                    yield SummaryEntry(_compaction_summary(payload), at)
+                    yield SummaryEntry(_compaction_summary(payload), timestamp)
                 else:
-                    yield from self._item_entries(_conversation_item(row), at)
+                    yield from self._item_entries(_conversation_item(row), timestamp)
 
-    def _unreadable_entries(self, line: Line, at: float) -> Iterator[TranscriptEntry]:
+    def _unreadable_entries(self, line: Line, timestamp: float) -> Iterator[TranscriptEntry]:
         if not line.is_complete:
             self._problems.add(f"lines of more than {MAX_LINE_BYTES >> 20} MiB")
-            if (call := _CALL_ID.search(line.data)) is not None and b"_output" in line.data:
+            if (id_match := _CALL_ID.search(line.data)) is not None and b"_output" in line.data:
                 placeholder = f"[This output had more than {MAX_LINE_BYTES >> 20} MiB and was not imported.]"
-                yield OutputEntry(call[1].decode("utf-8", "replace"), placeholder, at)
+                yield OutputEntry(id_match[1].decode("utf-8", "replace"), placeholder, timestamp)
         elif line.data.strip():
             self._problems.add("lines that cannot be read")
 
-    def _item_entries(self, item: Row, at: float) -> Iterator[TranscriptEntry]:
-        id, name = text_of(item.get("call_id") or item.get("id")), text_of(item.get("name")) or "tool"
+    def _item_entries(self, item: Row, timestamp: float) -> Iterator[TranscriptEntry]:
+        call_id, name = text_of(item.get("call_id") or item.get("id")), text_of(item.get("name")) or "tool"
         match item.get("type"):
             case "message":
-                yield from _message_entries(item, at, self._model)
+                yield from _message_entries(item, timestamp, self._model)
             case "reasoning":
                 for part in (*objects_in(item.get("summary")), *objects_in(item.get("content"))):
-                    yield ReplyEntry("thought", text_of(part.get("text")), at, "", self._model)
+                    yield ReplyEntry("thought", text_of(part.get("text")), timestamp, "", self._model)
             case "function_call":
-                yield CallEntry(id, name, _parse_arguments(item.get("arguments")), at, "", self._model)
+                yield CallEntry(call_id, name, _parse_arguments(item.get("arguments")), timestamp, "", self._model)
             case "custom_tool_call":
-                yield CallEntry(id, name, storable_arguments(item.get("input")), at, "", self._model)
+                yield CallEntry(call_id, name, storable_arguments(item.get("input")), timestamp, "", self._model)
             case "local_shell_call":
                 action = object_of(item.get("action"))
                 yield CallEntry(
-                    id, "local_shell", storable_arguments({"command": action.get("command")}), at, "", self._model
+                    call_id,
+                    "local_shell",
+                    storable_arguments({"command": action.get("command")}),
+                    timestamp,
+                    "",
+                    self._model,
                 )
             case "function_call_output" | "custom_tool_call_output":
-                yield _output_entry(id, item.get("output"), at)
+                yield _output_entry(call_id, item.get("output"), timestamp)
             case _:
                 pass
 
 
-def _message_entries(item: Row, at: float, model: str) -> Iterator[TranscriptEntry]:
+def _message_entries(item: Row, timestamp: float, model: str) -> Iterator[TranscriptEntry]:
     if item.get("type") != "message":
         return
     parts = objects_in(item.get("content"))
     texts = [text for part in parts if (text := text_of(part.get("text"))).strip()]
     if item.get("role") == "assistant":
         for text in texts:
-            yield ReplyEntry("text", text, at, "", model)
+            yield ReplyEntry("text", text, timestamp, "", model)
     elif item.get("role") == "user":
         images = [image for part in parts if (image := picture_from_url(part.get("image_url"))) is not None]
         for text in texts:
-            start = text.lstrip()
-            if start.startswith(_EVENT_PREFIXES):
-                yield ProgramEntry(text, at)
-            elif not start.startswith(_PROGRAM_PREFIXES):
-                yield UserEntry(text, at)
+            stripped_text = text.lstrip()
+            if stripped_text.startswith(_EVENT_PREFIXES):
+                yield ProgramEntry(text, timestamp)
+            elif not stripped_text.startswith(_PROGRAM_PREFIXES):
+                yield UserEntry(text, timestamp)
         if images:
-            yield UserEntry("", at, tuple(images))
+            yield UserEntry("", timestamp, tuple(images))
 
 
 def _compaction_summary(payload: Row) -> str:
@@ -225,7 +230,7 @@ def _parse_arguments(text: object) -> Mapping[str, object]:
     return storable_arguments(value)
 
 
-def _output_entry(id: str, output: object, at: float) -> OutputEntry:
+def _output_entry(call_id: str, output: object, timestamp: float) -> OutputEntry:
     status: Literal["done", "failed"] = "done"
     images = list[Image]()
     if isinstance(output, str) and output.startswith('{"output"'):  # format of early versions
@@ -236,9 +241,11 @@ def _output_entry(id: str, output: object, at: float) -> OutputEntry:
             status = "failed"
         output = output.get("output", output.get("content"))
     if isinstance(output, list):
-        images = [image for one in objects_in(output) if (image := picture_from_url(one.get("image_url"))) is not None]
-        output = "\n".join(text_of(one.get("text")) for one in objects_in(output) if one.get("text"))
+        images = [
+            image for part in objects_in(output) if (image := picture_from_url(part.get("image_url"))) is not None
+        ]
+        output = "\n".join(text_of(part.get("text")) for part in objects_in(output) if part.get("text"))
     text = text_of(output)
     return OutputEntry(
-        id, text, at, "failed" if _NONZERO_EXIT.search(text[:_EXIT_SEARCH_CHARS]) else status, tuple(images)
+        call_id, text, timestamp, "failed" if _NONZERO_EXIT.search(text[:_EXIT_SEARCH_CHARS]) else status, tuple(images)
     )

@@ -53,13 +53,13 @@ class GeminiTranscripts:
         projects = _project_paths(folders, project)
         for file in readable_files((folders.gemini / "tmp").glob("*/chats/session-*.json*"), problems):
             path = file.path
-            head = next(head_rows(path), {}) if path.suffix == ".jsonl" else {}
-            if head.get("kind") == "subagent":
+            header = next(head_rows(path), {}) if path.suffix == ".jsonl" else {}
+            if header.get("kind") == "subagent":
                 problems.add_skipped("conversations of sub-agents")
                 continue
             folder = path.parent.parent
-            cwd = projects.get(folder.name) or projects.get(text_of(head.get("projectHash"))) or _project_root(folder)
-            yield file.transcript("gemini", text_of(head.get("sessionId")) or path.stem, cwd)
+            cwd = projects.get(folder.name) or projects.get(text_of(header.get("projectHash"))) or _project_root(folder)
+            yield file.transcript("gemini", text_of(header.get("sessionId")) or path.stem, cwd)
 
     def open_transcript(self, transcript: ForeignTranscript, problems: ImportProblems) -> OpenTranscript:
         if transcript.path.suffix == ".jsonl":
@@ -75,7 +75,7 @@ class GeminiTranscripts:
 
 
 def _project_paths(folders: AgentFolders, project: Path) -> dict[str, str]:
-    """Return the project folders, by the names of their folders in Gemini's data. Such a name is a digest or a word."""
+    """Return the project folders, by the names of their folders in Gemini's data, which are digests or words."""
     paths, paths_by_name = [str(project)], dict[str, str]()
     with suppress(ConfigError):
         paths_by_name = {
@@ -124,12 +124,12 @@ def _replay_log(path: Path, problems: ImportProblems) -> tuple[Row, list[Row]]:
                     messages = {text_of(message.get("id")): message for message in objects_in(updates.pop("messages"))}
                 meta |= updates
             elif "$rewindTo" in row:
-                ids = [*messages]
+                message_ids = [*messages]
                 target = text_of(row["$rewindTo"])
-                for message in ids[ids.index(target) if target in messages else 0 :]:
+                for message in message_ids[message_ids.index(target) if target in messages else 0 :]:
                     del messages[message]
-            elif isinstance(id := row.get("id"), str) and "type" in row:
-                messages[id] = row
+            elif isinstance(message_id := row.get("id"), str) and "type" in row:
+                messages[message_id] = row
             elif "sessionId" in row:
                 meta |= row
             size = file.tell()
@@ -139,44 +139,44 @@ def _replay_log(path: Path, problems: ImportProblems) -> tuple[Row, list[Row]]:
 
 
 def _entries(messages: list[Row], created: float) -> Iterator[TranscriptEntry]:
-    at = created
+    timestamp = created
     for message in messages:
-        at = unix_time(message.get("timestamp"), at)
+        timestamp = unix_time(message.get("timestamp"), timestamp)
         if message.get("type") == "user":
-            yield from _user_entries(message.get("content"), at)
+            yield from _user_entries(message.get("content"), timestamp)
         elif message.get("type") == "gemini":
-            yield from _reply_entries(message, at)
+            yield from _reply_entries(message, timestamp)
 
 
-def _user_entries(content: object, at: float) -> Iterator[TranscriptEntry]:
+def _user_entries(content: object, timestamp: float) -> Iterator[TranscriptEntry]:
     images = list[Image]()
     for part in [{"text": content}] if isinstance(content, str) else objects_in(content):
-        text, inline = text_of(part.get("text")), object_of(part.get("inlineData"))
+        text, inline_data = text_of(part.get("text")), object_of(part.get("inlineData"))
         if text.strip():
-            yield ProgramEntry(text, at) if text.startswith(_SETUP_PREFIXES) else UserEntry(text, at)
-        if (image := decode_picture(inline.get("data"))) is not None:
+            yield ProgramEntry(text, timestamp) if text.startswith(_SETUP_PREFIXES) else UserEntry(text, timestamp)
+        if (image := decode_picture(inline_data.get("data"))) is not None:
             images.append(image)
     if images:
-        yield UserEntry("", at, tuple(images))
+        yield UserEntry("", timestamp, tuple(images))
 
 
-def _reply_entries(message: Row, at: float) -> Iterator[TranscriptEntry]:
+def _reply_entries(message: Row, timestamp: float) -> Iterator[TranscriptEntry]:
     key, model = text_of(message.get("id")), text_of(message.get("model"))
     for thought in objects_in(message.get("thoughts")):
         lines = (text_of(thought.get("subject")), text_of(thought.get("description")))
-        yield ReplyEntry("thought", "\n".join(filter(None, lines)), at, key, model)
+        yield ReplyEntry("thought", "\n".join(filter(None, lines)), timestamp, key, model)
     content = message.get("content")
     for part in [{"text": content}] if isinstance(content, str) else objects_in(content):
-        yield ReplyEntry("text", text_of(part.get("text")), at, key, model)
+        yield ReplyEntry("text", text_of(part.get("text")), timestamp, key, model)
     calls = objects_in(message.get("toolCalls"))
     for call in calls:
-        id, name = text_of(call.get("id")), text_of(call.get("name")) or "tool"
-        yield CallEntry(id, name, storable_arguments(call.get("args")), at, key, model)
+        call_id, name = text_of(call.get("id")), text_of(call.get("name")) or "tool"
+        yield CallEntry(call_id, name, storable_arguments(call.get("args")), timestamp, key, model)
     for call in calls:
-        yield from _output_entries(call, unix_time(call.get("timestamp"), at))
+        yield from _output_entries(call, unix_time(call.get("timestamp"), timestamp))
 
 
-def _output_entries(call: Row, at: float) -> Iterator[OutputEntry]:
+def _output_entries(call: Row, timestamp: float) -> Iterator[OutputEntry]:
     if (
         call.get("result") is None
         and not call.get("resultDisplay")
@@ -189,4 +189,4 @@ def _output_entries(call: Row, at: float) -> Iterator[OutputEntry]:
         texts += [text_of(part.get("text")), text_of(response.get("output")), text_of(response.get("error"))]
     text = "\n".join(filter(None, texts)) or text_of(call.get("resultDisplay"))
     status = {"error": "failed", "cancelled": "denied"}.get(text_of(call.get("status")), "done")
-    yield OutputEntry(text_of(call.get("id")), text, at, status)  # type: ignore[arg-type]  # one of three
+    yield OutputEntry(text_of(call.get("id")), text, timestamp, status)  # type: ignore[arg-type]  # one of three

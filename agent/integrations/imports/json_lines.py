@@ -1,4 +1,4 @@
-"""Reads JSON Lines files of other programs line by line, even if lines are very long or damaged, and validates the
+"""Reads other programs' JSON Lines files line by line, even if lines are very long or damaged, and validates the
 types of their values."""
 
 import base64
@@ -16,9 +16,9 @@ from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, picture_type
 from ebbtide.tools.lazy import dataclass
 
 MAX_LINE_BYTES = 12 << 20
-"""Maximum size of a line, in bytes; large enough for a line that contains the same picture twice."""
+"""Maximum size of a line, in bytes; large enough for a line that contains the same image twice."""
 LINE_END_BYTES = 1 << 12
-"""Number of bytes kept from each end of a line that is too long. They contain the ids that link it to other lines."""
+"""Number of bytes read from each end of a line that is too long. They contain the ids that link it to other lines."""
 HEAD_BYTES = 1 << 18
 """Number of bytes of a file that are read to identify it."""
 _CHUNK_BYTES = 1 << 20
@@ -30,7 +30,7 @@ Row = Mapping[str, Any]
 class Line:
     offset: int
     data: bytes
-    """The whole line; for a line that is too long, its start and end."""
+    """The complete line; for a line that is too long, its start and end."""
     size: int
 
     @property
@@ -112,7 +112,7 @@ def text_of(value: object) -> str:
 
 def objects_in(value: object) -> list[Row]:
     """Return the objects in a list; empty if the value is not a list."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def object_of(value: object) -> Row:
@@ -134,10 +134,10 @@ def decode_picture(data: object) -> Image | None:
     if not isinstance(data, str) or not data.isascii() or len(data) * 3 // 4 > MAX_PICTURE_BYTES:
         return None
     try:
-        kind = picture_type(base64.b64decode(data, validate=True))
+        media_type = picture_type(base64.b64decode(data, validate=True))
     except ValueError:
         return None
-    return Image(kind, data) if kind else None
+    return Image(media_type, data) if media_type else None
 
 
 def picture_from_url(url: object) -> Image | None:

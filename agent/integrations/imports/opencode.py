@@ -47,8 +47,10 @@ class OpencodeTranscripts:
         databases = sorted(
             path for path in folders.opencode_data.glob("opencode*.db") if _DATABASE_NAME.fullmatch(path.name)
         )
-        in_databases = (transcript for path in databases for transcript in _database_transcripts(path, problems))
-        for transcript in (*in_databases, *_file_transcripts(folders, problems)):
+        database_transcripts = (
+            transcript for path in databases for transcript in _database_transcripts(path, problems)
+        )
+        for transcript in (*database_transcripts, *_file_transcripts(folders, problems)):
             if transcript.id not in seen_ids:
                 seen_ids.add(transcript.id)
                 yield transcript
@@ -75,11 +77,11 @@ def _database_transcripts(path: Path, problems: ImportProblems) -> Iterator[Fore
     except StoreError as error:
         problems.add(f"databases that cannot be read: {error}")
         return
-    for id, parent, folder, updated, size in rows:
-        if parent:
+    for session_id, parent_id, folder, updated, size in rows:
+        if parent_id:
             problems.add_skipped("conversations of sub-agents")
             continue
-        yield ForeignTranscript("opencode", id, path, size, unix_time(updated), folder, f"{updated}:{size}")
+        yield ForeignTranscript("opencode", session_id, path, size, unix_time(updated), folder, f"{updated}:{size}")
 
 
 def _file_transcripts(folders: AgentFolders, problems: ImportProblems) -> Iterator[ForeignTranscript]:
@@ -90,17 +92,17 @@ def _file_transcripts(folders: AgentFolders, problems: ImportProblems) -> Iterat
         except ConfigError:
             problems.add("files that cannot be read")
             continue
-        id, times = text_of(info.get("id")) or path.stem, object_of(info.get("time"))
+        session_id, times = text_of(info.get("id")) or path.stem, object_of(info.get("time"))
         if info.get("parentID"):
             problems.add_skipped("conversations of sub-agents")
             continue
-        messages = sorted((storage / "message" / id).glob("*.json"))
+        message_paths = sorted((storage / "message" / session_id).glob("*.json"))
         size = sum(
-            _file_size(part) for message in messages for part in (storage / "part" / message.stem).glob("*.json")
+            _file_size(part) for message in message_paths for part in (storage / "part" / message.stem).glob("*.json")
         )
         updated = unix_time(times.get("updated"), unix_time(times.get("created")))
         yield ForeignTranscript(
-            "opencode", id, path, size, updated, text_of(info.get("directory")), f"{updated}:{size}"
+            "opencode", session_id, path, size, updated, text_of(info.get("directory")), f"{updated}:{size}"
         )
 
 
@@ -117,7 +119,7 @@ class _TranscriptSource(Protocol):
 
     def messages(self, problems: ImportProblems) -> Iterator[tuple[str, Row]]: ...
 
-    def parts(self, message: str, problems: ImportProblems) -> Iterator[Row]: ...
+    def parts(self, message_id: str, problems: ImportProblems) -> Iterator[Row]: ...
 
 
 class _FileSource:
@@ -133,10 +135,10 @@ class _FileSource:
         rows = [
             (path.stem, _read_object(path, problems)) for path in (self._storage / "message" / self._id).glob("*.json")
         ]
-        yield from sorted(rows, key=lambda one: (unix_time(object_of(one[1].get("time")).get("created")), one[0]))
+        yield from sorted(rows, key=lambda row: (unix_time(object_of(row[1].get("time")).get("created")), row[0]))
 
-    def parts(self, message: str, problems: ImportProblems) -> Iterator[Row]:
-        for path in sorted((self._storage / "part" / message).glob("*.json")):
+    def parts(self, message_id: str, problems: ImportProblems) -> Iterator[Row]:
+        for path in sorted((self._storage / "part" / message_id).glob("*.json")):
             yield _read_object(path, problems)
 
 
@@ -156,11 +158,11 @@ class _DatabaseSource:
 
     def messages(self, problems: ImportProblems) -> Iterator[tuple[str, Row]]:
         with closing(self._database):
-            for id, data in self._database.messages(self._id):
-                yield id, _parse_row(data, problems)
+            for message_id, data in self._database.messages(self._id):
+                yield message_id, _parse_row(data, problems)
 
-    def parts(self, message: str, problems: ImportProblems) -> Iterator[Row]:
-        for data in self._database.parts(message):
+    def parts(self, message_id: str, problems: ImportProblems) -> Iterator[Row]:
+        for data in self._database.parts(message_id):
             yield _parse_row(data, problems)
 
 
@@ -180,69 +182,69 @@ def _parse_row(text: str, problems: ImportProblems) -> Row:
 
 
 def _entries(source: _TranscriptSource, created: float, problems: ImportProblems) -> Iterator[TranscriptEntry]:
-    at = created
-    first_reverted = text_of(object_of(source.info.get("revert")).get("messageID"))
+    timestamp = created
+    first_reverted_id = text_of(object_of(source.info.get("revert")).get("messageID"))
     try:
-        for id, message in source.messages(problems):
-            if first_reverted and id >= first_reverted:
+        for message_id, message in source.messages(problems):
+            if first_reverted_id and message_id >= first_reverted_id:
                 problems.add_skipped("messages that were reverted")
                 continue
-            at = unix_time(object_of(message.get("time")).get("created"), at)
-            parts = source.parts(id, problems)
+            timestamp = unix_time(object_of(message.get("time")).get("created"), timestamp)
+            parts = source.parts(message_id, problems)
             if message.get("role") == "user":
-                yield from _user_entries(parts, at)
+                yield from _user_entries(parts, timestamp)
             elif message.get("summary") is True:
                 yield SummaryEntry(
-                    "\n".join(text_of(one.get("text")) for one in parts if one.get("type") == "text"), at
+                    "\n".join(text_of(part.get("text")) for part in parts if part.get("type") == "text"), timestamp
                 )
             else:
-                yield from _reply_entries(id, parts, text_of(message.get("modelID")), at)
+                yield from _reply_entries(message_id, parts, text_of(message.get("modelID")), timestamp)
     except StoreError as error:
         problems.add(f"rows that cannot be read: {error}")
 
 
-def _user_entries(parts: Iterator[Row], at: float) -> Iterator[TranscriptEntry]:
+def _user_entries(parts: Iterator[Row], timestamp: float) -> Iterator[TranscriptEntry]:
     images = list[Image]()
     for part in parts:
         text = text_of(part.get("text"))
         match part.get("type"):
             case "text" if part.get("ignored") is not True:
-                yield ProgramEntry(text, at) if part.get("synthetic") is True else UserEntry(text, at)
+                yield ProgramEntry(text, timestamp) if part.get("synthetic") is True else UserEntry(text, timestamp)
             case "file" if (image := picture_from_url(part.get("url"))) is not None:
                 images.append(image)
             case "file" if name := text_of(part.get("filename")):
-                yield ProgramEntry(f"[The file {name} was attached.]", at)
+                yield ProgramEntry(f"[The file {name} was attached.]", timestamp)
             case _:
                 pass
     if images:
-        yield UserEntry("", at, tuple(images))
+        yield UserEntry("", timestamp, tuple(images))
 
 
-def _reply_entries(id: str, parts: Iterator[Row], model: str, at: float) -> Iterator[TranscriptEntry]:
+def _reply_entries(message_id: str, parts: Iterator[Row], model: str, timestamp: float) -> Iterator[TranscriptEntry]:
     step = 0
     for part in parts:
-        key = f"{id}/{step}"
+        key = f"{message_id}/{step}"
         match part.get("type"):
             case "step-start":
                 step += 1
             case "text":
-                yield ReplyEntry("text", text_of(part.get("text")), at, key, model)
+                yield ReplyEntry("text", text_of(part.get("text")), timestamp, key, model)
             case "reasoning":
-                yield ReplyEntry("thought", text_of(part.get("text")), at, key, model)
+                yield ReplyEntry("thought", text_of(part.get("text")), timestamp, key, model)
             case "tool":
-                call, state = text_of(part.get("callID")) or text_of(part.get("id")), object_of(part.get("state"))
+                call_id, state = text_of(part.get("callID")) or text_of(part.get("id")), object_of(part.get("state"))
                 name = text_of(part.get("tool")) or "tool"
-                yield CallEntry(call, name, storable_arguments(state.get("input")), at, key, model)
-                yield from _output_entries(call, state, at)
+                yield CallEntry(call_id, name, storable_arguments(state.get("input")), timestamp, key, model)
+                yield from _output_entries(call_id, state, timestamp)
             case _:
                 pass
 
 
-def _output_entries(call: str, state: Mapping[str, object], at: float) -> Iterator[OutputEntry]:
-    at = unix_time(object_of(state.get("time")).get("end"), at)
+def _output_entries(call_id: str, state: Mapping[str, object], timestamp: float) -> Iterator[OutputEntry]:
+    timestamp = unix_time(object_of(state.get("time")).get("end"), timestamp)
     if state.get("status") == "completed":
-        pictures = (picture_from_url(one.get("url")) for one in objects_in(state.get("attachments")))
-        images = tuple(image for image in pictures if image is not None)
-        yield OutputEntry(call, text_of(state.get("output")), at, "done", images)
+        candidates = (picture_from_url(attachment.get("url")) for attachment in objects_in(state.get("attachments")))
+        images = tuple(image for image in candidates if image is not None)
+        yield OutputEntry(call_id, text_of(state.get("output")), timestamp, "done", images)
     elif state.get("status") == "error":
-        yield OutputEntry(call, text_of(state.get("error")), at, "failed")
+        yield OutputEntry(call_id, text_of(state.get("error")), timestamp, "failed")

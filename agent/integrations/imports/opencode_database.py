@@ -21,41 +21,41 @@ class OpencodeDatabase:
         open_mode = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
         self._path = path
         with translate_sqlite_errors(path):
-            self._db = sqlite3.connect(f"{path.absolute().as_uri()}?{open_mode}", uri=True, timeout=5.0)
-            self._db.text_factory = lambda data: data.decode("utf-8", "replace")
+            self._connection = sqlite3.connect(f"{path.absolute().as_uri()}?{open_mode}", uri=True, timeout=5.0)
+            self._connection.text_factory = lambda data: data.decode("utf-8", "replace")
 
     def sessions(self) -> list[tuple[str, str, str, int, int]]:
-        """Return id, parent id, folder, update time in milliseconds and content size of each session."""
+        """Return the id, parent id, folder, update time in milliseconds and content size of each session."""
         with translate_sqlite_errors(self._path):
-            return self._db.execute(
+            return self._connection.execute(
                 "select id, coalesce(parent_id, ''), directory, time_updated, "
                 f"(select coalesce(sum({_BYTE_LENGTH_FUNCTION}(data)), 0) from part where session_id = session.id) "
                 "from session order by id"
             ).fetchall()
 
     def session(self, id: str) -> tuple[str, str, str, int] | None:
-        """Return title, version, revert information and creation time in milliseconds."""
+        """Return the title, version, revert information and creation time in milliseconds; None if not found."""
         with translate_sqlite_errors(self._path):
-            row: tuple[str, str, str, int] | None = self._db.execute(
+            row: tuple[str, str, str, int] | None = self._connection.execute(
                 "select title, version, coalesce(revert, ''), time_created from session where id = ?", (id,)
             ).fetchone()
         return row
 
     def messages(self, session: str) -> Iterator[tuple[str, str]]:
-        """Yield id and JSON of a session's messages, in order."""
+        """Yield the id and JSON of each message of a session, in order."""
         with translate_sqlite_errors(self._path):
-            yield from self._db.execute(
+            yield from self._connection.execute(
                 "select id, data from message where session_id = ? order by time_created, id", (session,)
             ).fetchall()
 
     def parts(self, message: str) -> Iterator[str]:
         """Yield the JSON of a message's parts, in order; an empty string for a part that is too long."""
         with translate_sqlite_errors(self._path):
-            rows = self._db.execute(
+            rows = self._connection.execute(
                 "select case when length(data) <= ? then data else '' end from part where message_id = ? order by id",
                 (_MAX_PART_CHARS, message),
             )
             yield from (data for (data,) in rows)
 
     def close(self) -> None:
-        self._db.close()
+        self._connection.close()

@@ -1,5 +1,5 @@
-"""Imports MCP servers configured in other programs: finds them, converts them to our keys, checks them without starting
-them, and writes them to our configuration."""
+"""Imports MCP servers configured in other programs: finds them, converts them to this program's keys, checks them
+without starting them, and writes them to its configuration."""
 
 import json
 import re
@@ -41,7 +41,7 @@ _KEY_ALIASES = {
     "tool_timeout_sec": "call_timeout",
     "working_directory": "cwd",
 }
-"""Our key names, by the names that other programs use."""
+"""This program's key names, by the names that other programs use."""
 _SPECIAL_KEYS = frozenset(
     {"disabled", "timeout", "env_vars", "env_http_headers", "bearer_token_env_var", "startup_timeout_ms", "oauth"}
 )
@@ -58,7 +58,7 @@ _SCHEMES = ("bearer", "basic", "token")
 
 @dataclass(frozen=True, slots=True)
 class ServerOffer:
-    """A server configured in another program, in our format."""
+    """A server configured in another program, in this program's format."""
 
     name: str
     agent: str
@@ -145,7 +145,7 @@ def server_offers(folders: AgentFolders, config: Config) -> tuple[list[ServerOff
             continue
         for scope, servers in tables(content):
             source = f"{path} ({scope})" if scope else str(path)
-            offers += [_server_offer(name, agent, source, entry, content, config) for name, entry in servers.items()]
+            offers += [_create_offer(name, agent, source, entry, content, config) for name, entry in servers.items()]
     return offers, problems
 
 
@@ -161,8 +161,8 @@ def _sources(folders: AgentFolders, project: Path) -> Iterator[tuple[str, Path, 
     yield "codex", project / ".codex" / "config.toml", _tables_under("mcp_servers")
     yield "codex", folders.codex / "config.toml", _tables_under("mcp_servers")
     yield "claude", folders.claude_state, lambda content: _claude_tables(content, project)
-    for place in (folders.settings / "Claude", folders.home / "Library" / "Application Support" / "Claude"):
-        yield "claude-desktop", place / "claude_desktop_config.json", _tables_under("mcpServers")
+    for desktop_folder in (folders.settings / "Claude", folders.home / "Library" / "Application Support" / "Claude"):
+        yield "claude-desktop", desktop_folder / "claude_desktop_config.json", _tables_under("mcpServers")
     for folder in (project, project / ".opencode", folders.opencode):
         for name in ("opencode.json", "opencode.jsonc"):
             yield "opencode", folder / name, _opencode_tables
@@ -195,7 +195,7 @@ class _UnusableEntry(Exception):
     """An entry cannot be used. The message gives the reason."""
 
 
-def _server_offer(
+def _create_offer(
     name: str, agent: str, source: str, entry: object, content: Mapping[str, object], config: Config
 ) -> ServerOffer:
     notes = list[str]()
@@ -213,25 +213,25 @@ def _server_offer(
         problem = declaration_problem(name, {key: SERVER_KEYS[key](value) for key, value in table.items()}, config)
     except _UnusableEntry as error:
         problem = str(error)
-    label = "".join(sign if sign.isprintable() else "?" for sign in name)[:80]
-    return ServerOffer(label, agent, source, table, tuple(dict.fromkeys(notes)), problem)
+    display_name = "".join(character if character.isprintable() else "?" for character in name)[:80]
+    return ServerOffer(display_name, agent, source, table, tuple(dict.fromkeys(notes)), problem)
 
 
 def _convert_entry(agent: str, entry: Mapping[str, object], notes: list[str]) -> Table:
-    """Convert an entry to our keys."""
-    table, ignored = Table(), list[str]()
+    """Convert an entry to this program's keys."""
+    table, ignored_keys = Table(), list[str]()
     for original_key, value in entry.items():
         key = snake_case(original_key)
         key = _KEY_ALIASES.get(key, key)
         if key in _SPECIAL_KEYS or value is None:
             continue
         if key not in SERVER_KEYS:
-            ignored.append(original_key)
+            ignored_keys.append(original_key)
             continue
         if key == "type":
             value = _TYPE_ALIASES.get(str(value), value)
         if key in ("env", "headers") and isinstance(value, dict):
-            value = {name: one if isinstance(one, str) else json.dumps(one) for name, one in value.items()}
+            value = {name: text if isinstance(text, str) else json.dumps(text) for name, text in value.items()}
         table[key] = value
     _convert_special_keys(agent, entry, table)
     for key, value in table.items():
@@ -239,8 +239,8 @@ def _convert_entry(agent: str, entry: Mapping[str, object], notes: list[str]) ->
             SERVER_KEYS[key](value)
         except ValueError as error:
             raise _UnusableEntry(f"`{key}` must be {error}") from error
-    if ignored:
-        notes.append(f"not supported: {', '.join(f'`{one}`' for one in ignored)}")
+    if ignored_keys:
+        notes.append(f"not supported: {', '.join(f'`{text}`' for text in ignored_keys)}")
     return table
 
 
@@ -258,9 +258,9 @@ def _convert_special_keys(agent: str, entry: Mapping[str, object], table: Table)
     if isinstance(milliseconds := entry.get("startup_timeout_ms"), int | float) and milliseconds > 0:
         table.setdefault("startup_timeout", milliseconds / 1000)
     oauth = entry.get("oauth")
-    for key, ours in (("clientId", "client_id"), ("clientSecret", "client_secret")):
+    for key, new_key in (("clientId", "client_id"), ("clientSecret", "client_secret")):
         if isinstance(oauth, dict) and isinstance(oauth.get(key), str):
-            table.setdefault(ours, oauth[key])
+            table.setdefault(new_key, oauth[key])
     env_variables = {name: f"${{{name}}}" for name in _string_list(entry.get("env_vars"))}
     if env_variables:
         table["env"] = {**env_variables, **_string_values(table.get("env"))}
@@ -274,20 +274,22 @@ def _convert_special_keys(agent: str, entry: Mapping[str, object], table: Table)
 def _input_variables(content: Mapping[str, object]) -> dict[str, str]:
     """Return the environment variables that replace another program's input prompts, by the id of the input."""
     inputs = content.get("inputs")
-    ids = (
-        [str(one["id"]) for one in inputs if isinstance(one, dict) and "id" in one] if isinstance(inputs, list) else []
+    input_ids = (
+        [str(input_table["id"]) for input_table in inputs if isinstance(input_table, dict) and "id" in input_table]
+        if isinstance(inputs, list)
+        else []
     )
-    return {id: re.sub(r"\W", "_", id).upper() for id in ids}
+    return {input_id: re.sub(r"\W", "_", input_id).upper() for input_id in input_ids}
 
 
 def _convert_references(
     value: object, agent: str, inputs: Mapping[str, str], project: Path, notes: list[str]
 ) -> object:
-    """Return a value with variable references converted to our syntax."""
+    """Return a value with variable references converted to this program's syntax."""
     if isinstance(value, dict):
-        return {key: _convert_references(one, agent, inputs, project, notes) for key, one in value.items()}
+        return {key: _convert_references(item, agent, inputs, project, notes) for key, item in value.items()}
     if isinstance(value, list):
-        return [_convert_references(one, agent, inputs, project, notes) for one in value]
+        return [_convert_references(item, agent, inputs, project, notes) for item in value]
     if not isinstance(value, str):
         return value
 
@@ -302,28 +304,32 @@ def _convert_references(
         text = text.replace(f"${{{name}}}", str(path))
     if agent == "gemini":
         text = _BARE_REFERENCE.sub(r"${\1}", text)
-    for unsupported in _UNSUPPORTED_REFERENCE.finditer(text):
-        if ":-" not in (unsupported[1] or ""):
-            raise _UnusableEntry(f"`{unsupported[0]}` is not supported; use an environment variable, `${{NAME}}`")
+    for reference in _UNSUPPORTED_REFERENCE.finditer(text):
+        if ":-" not in (reference[1] or ""):
+            raise _UnusableEntry(f"`{reference[0]}` is not supported; use an environment variable, `${{NAME}}`")
     return text
 
 
 def chosen_offers(offers: Sequence[ServerOffer], selectors: Sequence[str]) -> list[ServerOffer]:
     """Return the offers selected by NAME, by AGENT:NAME if the name is ambiguous, or by number in the list. Raises
-    `UsageError` if a word matches none, or more than one."""
-    chosen = list[ServerOffer]()
-    for word in selectors:
-        agent, colon, name = word.partition(":")
-        matching = [one for one in offers if one.name == word or (colon and (one.agent, one.name) == (agent, name))]
-        if not matching and word.isdecimal() and 0 < int(word) <= len(offers):
-            matching = [offers[int(word) - 1]]
-        if not matching:
-            raise UsageError(f"no server `{word}` to import; run without a name to list all")
-        if len({json.dumps(one.table, sort_keys=True, default=str) for one in matching}) > 1:
-            choices = ", ".join(dict.fromkeys(f"`{one.agent}:{one.name}`" for one in matching))
-            raise UsageError(f"several servers are named `{word}`: use {choices}, or the number in the list")
-        chosen += [matching[0]] if matching[0] not in chosen else []
-    return chosen
+    `UsageError` if a selector matches none, or more than one."""
+    selected_offers = list[ServerOffer]()
+    for selector in selectors:
+        agent, separator, name = selector.partition(":")
+        matches = [
+            offer
+            for offer in offers
+            if offer.name == selector or (separator and (offer.agent, offer.name) == (agent, name))
+        ]
+        if not matches and selector.isdecimal() and 0 < int(selector) <= len(offers):
+            matches = [offers[int(selector) - 1]]
+        if not matches:
+            raise UsageError(f"no server `{selector}` to import; run without a name to list all")
+        if len({json.dumps(offer.table, sort_keys=True, default=str) for offer in matches}) > 1:
+            choices = ", ".join(dict.fromkeys(f"`{offer.agent}:{offer.name}`" for offer in matches))
+            raise UsageError(f"several servers are named `{selector}`: use {choices}, or the number in the list")
+        selected_offers += [matches[0]] if matches[0] not in selected_offers else []
+    return selected_offers
 
 
 def import_problem(offer: ServerOffer, existing: Mapping[str, str], *, into_project: bool) -> str:
@@ -338,7 +344,7 @@ def import_problem(offer: ServerOffer, existing: Mapping[str, str], *, into_proj
             else f"its name is too similar to `{existing_name}`"
         )
     if into_project and offer.may_contain_secrets:
-        return "it may contain keys, and others read a project's file: replace them by `${NAME}` first"
+        return "it may contain keys, and other people can read a project's file: replace them with `${NAME}` first"
     return ""
 
 

@@ -40,7 +40,7 @@ from ebbtide.tools.base import Tool
 from ebbtide.tools.lazy import dataclass
 
 ImportState: TypeAlias = Literal["new", "renewed", "unchanged", "empty", "open"]
-"""Result of an import: a new session was created; an existing session was updated; the transcript has not changed; it
+"""Result of an import, in order: a session was created; a session was updated; the transcript has not changed; it
 has no messages; or its session is open in another program."""
 
 CONVERSION_VERSION = 1
@@ -77,7 +77,9 @@ class SessionWriter:
 
     def is_imported(self, transcript: ForeignTranscript) -> bool:
         """Whether this transcript has already been imported in its present state."""
-        return any(earlier.mark == _version_mark(transcript) for earlier in self._imported_sessions(transcript))
+        return any(
+            earlier_import.mark == _version_mark(transcript) for earlier_import in self._imported_sessions(transcript)
+        )
 
     def import_transcript(
         self, transcript: ForeignTranscript, opened: OpenTranscript, problems: ImportProblems
@@ -85,15 +87,15 @@ class SessionWriter:
         """Import a transcript as a new session. If it was imported before and that session has not been continued here,
         update that session and keep its id."""
         earlier_imports = self._imported_sessions(transcript)
-        for earlier in earlier_imports:
-            row = self._store.session(earlier.session)
-            if row is not None and row.messages == earlier.messages:
+        for earlier_import in earlier_imports:
+            row = self._store.session(earlier_import.session)
+            if row is not None and row.messages == earlier_import.messages:
                 try:
-                    lock = lock_session(self._config, earlier.session)
+                    lock = lock_session(self._config, earlier_import.session)
                 except StoreFailed:
-                    return ImportResult("open", earlier.session)
+                    return ImportResult("open", earlier_import.session)
                 try:
-                    return self._write(transcript, opened, problems, earlier.session, "renewed")
+                    return self._write(transcript, opened, problems, earlier_import.session, "renewed")
                 finally:
                     lock.release()
         return self._write(transcript, opened, problems, self._transfer.unused_id(), "new")
@@ -158,7 +160,7 @@ class _SessionRows:
 
     def __init__(self, store: SessionStore, config: Config, session: str, assembly: Assembly) -> None:
         self._blobs = store.blobs
-        self._offloading = offload_limits(config)
+        self._offload_limits = offload_limits(config)
         self._session = session
         self._assembly = assembly
         self.position = 0
@@ -171,14 +173,14 @@ class _SessionRows:
         self._stored_digests: list[str] = []
 
     def messages(self, opened: OpenTranscript) -> Iterator[TransferRow]:
-        for message, at in self._assembly.messages(opened.entries):
+        for message, timestamp in self._assembly.messages(opened.entries):
             if isinstance(message, Summary):
-                number = len(self._summaries) + 1
-                row = encode_summary_row(message, number, self.position)
-                self._summaries.append({**row._asdict(), "created": at})
+                summary_number = len(self._summaries) + 1
+                row = encode_summary_row(message, summary_number, self.position)
+                self._summaries.append({**row._asdict(), "created": timestamp})
                 self._context_start = (self.position, message, self._last_output_number)
                 continue
-            yield self._message_row(self._with_stored_outputs(message), at)
+            yield self._build_message_row(self._store_outputs(message), timestamp)
         if not self.title:
             raise _EmptyTranscript
 
@@ -186,7 +188,7 @@ class _SessionRows:
     def _last_output_number(self) -> int:
         return int(self._outputs[-1]["number"] or 0) if self._outputs else 0
 
-    def _message_row(self, message: Message, at: float) -> TransferRow:
+    def _build_message_row(self, message: Message, timestamp: float) -> TransferRow:
         if isinstance(message, Assistant):
             self._calls = {call.id: call for call in message.calls}
             self.title = self.title or session_title(message.text) or "…"
@@ -194,43 +196,43 @@ class _SessionRows:
             self.title = session_title(message.text)
         row = encode_message(message, self.position)
         if isinstance(message, User) and message.outputs:
-            tools = {id: call.name for id, call in self._calls.items()}
+            tools = {call_id: call.name for call_id, call in self._calls.items()}
             rows = output_rows(message, self.position, self._last_output_number, tools)
-            self._outputs += [{**one._asdict(), "created": at} for one in rows]
+            self._outputs += [{**output_row._asdict(), "created": timestamp} for output_row in rows]
         self.position += 1
-        return {"position": row.position, "role": row.role, "body": row.body, "created": at, "ref": row.ref}
+        return {"position": row.position, "role": row.role, "body": row.body, "created": timestamp, "ref": row.ref}
 
-    def _with_stored_outputs(self, message: Message) -> Message:
-        """Store long outputs and images of a message as blobs, as in a native session."""
+    def _store_outputs(self, message: Message) -> Message:
+        """Store a message's long outputs and images as blobs, as in a session of this program."""
         if not isinstance(message, User) or not message.outputs:
             return message
-        number = self._last_output_number
+        output_number = self._last_output_number
         parts = list(message.parts)
         for index, part in enumerate(parts):
             if isinstance(part, ToolOutput):
-                number += 1
-                parts[index] = self._stored_output(part, number)
+                output_number += 1
+                parts[index] = self._store_output(part, output_number)
         return User(tuple(parts))
 
-    def _stored_output(self, output: ToolOutput, number: int) -> ToolOutput:
+    def _store_output(self, output: ToolOutput, output_number: int) -> ToolOutput:
         call = self._calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
         data = output.text.encode("utf-8", "surrogatepass")
-        images = tuple(map(self._stored_image, output.images))
-        if self._blobs is None or should_show_whole(call, len(data), self._offloading):
+        images = tuple(map(self._store_image, output.images))
+        if self._blobs is None or should_show_whole(call, len(data), self._offload_limits):
             return replace(output, images=images)
         preview = StreamedPreview()
         preview.add_chunk(data)
         blob = self._blobs.put([data], self._session)
         self._stored_digests.append(blob.digest)
-        part = stored_excerpt(
-            call.name, f"r{number}", blob.size, blob.lines, *preview.ends_and_matches(self._offloading)
+        excerpt = stored_excerpt(
+            call.name, f"r{output_number}", blob.size, blob.lines, *preview.ends_and_matches(self._offload_limits)
         )
-        if len(part.text) >= len(output.text):
+        if len(excerpt.text) >= len(output.text):
             return replace(output, images=images)
-        stored = StoredBlob(blob.digest, blob.size, blob.lines)
-        return replace(output, text=part.text, inserted=part.inserted, stored=stored, images=images)
+        blob_reference = StoredBlob(blob.digest, blob.size, blob.lines)
+        return replace(output, text=excerpt.text, inserted=excerpt.inserted, stored=blob_reference, images=images)
 
-    def _stored_image(self, image: Image) -> Image:
+    def _store_image(self, image: Image) -> Image:
         if self._blobs is None:
             return image
         blob = self._blobs.put([base64.b64decode(image.data)], self._session)

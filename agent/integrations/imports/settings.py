@@ -68,14 +68,14 @@ def setting_offers(folders: AgentFolders, project: Path) -> tuple[list[SettingOf
     for agent, path, read in _settings_files(folders, project):
         try:
             content = _read_aider_settings(path) if path.suffix == ".yml" else read_settings(path)
-            offers += [_setting_offer(agent, str(path), *setting) for setting in read(content)]
+            offers += [_create_offer(agent, str(path), *setting) for setting in read(content)]
         except ConfigError as error:
             problems.append(str(error))
     return offers, problems
 
 
 FoundSetting: TypeAlias = tuple[SettingKind, str, str, str]
-"""Kind, original text, our key, and the value; if there is no key, the value is the reason why the setting cannot be
+"""Kind, original text, key here, and value; if there is no key, the value is the reason why the setting cannot be
 imported."""
 SettingsReader: TypeAlias = Callable[[Mapping[str, Any]], Iterator[FoundSetting]]
 
@@ -100,17 +100,17 @@ def _read_aider_settings(path: Path) -> dict[str, object]:
         raise ConfigError(f"`{path}` cannot be read: {error.strerror or error}") from error
 
 
-def _setting_offer(
-    agent: AgentName, source: str, what: SettingKind, original: str, key: str, value: str
+def _create_offer(
+    agent: AgentName, source: str, kind: SettingKind, original: str, key: str, value: str
 ) -> SettingOffer:
     if not key:
-        return SettingOffer(what, agent, source, original, problem=value)
-    if what == "rules":
+        return SettingOffer(kind, agent, source, original, problem=value)
+    if kind == "rules":
         try:
             parse_rule(value)
         except ConfigError:
-            return SettingOffer(what, agent, source, original, problem=_NO_EQUIVALENT)
-    return SettingOffer(what, agent, source, original, key, value)
+            return SettingOffer(kind, agent, source, original, problem=_NO_EQUIVALENT)
+    return SettingOffer(kind, agent, source, original, key, value)
 
 
 def _claude_settings(content: Mapping[str, Any], home: Path) -> Iterator[FoundSetting]:
@@ -120,7 +120,9 @@ def _claude_settings(content: Mapping[str, Any], home: Path) -> Iterator[FoundSe
     for verdict in ("allow", "deny", "ask"):
         for rule in _string_list(permissions.get(verdict)):
             original = f"{verdict} `{rule}`"
-            asking_rule = next((one for one in _string_list(permissions.get("ask")) if _may_overlap(rule, one)), "")
+            asking_rule = next(
+                (ask_rule for ask_rule in _string_list(permissions.get("ask")) if _may_overlap(rule, ask_rule)), ""
+            )
             our_rules = _claude_rule(rule, home)
             if verdict == "ask" or (verdict == "deny" and not our_rules):
                 yield "rules", original, "", ALREADY_APPLIES_NOTE
@@ -130,39 +132,45 @@ def _claude_settings(content: Mapping[str, Any], home: Path) -> Iterator[FoundSe
                 yield from _rule_settings(original, verdict, our_rules)
 
 
-def _may_overlap(rule: str, other: str) -> bool:
+def _may_overlap(rule: str, other_rule: str) -> bool:
     """Whether two rules may match the same call; true if that is unclear."""
-    one, two = (_RULE.fullmatch(text.strip()) for text in (rule, other))
-    if one is None or two is None:
+    first_match, second_match = (_RULE.fullmatch(text.strip()) for text in (rule, other_rule))
+    if first_match is None or second_match is None:
         return True
-    names = [match["tool"].rstrip("*") for match in (one, two)]
-    if names[0].startswith("mcp__") and names[1].startswith("mcp__"):
-        return names[0].startswith(names[1]) or names[1].startswith(names[0])
-    first, second = (re.split(r":?\*", match["what"] or "")[0].rstrip() for match in (one, two))
-    equivalents = [_equivalent_tool(name) or name for name in names]
-    return equivalents[0] == equivalents[1] and (first.startswith(second) or second.startswith(first))
+    tool_names = [match["tool"].rstrip("*") for match in (first_match, second_match)]
+    if tool_names[0].startswith("mcp__") and tool_names[1].startswith("mcp__"):
+        return tool_names[0].startswith(tool_names[1]) or tool_names[1].startswith(tool_names[0])
+    first_prefix, second_prefix = (
+        re.split(r":?\*", match["what"] or "")[0].rstrip() for match in (first_match, second_match)
+    )
+    equivalents = [_equivalent_tool(name) or name for name in tool_names]
+    return equivalents[0] == equivalents[1] and (
+        first_prefix.startswith(second_prefix) or second_prefix.startswith(first_prefix)
+    )
 
 
 def _claude_rule(rule: str, home: Path) -> list[str]:
-    """Return our rules for a rule of Claude Code; empty if there is no equivalent."""
+    """Return the rules here that are equivalent to a Claude Code rule; empty if there are none."""
     match = _RULE.fullmatch(rule.strip())
     if match is None:
         return []
-    tool, what = match["tool"], match["what"]
+    tool, pattern = match["tool"], match["what"]
     if tool.startswith("mcp__"):
-        return [] if what is not None else [tool if tool.count("__") > 1 or tool.endswith("*") else f"{tool}__*"]
+        return [] if pattern is not None else [tool if tool.count("__") > 1 or tool.endswith("*") else f"{tool}__*"]
     equivalent = _equivalent_tool(tool)
-    if not equivalent or what in (None, "", "*", "**"):
+    if not equivalent or pattern in (None, "", "*", "**"):
         return _rules_for_tool(equivalent, "")
     if equivalent == Bash.name:
-        return _command_rules(re.sub(r":\*\Z| \*\Z", " *", what))
+        return _command_rules(re.sub(r":\*\Z| \*\Z", " *", pattern))
     if equivalent == WebFetch.name:
-        return [f"{WebFetch.name}({what.removeprefix('domain:')})"] if re.fullmatch(r"domain:[\w.-]+", what) else []
-    path = what.removesuffix("/**")
+        return (
+            [f"{WebFetch.name}({pattern.removeprefix('domain:')})"] if re.fullmatch(r"domain:[\w.-]+", pattern) else []
+        )
+    path = pattern.removesuffix("/**")
     path = str(home / path[2:]) if path.startswith("~/") else path[1:] if path.startswith("//") else ""
     if not path or re.search(r"[*?\[\]{}()]", path):
         return []
-    return _rules_for_tool(equivalent, f"{path}/" if what.endswith("/**") else path)
+    return _rules_for_tool(equivalent, f"{path}/" if pattern.endswith("/**") else path)
 
 
 def _codex_settings(content: Mapping[str, Any]) -> Iterator[FoundSetting]:
@@ -184,9 +192,9 @@ def _opencode_settings(content: Mapping[str, Any]) -> Iterator[FoundSetting]:
         for index, (pattern, verdict) in enumerate(patterns):
             original = f"{verdict} `{tool}({pattern})`"
             # In opencode, the last matching rule decides.
-            later_asks = (one for one, other in patterns[index + 1 :] if other == "ask")
+            later_asks = (later for later, later_verdict in patterns[index + 1 :] if later_verdict == "ask")
             asking_pattern = next(
-                (one for one in later_asks if _may_overlap(f"{tool}({pattern})", f"{tool}({one})")), ""
+                (later for later in later_asks if _may_overlap(f"{tool}({pattern})", f"{tool}({later})")), ""
             )
             if verdict not in ("allow", "deny"):
                 yield "rules", original, "", ASK_NOTE
@@ -236,11 +244,11 @@ _PROVIDER_NAMES = {
     "fireworks-ai": "fireworks",
     "fireworks_ai": "fireworks",
 }
-"""Our names for providers that have another name in opencode or LiteLLM (used by aider)."""
+"""This program's names for providers that have other names in opencode or LiteLLM (used by aider)."""
 
 
 def _model_setting(model_name: str, qualified_name: str) -> FoundSetting:
-    """Convert a model name to ours. A family name is converted to the newest known model of that family."""
+    """Convert a model name to this program's form. A family name becomes the newest known model of that family."""
     provider, _, name = qualified_name.partition("/")
     provider = _PROVIDER_NAMES.get(provider, provider)
     name = re.sub(r"\[1m\]\Z", "", name)
@@ -248,10 +256,15 @@ def _model_setting(model_name: str, qualified_name: str) -> FoundSetting:
     if provider not in PROVIDERS or not name:
         return "model", original, "", f"its provider is not one of {', '.join(PROVIDERS[:-1])}"
     if name in _FAMILIES:
-        members = [f"{provider}/{one}" for one in registry_models(provider) if f"-{name}" in one]
-        if not members:
+        family_models = [f"{provider}/{model}" for model in registry_models(provider) if f"-{name}" in model]
+        if not family_models:
             return "model", original, "", "no model of that family is known here"
-        return "model", original, "agent.model", max(members, key=lambda one: (model_version(one), -len(one)))
+        return (
+            "model",
+            original,
+            "agent.model",
+            max(family_models, key=lambda model: (model_version(model), -len(model))),
+        )
     if provider == "anthropic" and not name.startswith("claude"):
         return "model", original, "", "it does not name a model; choose one with `/model`"
     return "model", original, "agent.model", f"{provider}/{name}"
@@ -271,7 +284,7 @@ def _rule_settings(original: str, verdict: str, our_rules: list[str]) -> Iterato
 
 
 def _equivalent_tool(name: str) -> str:
-    """Return the name of our tool with the same function; empty if there is none."""
+    """Return the name of the equivalent tool here; empty if there is none."""
     names = {"webfetch": WebFetch.name, "websearch": WebSearch.name}
     try:
         return resolve_alias(names.get(name, name), {}, [tool.name for tool in builtin_tools()]) or ""
@@ -279,37 +292,37 @@ def _equivalent_tool(name: str) -> str:
         return ""
 
 
-def _rules_for_tool(tool: str, what: str) -> list[str]:
+def _rules_for_tool(tool: str, pattern: str) -> list[str]:
     """Return the rule for a tool. For the edit tool, return rules for all tools that edit files."""
     tools = (Edit.name, Write.name, ApplyPatch.name) if tool == Edit.name else (tool,) if tool else ()
-    return [f"{one}({what})" if what else one for one in tools]
+    return [f"{name}({pattern})" if pattern else name for name in tools]
 
 
 def _command_rules(pattern: str) -> list[str]:
     """Return a rule for a command: a prefix rule if the pattern ends with ` *`, an exact rule if it has no wildcard;
     empty if it cannot be converted."""
-    words, is_prefix = pattern.removesuffix(" *").strip(), pattern.endswith(" *")
-    if not words or re.search(r"[*?\[\]\n]", words) or (is_prefix and re.search(r"[\"'`$;|&<>\\]", words)):
+    command, is_prefix = pattern.removesuffix(" *").strip(), pattern.endswith(" *")
+    if not command or re.search(r"[*?\[\]\n]", command) or (is_prefix and re.search(r"[\"'`$;|&<>\\]", command)):
         return []
-    return [f"bash({words})" if is_prefix else f"bash(={words})"]
+    return [f"bash({command})" if is_prefix else f"bash(={command})"]
 
 
 def setting_problem(offer: SettingOffer, config: Config) -> str:
     """Return why a setting cannot be imported; empty if it can."""
     if offer.problem:
         return offer.problem
-    current = _current_value(config, offer.key)
+    current_value = _current_value(config, offer.key)
     if offer.what == "rules":
-        return "already configured" if isinstance(current, list) and offer.value in current else ""
-    return f"`{offer.key}` is {current!r} in your configuration" if current is not None else ""
+        return "already configured" if isinstance(current_value, list) and offer.value in current_value else ""
+    return f"`{offer.key}` is {current_value!r} in your configuration" if current_value is not None else ""
 
 
 def write_setting(offer: SettingOffer, config: Config) -> None:
     """Write a setting to the user's configuration. Raises `ConfigError`."""
     value: object = offer.value
     if offer.what == "rules":
-        current = _current_value(config, offer.key)
-        value = [*(current if isinstance(current, list) else []), offer.value]
+        current_value = _current_value(config, offer.key)
+        value = [*(current_value if isinstance(current_value, list) else []), offer.value]
     write_value(config.folders.config / "config.toml", offer.key, value)
 
 
@@ -319,4 +332,4 @@ def _current_value(config: Config, key: str) -> object:
 
 
 def _string_list(value: object) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

@@ -43,7 +43,7 @@ class ForeignTranscriptFile:
 
 @dataclass(frozen=True, slots=True)
 class UserEntry:
-    """A text or image from the user."""
+    """Text or images from the user."""
 
     text: str
     at: float
@@ -71,7 +71,7 @@ class ReplyEntry:
 
 @dataclass(frozen=True, slots=True)
 class CallEntry:
-    """A tool call, with the name and arguments used by that agent."""
+    """A tool call, with the other agent's name and arguments for it."""
 
     id: str
     name: str
@@ -143,12 +143,12 @@ class ImportProblems:
         self.skipped: dict[str, int] = {}
 
     def add(self, what: str, count: int = 1) -> None:
-        """Count a problem. The first argument is a plural noun phrase, such as `lines that cannot be read`."""
+        """Count a problem. `what`: a plural noun phrase, such as `lines that cannot be read`."""
         if count:
             self.counts[what] = self.counts.get(what, 0) + count
 
     def add_skipped(self, kind: str, count: int = 1) -> None:
-        """Count items skipped on purpose."""
+        """Count items that were skipped on purpose. `kind`: a plural noun phrase."""
         if count:
             self.skipped[kind] = self.skipped.get(kind, 0) + count
 
@@ -159,11 +159,11 @@ class ImportProblems:
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{what} ({count:,})" for what, count in counts.items())
+    return ", ".join(f"{kind} ({count:,})" for kind, count in counts.items())
 
 
 def readable_files(paths: Iterable[Path], problems: ImportProblems) -> Iterator[ForeignTranscriptFile]:
-    """Yield the readable files, sorted by name; unreadable ones are counted as problems."""
+    """Yield the readable files, sorted by path; unreadable ones are counted as problems."""
     for path in sorted(paths):
         try:
             status = path.stat()

@@ -43,17 +43,17 @@ def find_transcripts(
     folders: AgentFolders, project: Path, agents: Collection[AgentName], problems: ImportProblems
 ) -> list[ForeignTranscript]:
     """Return the transcripts of these agents, oldest first. If a conversation has several copies, only the newest is
-    returned. `project` is searched for transcript files as well."""
+    returned. Transcript files in `project` are also found."""
     transcripts = [
-        one
+        transcript
         for agent in TRANSCRIPT_READERS
         if agent in agents
-        for one in TRANSCRIPT_READERS[agent]().find_transcripts(folders, project, problems)
+        for transcript in TRANSCRIPT_READERS[agent]().find_transcripts(folders, project, problems)
     ]
-    transcripts.sort(key=lambda one: (one.updated, one.size, str(one.path)))
-    newest = {(one.agent, one.id): one for one in transcripts}
+    transcripts.sort(key=lambda transcript: (transcript.updated, transcript.size, str(transcript.path)))
+    newest = {(transcript.agent, transcript.id): transcript for transcript in transcripts}
     problems.add_skipped("older copies of a conversation", len(transcripts) - len(newest))
-    return sorted(newest.values(), key=lambda one: (one.updated, one.id))
+    return sorted(newest.values(), key=lambda transcript: (transcript.updated, transcript.id))
 
 
 def import_transcripts(
@@ -64,7 +64,7 @@ def import_transcripts(
     tools = {tool.name: tool for tool in builtin_tools()}
     with opened_store(config.folders) as store:
         writer = SessionWriter(store, config, tools)
-        readers = {agent: reader() for agent, reader in TRANSCRIPT_READERS.items()}
+        readers = {agent: create_reader() for agent, create_reader in TRANSCRIPT_READERS.items()}
         for transcript in transcripts:
             problems = ImportProblems()
             if writer.is_imported(transcript):
@@ -86,46 +86,46 @@ def new_transcripts(config: Config, transcripts: Collection[ForeignTranscript]) 
     """Return the transcripts that have not been imported yet, or have changed since. Raises `StoreFailed`."""
     with opened_store(config.folders) as store:
         writer = SessionWriter(store, config, {})
-        return [one for one in transcripts if not writer.is_imported(one)]
+        return [transcript for transcript in transcripts if not writer.is_imported(transcript)]
 
 
 async def index_imported(config: Config, on_progress: OnProgress) -> None:
     """Index all sessions for search, including imported ones. Raises `StoreFailed`."""
-    thread = StoreThread(lambda: open_store(config, ephemeral=False))
+    store_thread = StoreThread(lambda: open_store(config, ephemeral=False))
     try:
-        await Indexer(thread, await thread.open()).catch_up(on_progress)
+        await Indexer(store_thread, await store_thread.open()).catch_up(on_progress)
     finally:
-        await thread.close()
+        await store_thread.close()
 
 
 async def remove_imported(config: Config, agents: Collection[AgentName]) -> tuple[int, list[str]]:
     """Delete the sessions imported from these agents. Return the number of deleted sessions, and the ids of those kept
     because they were continued or are open. Raises `StoreFailed`."""
-    thread = StoreThread(lambda: open_store(config, ephemeral=False))
-    removed, remaining = 0, list[str]()
+    store_thread = StoreThread(lambda: open_store(config, ephemeral=False))
+    removed_count, kept_ids = 0, list[str]()
     try:
-        store = await thread.open()
-        for session, is_untouched in await thread.run(_imported_sessions, store, agents):
+        store = await store_thread.open()
+        for session, is_untouched in await store_thread.run(_imported_sessions, store, agents):
             lock = None
             with suppress(StoreFailed):
                 lock = lock_session(config, session) if is_untouched else None
             if lock is None:
-                remaining.append(session)
+                kept_ids.append(session)
                 continue
             try:
-                await delete_session(thread, store, session, is_copy=True)
-                removed += 1
+                await delete_session(store_thread, store, session, is_copy=True)
+                removed_count += 1
             finally:
                 lock.release()
-        if removed:
-            await thread.run(Indexer(thread, store).index.reset_word_parts)
+        if removed_count:
+            await store_thread.run(Indexer(store_thread, store).index.reset_word_parts)
     finally:
-        await thread.close()
-    return removed, remaining
+        await store_thread.close()
+    return removed_count, kept_ids
 
 
 def _imported_sessions(store: SessionStore, agents: Collection[AgentName]) -> list[tuple[str, bool]]:
-    """Return the ids of imported sessions, each with whether it is unchanged since its import."""
+    """Return the ids of imported sessions, and for each whether it is unchanged since its import."""
     sessions = list[tuple[str, bool]]()
     for session, key, body in TransferStore(store).facts_of_kind(ORIGIN_FACT):
         row = store.session(session)

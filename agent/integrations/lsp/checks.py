@@ -15,15 +15,15 @@ def check_language_servers(config: Config, environment: Mapping[str, str]) -> It
         return
     subject = "language servers"
     servers, endings = found_servers(config, config.project, environment), count_suffixes(config.project)
-    missing = [one for one in servers if not os.access(one.spec.command[0], os.X_OK)]
-    on = [one for one in servers if one.standing == "on" and one not in missing]
-    if on:
-        names = ", ".join(f"{one.spec.name} ({one.spec.command[0]})" for one in on)
+    missing_servers = [server for server in servers if not os.access(server.spec.command[0], os.X_OK)]
+    usable_servers = [server for server in servers if server.standing == "on" and server not in missing_servers]
+    if usable_servers:
+        names = ", ".join(f"{server.spec.name} ({server.spec.command[0]})" for server in usable_servers)
         yield CheckResult(subject, "well", f"{names}; not started for this check")
-    for one in servers:
-        if one.standing == "not approved" and any(ending in endings for ending in one.spec.extensions):
+    for server in servers:
+        if server.standing == "not approved" and any(ending in endings for ending in server.spec.extensions):
             yield CheckResult(
-                subject, "note", f"{one.spec.name} ({one.source}) is not started: this folder is not trusted"
+                subject, "note", f"{server.spec.name} ({server.source}) is not started: this folder is not trusted"
             )
-        elif one in missing:
-            yield CheckResult(subject, "broken", f"{one.spec.name}: program `{one.spec.command[0]}` not found")
+        elif server in missing_servers:
+            yield CheckResult(subject, "broken", f"{server.spec.name}: program `{server.spec.command[0]}` not found")

@@ -1,6 +1,6 @@
-"""Finds the language servers for a project, without starting any: configured ones, and known ones that the user or the
-project has installed. A server that belongs to the project, or that runs the project's code, requires trust in the
-folder; a server of the second kind may also run without trust if it runs in a sandbox."""
+"""Finds the language servers for a project, without starting any: configured servers, and known ones that the user or
+the project has installed. A server that belongs to the project, or that runs the project's code, requires trust in the
+folder; a server of the second kind may also run without trust in a sandbox."""
 
 import hashlib
 import json
@@ -40,13 +40,13 @@ class FoundServer:
 
 
 def found_servers(config: Config, root: Path, environment: Mapping[str, str]) -> tuple[FoundServer, ...]:
-    """Return the servers found for a working folder, each with whether it may run. If the project's own copy of a known
+    """Return the servers found for a working folder, and whether each may run. If the project's own copy of a known
     server is not approved, the user's copy is used."""
     trust = ProjectTrust(config)
     servers = [*_configured_servers(config, environment), *_detected_servers(config, root, environment, trust)]
-    on = {one.spec.name for one in servers if one.standing == "on"}
-    replaced = {known.replaces for known in known_servers() if known.name in on}
-    return tuple(one for one in servers if one.spec.name not in replaced)
+    enabled_names = {server.spec.name for server in servers if server.standing == "on"}
+    replaced_names = {known_server.replaces for known_server in known_servers() if known_server.name in enabled_names}
+    return tuple(server for server in servers if server.spec.name not in replaced_names)
 
 
 def language_server_items(
@@ -55,8 +55,8 @@ def language_server_items(
     """Return the trust items of the language servers for files with these endings: servers that belong to the project,
     and servers that run its code."""
     servers = found_servers(config, root, environment)
-    relevant = [one for one in servers if any(ending in endings for ending in one.spec.extensions)]
-    return tuple(one.item for one in relevant if one.item is not None)
+    relevant_servers = [server for server in servers if any(ending in endings for ending in server.spec.extensions)]
+    return tuple(server.item for server in relevant_servers if server.item is not None)
 
 
 def project_items(config: Config, environment: Mapping[str, str]) -> tuple[tuple[TrustItem, ...], tuple[str, ...]]:
@@ -70,69 +70,76 @@ def _configured_servers(config: Config, environment: Mapping[str, str]) -> Itera
     """Yield the servers for which the user configured a command."""
     for name, table in config.language_servers.items():
         command_words = (*_string_tuple(table.get("command")), *_string_tuple(table.get("args")))
-        known = next((one for one in known_servers() if one.name == name), None)
+        known_server = next((server for server in known_servers() if server.name == name), None)
         if not _string_tuple(table.get("command")):
             continue
         program = os.path.expanduser(command_words[0])
         command = (_program_path(program, environment, None) or program, *command_words[1:])
         source = config.sources.get(f"lsp.servers.{name}.command", "configuration")
-        spec = _server_spec(known or KnownServer(name, command, ()), command, table, config)
+        spec = _create_spec(known_server or KnownServer(name, command, ()), command, table, config)
         yield FoundServer(spec, "on" if table.get("enabled", True) else "off", source)
 
 
 def _detected_servers(
     config: Config, root: Path, environment: Mapping[str, str], trust: ProjectTrust
 ) -> Iterator[FoundServer]:
-    for known in known_servers():
-        table = config.language_servers.get(known.name, {})
+    for known_server in known_servers():
+        table = config.language_servers.get(known_server.name, {})
         if table.get("command"):
             continue
-        candidates = list(_program_candidates(known, config, root, environment))
-        standings = [(path, item, _standing(known, item, config, trust)) for path, item in candidates]
-        standings.sort(key=lambda one: one[2] != "on")  # stable sort: the project's own comes first if it may run
+        candidates = list(_program_candidates(known_server, config, root, environment))
+        standings = [(path, item, _standing(known_server, item, config, trust)) for path, item in candidates]
+        standings.sort(
+            key=lambda candidate: candidate[2] != "on"
+        )  # stable sort: the project's own comes first if it may run
         for path, item, standing in standings[:1]:
-            command = (path, *known.command[1:])
-            spec = _server_spec(known, command, table, config)
+            command = (path, *known_server.command[1:])
+            spec = _create_spec(known_server, command, table, config)
             state = standing if table.get("enabled", True) else "off"
             yield FoundServer(spec, state, path, item if state == "not approved" else None)
 
 
 def _program_candidates(
-    known: KnownServer, config: Config, root: Path, environment: Mapping[str, str]
+    known_server: KnownServer, config: Config, root: Path, environment: Mapping[str, str]
 ) -> Iterator[tuple[str, TrustItem | None]]:
     """Yield the programs of a known server, the project's own first, with the item to approve, if any."""
     for folder in dict.fromkeys((root, config.project)):
         for name in PROJECT_FOLDERS:
-            path = folder / name / known.command[0]
-            if os.access(path, os.X_OK) and path.is_file() and _has_server_mode(known, path):
+            path = folder / name / known_server.command[0]
+            if os.access(path, os.X_OK) and path.is_file() and _has_server_mode(known_server, path):
                 yield (
                     str(path),
-                    _trust_item(known, str(path), _program_digest(path), f"runs `{path.relative_to(config.project)}`"),
+                    _create_trust_item(
+                        known_server, str(path), _program_digest(path), f"runs `{path.relative_to(config.project)}`"
+                    ),
                 )
-    installed = _program_path(known.command[0], environment, config.project)
-    if installed is not None and _has_server_mode(known, Path(installed)):
-        runs = f"runs `{installed}`, which runs build scripts and tools of this folder"
-        digest = digest_of_text(known.name, installed)
-        yield installed, _trust_item(known, installed, digest, runs) if known.runs_project else None
+    installed = _program_path(known_server.command[0], environment, config.project)
+    if installed is not None and _has_server_mode(known_server, Path(installed)):
+        detail = f"runs `{installed}`, which runs build scripts and tools of this folder"
+        digest = digest_of_text(known_server.name, installed)
+        yield (
+            installed,
+            _create_trust_item(known_server, installed, digest, detail) if known_server.runs_project else None,
+        )
 
 
-def _trust_item(known: KnownServer, source: str, digest: str, detail: str) -> TrustItem:
+def _create_trust_item(known_server: KnownServer, source: str, digest: str, detail: str) -> TrustItem:
     return TrustItem(
-        "server", f"{known.name} (language server)", "project", source, digest, (detail,), _TRUST_EXPLANATION
+        "server", f"{known_server.name} (language server)", "project", source, digest, (detail,), _TRUST_EXPLANATION
     )
 
 
 def _standing(
-    known: KnownServer, item: TrustItem | None, config: Config, trust: ProjectTrust
+    known_server: KnownServer, item: TrustItem | None, config: Config, trust: ProjectTrust
 ) -> LanguageServerStanding:
     if item is None:
         return "on"
     standing = trust.trust_state(item)
     if standing == "refused":
         return "off"
-    is_own = item.source.startswith(f"{config.project}{os.sep}")
+    is_in_project = item.source.startswith(f"{config.project}{os.sep}")
     is_sandboxed = config.sandbox != "off" and not isinstance(found_sandbox(), NoSandbox)
-    return "on" if standing == "on" or (not is_own and is_sandboxed) else "not approved"
+    return "on" if standing == "on" or (not is_in_project and is_sandboxed) else "not approved"
 
 
 def _program_path(program: str, environment: Mapping[str, str], project: Path | None) -> str | None:
@@ -143,35 +150,35 @@ def _program_path(program: str, environment: Mapping[str, str], project: Path | 
     for folder in environment.get("PATH", os.defpath).split(os.pathsep):
         path = os.path.join(folder, program)
         is_in_project = project is not None and any(
-            Path(each).is_relative_to(project) for each in (path, os.path.realpath(path))
+            Path(candidate).is_relative_to(project) for candidate in (path, os.path.realpath(path))
         )
         if os.path.isabs(folder) and not is_in_project and os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     return None
 
 
-def _server_spec(
-    known: KnownServer,
+def _create_spec(
+    known_server: KnownServer,
     command: tuple[str, ...],
     table: Mapping[str, object],
     config: Config,
 ) -> LanguageServerSpec:
-    settings = cast(Mapping[str, object], table.get("settings") or _default_settings(known, config))
+    settings = cast(Mapping[str, object], table.get("settings") or _default_settings(known_server, config))
     return LanguageServerSpec(
-        known.name,
+        known_server.name,
         command,
-        _string_tuple(table.get("extensions")) or known.extensions,
-        {**known.env, **cast(Mapping[str, str], table.get("env") or {})},
+        _string_tuple(table.get("extensions")) or known_server.extensions,
+        {**known_server.env, **cast(Mapping[str, str], table.get("env") or {})},
         settings,
-        {**known.options, **cast(Mapping[str, object], table.get("options") or {})},
+        {**known_server.options, **cast(Mapping[str, object], table.get("options") or {})},
         cast(float, table.get("startup_timeout", 60.0)),
-        known.caches,
+        known_server.caches,
     )
 
 
-def _default_settings(known: KnownServer, config: Config) -> Mapping[str, object]:
+def _default_settings(known_server: KnownServer, config: Config) -> Mapping[str, object]:
     """Return settings for Python servers: the project's package folders, found without running its interpreter."""
-    if ".py" not in known.extensions:
+    if ".py" not in known_server.extensions:
         return {}
     paths = [
         str(path) for name in _PACKAGE_FOLDERS for path in (config.project / name).glob("lib/python3*/site-packages")
@@ -184,21 +191,21 @@ def _string_tuple(value: object) -> tuple[str, ...]:
     return value if isinstance(value, tuple) else ()
 
 
-def _has_server_mode(known: KnownServer, program: Path) -> bool:
+def _has_server_mode(known_server: KnownServer, program: Path) -> bool:
     """Whether the installed version of a program can act as a language server, according to its package."""
-    for folder in program.resolve().parents[:3] if known.since else ():
+    for folder in program.resolve().parents[:3] if known_server.since else ():
         with suppress(OSError, ValueError, AttributeError, RecursionError):
             package = json.loads(read_beginning(folder / "package.json", _MAX_PACKAGE_BYTES))
-            if package.get("name") == known.name:
-                return int(str(package.get("version")).partition(".")[0]) >= known.since
-    return not known.since
+            if package.get("name") == known_server.name:
+                return int(str(package.get("version")).partition(".")[0]) >= known_server.since
+    return not known_server.since
 
 
 def _program_digest(program: Path) -> str:
-    """Return a digest of a program and of the `package.json` files that belong to it."""
-    real = program.resolve()
-    digest = hashlib.sha256(os.fsencode(real))
-    for path in (real, *(folder / "package.json" for folder in real.parents[:3])):
+    """Return a digest of a program and its `package.json` files."""
+    resolved_program = program.resolve()
+    digest = hashlib.sha256(os.fsencode(resolved_program))
+    for path in (resolved_program, *(folder / "package.json" for folder in resolved_program.parents[:3])):
         with suppress(OSError):
             digest.update(read_beginning(path, _MAX_PROGRAM_BYTES))
     return digest.hexdigest()

@@ -45,7 +45,7 @@ class SessionLanguages:
         environment: Mapping[str, str] = os.environ,
         logs: Path | None = None,
     ) -> None:
-        """`sandbox` is the sandbox for commands; servers use it as well. `environment` determines where programs are
+        """`sandbox` is the sandbox for commands; servers also run in it. `environment` determines where programs are
         searched for. `logs` is the folder for server output, if not the default one."""
         self._logs = logs or config.folders.logs / "language-servers"
         self._environment = environment
@@ -61,14 +61,16 @@ class SessionLanguages:
         return self._servers
 
     def are_there_for(self, endings: Container[str]) -> bool:
-        """Whether there is probably a server for files with one of these endings. It checks only file names, because it
-        is called at every start."""
+        """Whether there is probably a server for files with one of these endings. Checks only file names, because it is
+        called at every start."""
         if not self._config.lsp_enabled:
             return False
         tables = self._config.language_servers
         if any(ending in endings for name, table in tables.items() for ending in _handled_extensions(name, table)):
             return True
-        programs = {name for name, theirs in SERVER_PROGRAMS.items() if any(ending in endings for ending in theirs)}
+        programs = {
+            name for name, extensions in SERVER_PROGRAMS.items() if any(ending in endings for ending in extensions)
+        }
         project_folders = (str(self._config.project / name) for name in PROJECT_FOLDERS)
         folders = (*self._environment.get("PATH", os.defpath).split(os.pathsep), *project_folders)
         return any(os.access(os.path.join(folder, name), os.X_OK) for folder in folders for name in programs)
@@ -85,7 +87,7 @@ class SessionLanguages:
         )
 
     def items(self) -> "tuple[TrustItem, ...]":
-        """Return the items to approve for language servers of the project's file types."""
+        """Return the trust items of the language servers for the project's file types."""
         return agent_lsp.find.language_server_items(
             self._config, self._root, self._environment, count_suffixes(self._config.project)
         )
@@ -109,7 +111,7 @@ class SessionLanguages:
         """Return the servers for a file name extension that may run now."""
         servers = agent_lsp.find.found_servers(self._config, self._root, self._environment)
         return [
-            replace(one.spec, sandbox=self._sandbox)
-            for one in servers
-            if one.standing == "on" and extension in one.spec.extensions
+            replace(server.spec, sandbox=self._sandbox)
+            for server in servers
+            if server.standing == "on" and extension in server.spec.extensions
         ]

@@ -1,6 +1,6 @@
 """Stores which MCP tools the model may use, and builds the questions about them. Each approval is stored with a digest
 of what the user saw, in a file that only the user can read; an unreadable entry counts as not approved. Tools of the
-user's own servers are pinned to the definitions first seen. Whether a project's server may start is decided by the
+user's own servers are pinned to their first definitions. Whether a project's server may start depends on the user's
 trust in its folder."""
 
 import hashlib
@@ -39,7 +39,7 @@ class ToolApproval:
     tools: Mapping[str, str] = field(default_factory=dict)
     """Digests of the allowed tools, by the server's own names."""
     seen: Mapping[str, str] = field(default_factory=dict)
-    """The definition of each tool as the user saw it."""
+    """Definitions of the tools as the user saw them, by the server's own names."""
 
 
 class Approvals:
@@ -56,16 +56,16 @@ class Approvals:
         return approval if approval is not None and approval.digest == digest else None
 
     def allow_tools(self, declared: DeclaredServer, tools: Mapping[str, str], listed: Sequence[McpTool]) -> None:
-        """Store that the model may use exactly these tools of the server. `listed` is every tool that the server offers
-        now. Raises `ConfigError`."""
-        approved = self.approval_for(declared.name, declared.digest)
+        """Record that the model may use these tools of the server and no others. `tools` are their digests by the
+        server's names, and `listed` are all tools that the server offers now. Raises `ConfigError`."""
+        previous_approval = self.approval_for(declared.name, declared.digest)
         digests = tool_digests(listed)
         seen = {
             tool.original_name: _definition(tool)
             for tool in listed
             if tools.get(tool.original_name) == digests[tool.original_name]
         }
-        seen = {**(approved.seen if approved is not None else {}), **seen}
+        seen = {**(previous_approval.seen if previous_approval is not None else {}), **seen}
         approval = {declared.name: asdict(ToolApproval(declared.digest, tools, seen))}
         self._table.change(
             lambda projects: {**projects, self._project: {**projects.get(self._project, {}), **approval}}
@@ -89,8 +89,14 @@ def project_items(config: Config, environment: Mapping[str, str]) -> tuple[Seque
     """Return the trust items of all declared servers, and the reasons why some servers of the project cannot be
     used."""
     servers = declared_servers(config, environment)
-    unusable = [one for one in servers if isinstance(one, UnusableServer) and one.owner == "project" and not one.is_off]
-    return [trust_item(one) for one in servers if isinstance(one, DeclaredServer)], [one.notice for one in unusable]
+    unusable_servers = [
+        server
+        for server in servers
+        if isinstance(server, UnusableServer) and server.owner == "project" and not server.is_off
+    ]
+    return [trust_item(server) for server in servers if isinstance(server, DeclaredServer)], [
+        server.notice for server in unusable_servers
+    ]
 
 
 def trust_item(declared: DeclaredServer) -> TrustItem:
@@ -123,9 +129,9 @@ def approval_lines(declared: DeclaredServer) -> tuple[str, ...]:
 def tools_question(
     server: str, tools: Sequence[McpTool], notes: Sequence[str], seen: Mapping[str, str], *, has_changed: bool
 ) -> str:
-    """Build the question whether the model may use these tools, with everything that the user approves by answering
-    yes. For tools that were approved in an earlier form (`seen`), it shows the changes. `notes` are remarks about the
-    server's tools."""
+    """Build the question whether the model may use these tools. It includes everything that the user approves by
+    answering yes. For tools that were approved in an earlier form (`seen`), it shows the changes. `notes` are remarks
+    about the server's tools."""
     instructions = [tool.original_name for tool in tools if tool.original_name == INSTRUCTIONS_NAME]
     count = " and ".join(
         (
@@ -134,8 +140,8 @@ def tools_question(
         )
     )
     opening = f"has {count} that you have not approved in this form" if has_changed else f"offers {count}"
-    more = [f"- and {pluralize(len(notes) - MAX_NOTES, 'remark')} more"] if len(notes) > MAX_NOTES else []
-    remarks = ["Look at this first:", *(f"- {note}" for note in notes[:MAX_NOTES]), *more, ""] if notes else []
+    more_remarks = [f"- and {pluralize(len(notes) - MAX_NOTES, 'remark')} more"] if len(notes) > MAX_NOTES else []
+    remarks = ["Look at this first:", *(f"- {note}" for note in notes[:MAX_NOTES]), *more_remarks, ""] if notes else []
     lines = [line for tool in tools for line in (*_tool_lines(tool), *_changed_lines(tool, seen), "")]
     return "\n".join([f"The server `{server}` {opening}:", "", *remarks, *lines, "May the model use them?"])
 
@@ -155,22 +161,24 @@ def _definition(tool: McpTool) -> str:
 
 
 def tool_digests(tools: Sequence[McpTool]) -> dict[str, str]:
-    """Return a digest of everything that the model sees of each tool. The keys are the server's names for its tools."""
+    """Return digests of everything that the model sees of each tool, by the server's names for its tools."""
     definitions = {
         tool.original_name: [tool.original_name, tool.description, tool.listed_schema or tool.schema] for tool in tools
     }
     return {
-        name: hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
-        for name, what in definitions.items()
+        name: hashlib.sha256(json.dumps(definition, sort_keys=True, default=str).encode()).hexdigest()
+        for name, definition in definitions.items()
     }
 
 
 def _quote_word(word: str) -> str:
     """Quote a word where needed to make its boundaries visible."""
-    return word if word and not any(sign.isspace() or sign in "\"'," for sign in word) else json.dumps(word)
+    return (
+        word if word and not any(character.isspace() or character in "\"'," for character in word) else json.dumps(word)
+    )
 
 
-def _parameters(tool: McpTool) -> str:
+def _parameter_list(tool: McpTool) -> str:
     properties = tool.schema.get("properties")
     return (
         f"({with_escaped_chars(', '.join(map(str, properties)))})"
@@ -181,10 +189,10 @@ def _parameters(tool: McpTool) -> str:
 
 def _tool_lines(tool: McpTool) -> list[str]:
     """Return everything that the model would read about a tool, as lines."""
-    lines = [f"- {tool.original_name}{_parameters(tool)}", *_indent(tool.description)]
-    for where, text in schema_texts(tool.schema):
-        if text or "." in where:  # top-level names are in the first line
-            lines += _indent(with_escaped_chars(": ".join(filter(None, (where, text)))))
+    lines = [f"- {tool.original_name}{_parameter_list(tool)}", *_indent(tool.description)]
+    for path, text in schema_texts(tool.schema):
+        if text or "." in path:  # top-level names are in the first line
+            lines += _indent(with_escaped_chars(": ".join(filter(None, (path, text)))))
     return lines
 
 

@@ -10,8 +10,8 @@ from ebbtide.agent.integrations.mcp.manage import server_rows
 def check_servers(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     if not config.may_have_servers:
         return
-    found = server_rows(config, environment)
-    for row in found:
+    rows = server_rows(config, environment)
+    for row in rows:
         subject = f"`{row.name}` of `{row.source}`" if row.name else f"`{row.source}`"
         match row.standing:
             case "unusable":
@@ -20,6 +20,6 @@ def check_servers(config: Config, environment: Mapping[str, str]) -> Iterator[Ch
                 yield CheckResult("servers", "note", f"{subject}: {row.detail}", f"`ebb mcp test {row.name}` shows it")
             case "on" | "off" | "refused":
                 pass
-    on = [row.name for row in found if row.standing == "on"]
-    if on:
-        yield CheckResult("servers", "well", f"{', '.join(on)}; not started for this check")
+    usable_names = [row.name for row in rows if row.standing == "on"]
+    if usable_names:
+        yield CheckResult("servers", "well", f"{', '.join(usable_names)}; not started for this check")

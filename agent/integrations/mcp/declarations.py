@@ -24,7 +24,7 @@ Owner: TypeAlias = Literal["user", "project"]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _KEY_ALIASES = {"transport": "type", "http_headers": "headers"}
-"""Our key names, by the names that other programs' files use."""
+"""This program's key names, by the names that other programs' files use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class DeclaredServer:
     required: bool = False
     """Whether requests must wait until it is ready."""
     scripts: tuple[Path, ...] = ()
-    """The project files that a project's server runs. Their contents are part of the approval."""
+    """The project files that a project's server runs. The user approves their contents with the server."""
 
     @property
     def name(self) -> str:
@@ -84,7 +84,7 @@ class UnusableServer:
         """The notice for the user."""
         if not self.name:
             return f"cannot use `{self.source}`: {self.problem}"
-        return f"the server `{self.name}` of `{self.source}` was left out: {self.problem}"
+        return f"the server `{self.name}` of `{self.source}` was skipped: {self.problem}"
 
 
 class _InvalidEntry(Exception):
@@ -99,18 +99,18 @@ def declared_servers(config: Config, environment: Mapping[str, str]) -> tuple[De
         *_plugin_servers(config, environment),
         *_project_servers(config, environment),
     ]
-    chosen: dict[str, DeclaredServer | UnusableServer] = {}
+    chosen_servers: dict[str, DeclaredServer | UnusableServer] = {}
     for server in declared:
         key = ServerSpec(server.name).prefix if server.name else f"\0{server.source}"
-        first = chosen.get(key)
-        if first is None:
-            chosen[key] = server
-        elif first.owner == server.owner:
-            problem = f"in tool names it would be the same as `{first.name}`; rename it"
-            chosen[f"\0{server.source}\0{server.name}"] = UnusableServer(
+        first_server = chosen_servers.get(key)
+        if first_server is None:
+            chosen_servers[key] = server
+        elif first_server.owner == server.owner:
+            problem = f"in tool names it would be the same as `{first_server.name}`; rename it"
+            chosen_servers[f"\0{server.source}\0{server.name}"] = UnusableServer(
                 server.name, server.owner, server.source, problem
             )
-    return tuple(chosen.values())
+    return tuple(chosen_servers.values())
 
 
 def _user_servers(config: Config, environment: Mapping[str, str]) -> list[DeclaredServer | UnusableServer]:
@@ -192,7 +192,7 @@ def _reject_duplicate_keys(pairs: list[tuple[str, object]]) -> dict[str, object]
 
 
 def _parse_entry(name: str, entry: object) -> tuple[dict[str, object], tuple[str, ...]]:
-    """Convert an entry of a server file to our keys. Also return its unsupported keys."""
+    """Convert an entry of a server file to this program's keys. Also return its unsupported keys."""
     if not isinstance(entry, dict):
         raise _InvalidEntry("it must be an object")
     table, ignored = dict[str, object](), list[str]()
@@ -220,22 +220,29 @@ def _declare_server(
     environment: Mapping[str, str],
     ignored: tuple[str, ...] = (),
 ) -> DeclaredServer | UnusableServer:
-    label = _one_line(name)
-    if not name.strip() or label != name:
-        return UnusableServer(label, owner, source, "its name must be one line of printable characters")
+    display_name = _one_line(name)
+    if not name.strip() or display_name != name:
+        return UnusableServer(display_name, owner, source, "its name must be one line of printable characters")
     if table.get("enabled") is False or name in config.mcp_disabled:
         reason = "listed in `mcp.disabled`" if name in config.mcp_disabled else "`enabled` is false"
         return UnusableServer(name, owner, source, reason, is_off=True)
     required = table.get("required") is True
     try:
-        spec = _server_spec(name, table, config.project, environment)
+        spec = _create_spec(name, table, config.project, environment)
     except _InvalidEntry as error:
         return UnusableServer(name, owner, source, str(error), required=required)
     scripts: tuple[Path, ...] = ()
     if owner == "project" and spec.cwd is not None:
         scripts = extensions.extension_files.scripts_in_words(spec.command, spec.cwd, config.project)
     return DeclaredServer(
-        spec, owner, source, _declaration_digest(table, spec), _written_server(table, owner), ignored, required, scripts
+        spec,
+        owner,
+        source,
+        _declaration_digest(table, spec),
+        _create_written_server(table, owner),
+        ignored,
+        required,
+        scripts,
     )
 
 
@@ -252,7 +259,7 @@ class _AllVariablesSet(dict[str, str]):
         return "x"
 
 
-def _server_spec(name: str, table: Mapping[str, object], folder: Path, environment: Mapping[str, str]) -> ServerSpec:
+def _create_spec(name: str, table: Mapping[str, object], folder: Path, environment: Mapping[str, str]) -> ServerSpec:
     command = tuple(_expand_variables(word, environment) for word in _command_words(table))
     url = _expand_variables(cast(str, table.get("url", "")), environment)
     if bool(command) == bool(url):
@@ -267,9 +274,9 @@ def _server_spec(name: str, table: Mapping[str, object], folder: Path, environme
     if any("\0" in word for word in (*command, url)):
         raise _InvalidEntry("it contains a NUL character")
     unsupported_keys = ("env", "cwd") if url else ("headers",)
-    misplaced = next((key for key in unsupported_keys if table.get(key)), None)
-    if misplaced:
-        raise _InvalidEntry(f"`{misplaced}` is not supported for a server with a `{'url' if url else 'command'}`")
+    misplaced_key = next((key for key in unsupported_keys if table.get(key)), None)
+    if misplaced_key:
+        raise _InvalidEntry(f"`{misplaced_key}` is not supported for a server with a `{'url' if url else 'command'}`")
     login = {
         login_key: table[table_key]
         for table_key, login_key in (
@@ -315,7 +322,7 @@ def _expanded_values(table: object, environment: Mapping[str, str]) -> dict[str,
 def _expand_variables(text: str, environment: Mapping[str, str]) -> str:
     """Expand `${NAME}` and `${NAME:-default}`. A variable that is set to an empty string counts as unset."""
 
-    def value(match: re.Match[str]) -> str:
+    def expand(match: re.Match[str]) -> str:
         set_value = environment.get(match[1])
         if set_value:
             return set_value
@@ -323,17 +330,17 @@ def _expand_variables(text: str, environment: Mapping[str, str]) -> str:
             raise _InvalidEntry(f"`{match[1]}` is not set in the environment; set it, or write `${{{match[1]}:-…}}`")
         return match[2]
 
-    return _VARIABLE.sub(value, text)
+    return _VARIABLE.sub(expand, text)
 
 
 def _declaration_digest(table: Mapping[str, object], spec: ServerSpec) -> str:
     """Return the digest of a declaration. It covers variables in `env`, `headers` and the login secret by name only, so
     that renewing a token requires no new approval."""
-    digested = [spec.name, list(spec.command), spec.url, str(spec.cwd), dict(table)]
-    return hashlib.sha256(json.dumps(digested, sort_keys=True).encode()).hexdigest()
+    digested_fields = [spec.name, list(spec.command), spec.url, str(spec.cwd), dict(table)]
+    return hashlib.sha256(json.dumps(digested_fields, sort_keys=True).encode()).hexdigest()
 
 
-def _written_server(table: Mapping[str, object], owner: Owner) -> WrittenServer:
+def _create_written_server(table: Mapping[str, object], owner: Owner) -> WrittenServer:
     env, headers = (cast(Mapping[str, str], table.get(key, {})) for key in ("env", "headers"))
     command, url, cwd = _command_words(table), cast(str, table.get("url", "")), cast(str, table.get("cwd", ""))
     texts = (*command, url, cwd, *env.values(), *headers.values(), cast(str, table.get("client_secret", "")))
@@ -346,4 +353,4 @@ def _written_server(table: Mapping[str, object], owner: Owner) -> WrittenServer:
 
 
 def _one_line(text: str) -> str:
-    return "".join(sign if sign.isprintable() else "?" for sign in text)[:80]
+    return "".join(character if character.isprintable() else "?" for character in text)[:80]

@@ -1,5 +1,5 @@
 """Forms in which MCP servers ask the user for data. A form is presented as one question with a line per field, and each
-field to change is a further question. Pure: schemas in, questions and values out.
+field to change is a further question. No I/O: schemas in, questions and values out.
 
 Forms are flat: strings, numbers, booleans and choices. Text from a server is displayed, but never treated as
 instructions.
@@ -52,12 +52,14 @@ class FormField:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The answers to choose from."""
+        """The answers that the user can choose from."""
         own_options = (_YES, _NO) if self.kind == "flag" else tuple(choice.title for choice in self.choices)
         if self.kind == "choices":
             own_options = ()
-        suggested = (f"{field_value_text(self.default, self)}",) if self.default is not None and not own_options else ()
-        return (*suggested, *own_options, *(() if self.required else (LEAVE_OUT,)), DECLINE)
+        suggested_options = (
+            (f"{field_value_text(self.default, self)}",) if self.default is not None and not own_options else ()
+        )
+        return (*suggested_options, *own_options, *(() if self.required else (LEAVE_OUT,)), DECLINE)
 
     @property
     def label(self) -> str:
@@ -92,7 +94,7 @@ class FormField:
             case "text":
                 return answer
             case "integer" | "number":
-                return _parse_number(answer, whole=self.kind == "integer")
+                return _parse_number(answer, is_integer=self.kind == "integer")
             case "flag":
                 if answer.lower() not in (_YES, _NO, "true", "false"):
                     raise ValueError(f"`{answer}` is neither `{_YES}` nor `{_NO}`")
@@ -100,7 +102,7 @@ class FormField:
             case "choice":
                 return self._choice_value(answer)
             case "choices":
-                return tuple(self._choice_value(each.strip()) for each in answer.split(",") if each.strip())
+                return tuple(self._choice_value(item.strip()) for item in answer.split(",") if item.strip())
 
     def _choice_value(self, answer: str) -> str:
         for choice in self.choices:
@@ -147,8 +149,8 @@ class Form:
 
     def with_value(self, field: FormField, value: FieldValue) -> "Form":
         """Return the form with a value set; None removes it."""
-        others = {name: entry for name, entry in self.values.items() if name != field.name}
-        values = others if value is None else {**others, field.name: value}
+        other_values = {name: entry for name, entry in self.values.items() if name != field.name}
+        values = other_values if value is None else {**other_values, field.name: value}
         return Form(self.fields, values, self.asked | {field.name})
 
     def with_assignments(self, answer: str) -> "Form":
@@ -157,8 +159,8 @@ class Form:
         form, fields_by_name = self, {field.name: field for field in self.fields}
         try:
             for word in shlex.split(answer):
-                name, equals, text = word.partition("=")
-                if not equals or name not in fields_by_name:
+                name, separator, text = word.partition("=")
+                if not separator or name not in fields_by_name:
                     raise ValueError(f"`{word}` is not a `NAME=VALUE` for a field")
                 form = form.with_value(fields_by_name[name], fields_by_name[name].parse_value(text))
         except ValueError as error:
@@ -184,7 +186,7 @@ def parse_fields(schema: Mapping[str, object]) -> tuple[FormField, ...]:
         raise ValueError("its form has no valid fields")
     if len(properties) > MAX_FIELDS:
         raise ValueError(f"its form has {len(properties):,} fields, more than the limit of {MAX_FIELDS}")
-    return tuple(_parse_field(str(name), inner, name in required) for name, inner in properties.items())
+    return tuple(_parse_field(str(name), field_schema, name in required) for name, field_schema in properties.items())
 
 
 def field_value_text(value: FieldValue, field: FormField) -> str:
@@ -199,7 +201,7 @@ def field_value_text(value: FieldValue, field: FormField) -> str:
         case int() | float():
             return str(value)
         case _:
-            return ", ".join(field_value_text(each, field) for each in value)
+            return ", ".join(field_value_text(item, field) for item in value)
 
 
 def _parse_field(name: str, schema: object, required: bool) -> FormField:
@@ -243,18 +245,19 @@ def _parse_choices(schema: Mapping[str, object]) -> tuple[FormChoice, ...]:
         return tuple(FormChoice(str(value), one_line(str(title))) for value, title in zip(values, titles, strict=True))
     for key in ("oneOf", "anyOf"):
         entries = schema.get(key)
-        if isinstance(entries, list) and all(isinstance(each, Mapping) and "const" in each for each in entries):
+        if isinstance(entries, list) and all(isinstance(entry, Mapping) and "const" in entry for entry in entries):
             return tuple(
-                FormChoice(str(each["const"]), one_line(str(each.get("title") or each["const"]))) for each in entries
+                FormChoice(str(entry["const"]), one_line(str(entry.get("title") or entry["const"])))
+                for entry in entries
             )
     return ()
 
 
-def _parse_number(answer: str, *, whole: bool) -> int | float:
+def _parse_number(answer: str, *, is_integer: bool) -> int | float:
     try:
-        return int(answer) if whole else float(answer)
+        return int(answer) if is_integer else float(answer)
     except ValueError:
-        raise ValueError(f"`{answer}` is not a {'whole ' if whole else ''}number") from None
+        raise ValueError(f"`{answer}` is not a {'whole ' if is_integer else ''}number") from None
 
 
 def _limit_hints(schema: Mapping[str, object]) -> list[str]:
@@ -266,7 +269,9 @@ def _limit_hints(schema: Mapping[str, object]) -> list[str]:
         "minItems": "at least {} of them",
         "maxItems": "at most {} of them",
     }
-    limits = [text.format(schema[key]) for key, text in templates.items() if isinstance(schema.get(key), int | float)]
+    limits = [
+        template.format(schema[key]) for key, template in templates.items() if isinstance(schema.get(key), int | float)
+    ]
     format_name = schema.get("format")
     return [*limits, f"as {format_name}"] if isinstance(format_name, str) else limits
 

@@ -48,7 +48,7 @@ class ServerRow:
 def server_rows(config: Config, environment: Mapping[str, str]) -> tuple[ServerRow, ...]:
     """Return a row for each declared server. A file without readable servers has a row without a name."""
     trust = ProjectTrust(config)
-    return tuple(_server_row(one, trust) for one in declared_servers(config, environment))
+    return tuple(_server_row(server, trust) for server in declared_servers(config, environment))
 
 
 def _server_row(server: DeclaredServer | UnusableServer, trust: ProjectTrust) -> ServerRow:
@@ -57,9 +57,20 @@ def _server_row(server: DeclaredServer | UnusableServer, trust: ProjectTrust) ->
             server.name, "off" if server.is_off else "unusable", server.problem, server.owner, server.source, ""
         )
     standing = trust.trust_state(trust_item(server))
-    why = {"not approved": "the user has not approved it", "changed": "it has changed since it was approved"}
+    details_by_standing = {
+        "not approved": "the user has not approved it",
+        "changed": "it has changed since it was approved",
+    }
     target = redact_text(" ".join(redact_options(server.written.command)) or redact_url(server.written.url), {})
-    return ServerRow(server.name, standing, why.get(standing, ""), server.owner, server.source, target, server.ignored)
+    return ServerRow(
+        server.name,
+        standing,
+        details_by_standing.get(standing, ""),
+        server.owner,
+        server.source,
+        target,
+        server.ignored,
+    )
 
 
 def find_server(name: str, config: Config, environment: Mapping[str, str]) -> DeclaredServer:
@@ -91,8 +102,8 @@ def make_server(declared: DeclaredServer, handlers: ClientHandlers, config: Conf
         folders = config.folders
         # The name is unique to the project, so that projects do not share a scratch folder.
         name = f"{spec.prefix}-{hashlib.sha256(os.fsencode(config.project)).hexdigest()[:12]}"
-        scratch, program_folders = folders.data / "mcp" / "tmp" / name, (folders.config, folders.data, folders.logs)
-        spec = replace(spec, sandbox=Sandbox(config.project, scratch, [], program_folders, (config.project,)))
+        temp_folder, app_folders = folders.data / "mcp" / "tmp" / name, (folders.config, folders.data, folders.logs)
+        spec = replace(spec, sandbox=Sandbox(config.project, temp_folder, [], app_folders, (config.project,)))
     return McpServer(spec, handlers, log_path(declared, config), login_path(declared, config))
 
 
@@ -122,7 +133,7 @@ def user_tool_pins(config: Config) -> Approvals:
 async def running_server(
     declared: DeclaredServer, handlers: ClientHandlers, config: Config
 ) -> AsyncIterator[McpServer]:
-    """Start a server, wait until it is ready or has failed, and yield it; it is closed afterwards."""
+    """Start a server, wait until it is ready or has failed, yield it, and close it afterwards."""
     server = make_server(declared, handlers, config)
     server.start()
     try:
@@ -133,7 +144,7 @@ async def running_server(
 
 
 def write_server(path: Path, name: str, table: Mapping[str, object] | None) -> None:
-    """Write a server's table, replacing the old one; None removes it. Raises `ConfigError`."""
+    """Write a server's table, replacing any existing one; a `table` of None removes it. Raises `ConfigError`."""
 
     def edit(document: dict[str, Any]) -> None:
         import tomlkit  # noqa: PLC0415  # deferred: only needed to add or remove a server
@@ -142,21 +153,21 @@ def write_server(path: Path, name: str, table: Mapping[str, object] | None) -> N
         servers = mcp.setdefault("servers", tomlkit.table(is_super_table=True))
         servers.pop(name, None)
         if table is not None:
-            added = tomlkit.table()
+            new_table = tomlkit.table()
             for key, value in table.items():
-                added[key] = _filled_table(tomlkit.inline_table(), value) if isinstance(value, Mapping) else value
-            added.add(tomlkit.nl())
-            servers[name] = added
+                new_table[key] = _fill_table(tomlkit.inline_table(), value) if isinstance(value, Mapping) else value
+            new_table.add(tomlkit.nl())
+            servers[name] = new_table
         _remove_empty_tables(document)
 
-    def expected(content: dict[str, Any]) -> None:
+    def apply_expected(content: dict[str, Any]) -> None:
         servers = content.setdefault("mcp", {}).setdefault("servers", {})
         servers.pop(name, None)
         if table is not None:
             servers[name] = dict(table)
         _remove_empty_tables(content)
 
-    edit_file(path, edit, expected, f"edit `[mcp.servers.{name}]` there by hand")
+    edit_file(path, edit, apply_expected, f"edit `[mcp.servers.{name}]` there by hand")
 
 
 def _remove_empty_tables(content: dict[str, Any]) -> None:
@@ -166,6 +177,6 @@ def _remove_empty_tables(content: dict[str, Any]) -> None:
         content.pop("mcp")
 
 
-def _filled_table(table: MutableMapping[str, object], values: Mapping[str, object]) -> object:
+def _fill_table(table: MutableMapping[str, object], values: Mapping[str, object]) -> object:
     table.update(values)
     return table

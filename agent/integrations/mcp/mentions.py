@@ -46,11 +46,11 @@ async def expand_mentions(message: User, servers: Sequence[McpServer], notify: C
 
 def mentioned_resources(text: str, servers: Sequence[McpServer]) -> tuple[tuple[McpServer, str], ...]:
     """Return the resources mentioned in a text, without duplicates, each with its server."""
-    by_name = {server.spec.name: server for server in servers}
+    servers_by_name = {server.spec.name: server for server in servers}
     server_by_resource = {
-        (match[1], uri): by_name[match[1]]
+        (match[1], uri): servers_by_name[match[1]]
         for match in _MENTION.finditer(text)
-        if match[1] in by_name and (uri := match[2].rstrip(_TRAILING_PUNCTUATION))
+        if match[1] in servers_by_name and (uri := match[2].rstrip(_TRAILING_PUNCTUATION))
     }
     return tuple((server, uri) for (_, uri), server in server_by_resource.items())
 
@@ -59,31 +59,31 @@ def parse_prompt_arguments(prompt: McpPrompt, argument_text: str) -> dict[str, s
     """Parse the arguments of a prompt, given in order or as `NAME=VALUE`. Extra words are appended to the last
     argument. Raises `UsageError`."""
     names = [each.name for each in prompt.arguments]
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     for word in split_words(argument_text):
-        name, equals, value = word.partition("=")
-        if equals and name in names and name not in given:
-            given[name] = value
+        name, separator, value = word.partition("=")
+        if separator and name in names and name not in values:
+            values[name] = value
             continue
-        next_name = next((each for each in names if each not in given), None)
+        next_name = next((each for each in names if each not in values), None)
         if next_name is not None:
-            given[next_name] = word
+            values[next_name] = word
         elif names:
-            given[names[-1]] += f" {word}"
+            values[names[-1]] += f" {word}"
         else:
             raise UsageError(f"the prompt `{prompt.name}` takes no arguments")
-    missing = [each.name for each in prompt.arguments if each.required and each.name not in given]
+    missing = [each.name for each in prompt.arguments if each.required and each.name not in values]
     if missing:
         missing_names = ", ".join(f"`{name}`" for name in missing)
         raise UsageError(f"the prompt `{prompt.name}` needs {missing_names}: its arguments are {prompt.usage}")
-    return given
+    return values
 
 
-async def _invoked_prompt_parts(command: str, written: str, servers: Sequence[McpServer]) -> list[UserPart]:
+async def _invoked_prompt_parts(command: str, argument_text: str, servers: Sequence[McpServer]) -> list[UserPart]:
     for server in servers:
         for prompt in server.state.prompts:
             if prompt.command == command:
-                return await _prompt_parts(server, prompt, parse_prompt_arguments(prompt, written))
+                return await _prompt_parts(server, prompt, parse_prompt_arguments(prompt, argument_text))
     raise UsageError(f"no server currently offers the prompt `/{command}`; `/mcp` lists prompts")
 
 
@@ -98,7 +98,7 @@ async def _prompt_parts(server: McpServer, prompt: McpPrompt, arguments: Mapping
     )
     if len(text) > MAX_RESOURCE_CHARS:
         excess = len(text) - MAX_RESOURCE_CHARS
-        text = f"{text[:MAX_RESOURCE_CHARS]}\n[… {excess:,} characters more, which are too many for one message …]"
+        text = f"{text[:MAX_RESOURCE_CHARS]}\n[… {excess:,} more characters, too many for one message …]"
     parts: list[UserPart] = [
         note_with_heading(
             f"The user asks what the prompt `{prompt.name}` of the server `{server.spec.label}` says:\n\n", text
@@ -121,16 +121,16 @@ async def _read_resource(server: McpServer, uri: str, notify: Callable[[str], No
     if len(text) > MAX_RESOURCE_CHARS:
         tool = f"mcp__{server.spec.prefix}__read_resource"
         excess = len(text) - MAX_RESOURCE_CHARS
-        text = f"{text[:MAX_RESOURCE_CHARS]}\n[… {excess:,} characters more: `{tool}` brings all of it …]"
+        text = f"{text[:MAX_RESOURCE_CHARS]}\n[… {excess:,} more characters: `{tool}` returns all of it …]"
     note = file_note(name, text)
     notify(f"attached {', '.join(attachment_labels([note]))}")
     return [note, *_attachment_parts(resource.pictures, resource.files)]
 
 
 def _attachment_parts(pictures: Sequence[Picture], files: Sequence[Attachment]) -> Iterator[UserPart]:
-    for picture in pictures:
-        yield Image(picture.media_type, base64.b64encode(picture.data).decode("ascii"))
-    for each in files:
+    for image in pictures:
+        yield Image(image.media_type, base64.b64encode(image.data).decode("ascii"))
+    for file in files:
         yield Note(
-            f"[with a file that cannot be shown: {each.name}, {each.media_type}, {pluralize(len(each.data), 'byte')}]"
+            f"[with a file that cannot be shown: {file.name}, {file.media_type}, {pluralize(len(file.data), 'byte')}]"
         )

@@ -43,8 +43,8 @@ class RunningServers:
     ) -> None:
         """Collect the servers declared for a folder. `trust` decides whether the project's servers may start."""
         declared = declared_servers(config, environment)
-        self.entries = {one.name: ServerEntry(one) for one in declared if isinstance(one, DeclaredServer)}
-        self._unusable = [one for one in declared if isinstance(one, UnusableServer) and not one.is_off]
+        self.entries = {server.name: ServerEntry(server) for server in declared if isinstance(server, DeclaredServer)}
+        self._unusable = [server for server in declared if isinstance(server, UnusableServer) and not server.is_off]
         self._config = config
         self._server_tools = server_tools
         self._channel = channel
@@ -72,14 +72,14 @@ class RunningServers:
 
     def _start_approved(self) -> list[McpServer]:
         """Start the approved servers that are not running, and return them."""
-        started = []
+        started_servers = []
         for entry in self.entries.values():
             is_new = entry.server is None and not entry.is_off
             standing = self._folder_trust.trust_state(trust_item(entry.declared) if is_new else self._items[entry.name])
             entry.is_refused = standing == "refused"
             if standing == "on" and entry.server is None and not entry.is_off:
-                started.append(self._start(entry))
-        return started
+                started_servers.append(self._start(entry))
+        return started_servers
 
     def _start(self, entry: ServerEntry) -> McpServer:
         entry.server = server = make_server(entry.declared, self._requests, self._config)
@@ -87,9 +87,9 @@ class RunningServers:
         return server
 
     async def settle(self, *, first: bool) -> None:
-        """Prepare servers at the start of a turn, after the user has decided about the folder: start approved servers
-        and ask about their tools. Before the first request, also wait for starting servers: for required ones without a
-        time limit. Raises `ServerFailed`."""
+        """Prepare servers at the start of a turn, after the user has decided whether to trust the folder: start the
+        approved servers and ask the user to approve their tools. `first`: before the first request, also wait for
+        starting servers, and for required ones without a time limit. Raises `ServerFailed`."""
         for server in self._start_approved():
             await server.ready()
         if first:
@@ -120,7 +120,7 @@ class RunningServers:
         return tuple(entry.status() for entry in self.entries.values())
 
     def watch(self, changed: Callable[[], None] | None) -> None:
-        """Set the callback for server changes, replacing any earlier one."""
+        """Set the callback for server changes, replacing any previous one."""
         self._watcher = changed
 
     async def restart(self, name: str) -> None:
@@ -196,29 +196,33 @@ class RunningServers:
         return required and not self._channel.is_interactive and not self._were_required_ready
 
     def _update_tools(self) -> None:
-        """Give the model the approved tools that the servers offer now."""
+        """Offer the model the approved tools that the servers have now."""
         for entry in self.entries.values():
             if entry.declared.owner == "user":
                 self._trust.pin_new_tools(entry)
-        offered: list[Tool] = [tool for entry in self.entries.values() for tool in entry.offered_tools()]
-        withheld = {tool.name: entry.name for entry in self.entries.values() for tool in entry.unapproved_tools()}
-        why = "its server `{}` has changed it, and the user has not approved the change yet"
+        offered_tools: list[Tool] = [tool for entry in self.entries.values() for tool in entry.offered_tools()]
+        servers_by_withheld_tool = {
+            tool.name: entry.name for entry in self.entries.values() for tool in entry.unapproved_tools()
+        }
+        problem = "its server `{}` has changed it, and the user has not approved the change yet"
         self._server_tools.instructions = tuple(
             (entry.name, entry.instructions) for entry in self.entries.values() if entry.instructions
         )
-        self._server_tools.offer(offered, {name: why.format(server) for name, server in withheld.items()})
+        self._server_tools.offer(
+            offered_tools, {name: problem.format(server) for name, server in servers_by_withheld_tool.items()}
+        )
 
     async def _wait_for_starting(self) -> None:
         wait = self._config.mcp_wait
         if wait is None:
             wait = 0.0 if self._channel.is_interactive else HEADLESS_WAIT_SECONDS
-        starting = [entry for entry in self.entries.values() if entry.state.phase == "starting"]
+        starting_entries = [entry for entry in self.entries.values() if entry.state.phase == "starting"]
         with suppress(TimeoutError):
             async with asyncio.timeout(wait):
-                for entry in starting:
+                for entry in starting_entries:
                     if entry.server is not None:
                         await entry.server.ready()
-        for entry in starting:
+        for entry in starting_entries:
             if wait > 0 and entry.state.phase == "starting":
                 problem = f"the server `{entry.name}` was not ready within {wait:g} s; its tools will be added later"
                 self._trust.notice_once(entry, problem)
@@ -241,8 +245,8 @@ async def _wait_for_required_server(entry: ServerEntry) -> None:
     if state.phase == "needs_login":
         raise LoginNeeded(f"the server `{name}` is `required` and needs a login: run `ebb mcp login {name}`")
     if state.phase != "ready":
-        why = state.detail or f"it is {state.phase}"
-        raise ServerFailed(f"the server `{name}` is `required` and cannot be used: {why}")
+        problem = state.detail or f"it is {state.phase}"
+        raise ServerFailed(f"the server `{name}` is `required` and cannot be used: {problem}")
     if entry.unapproved_tools() and not entry.offered_tools():
         raise ServerFailed(
             f"the server `{name}` is `required` and none of its tools is approved: start `ebb` in a terminal to "

@@ -45,7 +45,7 @@ class ServerRequests(ClientHandlers):
     """Answers the requests of servers. Between turns, or without a user, questions are dismissed."""
 
     def __init__(self, root: Path, channel: Channel, changed: Callable[[str], None]) -> None:
-        """`changed` is called with a server's name after each of its changes."""
+        """`changed` is called with a server's name whenever the server changes."""
         self.session: tuple[WindowContext, TurnContext] | None = None
         """The session whose model answers sampling requests; None before servers are started and after they are
         closed."""
@@ -145,7 +145,7 @@ class ServerRequests(ClientHandlers):
         return DismissedAnswer()
 
     async def _ask_field(self, prompt: str, field: FormField) -> FieldValue | DeclinedAnswer | DismissedAnswer:
-        """Return the user's value for a field; None if the user leaves it out."""
+        """Return the user's value for a field; None if the user omits it."""
         problem = ""
         for _ in range(MAX_FIELD_ATTEMPTS):
             answer = await self.ask_user(f"{prompt}\n\n{problem}{field.question()}", field.options, takes_words=True)
@@ -178,10 +178,10 @@ async def write_sample(request: SampleRequest, model: ModelContext, turn: TurnCo
         return SamplingRefusal("the cost limit of this run is reached")
     if not messages or not isinstance(messages[-1], User):
         return SamplingRefusal("there is no user message to answer")
-    size = estimated_tokens(request)
-    if size > provider.window.effective:
+    token_count = estimated_tokens(request)
+    if token_count > provider.window.effective:
         return SamplingRefusal(
-            f"it needs about {size:,} tokens, but the model has room for {provider.window.effective:,}"
+            f"it needs about {token_count:,} tokens, but the model has room for {provider.window.effective:,}"
         )
     max_output_tokens = max(1, min(request.max_tokens, provider.window.output))
     model_request = Request(
@@ -208,43 +208,44 @@ def sample_text(request: SampleRequest) -> str:
     """Return the text of a sampling request for the user, truncated if it is long."""
     texts = [f"[system] {request.system}"] if request.system else []
     for message in request.messages:
-        pictures = f" [{pluralize(len(message.pictures), 'picture')}]" if message.pictures else ""
-        texts.append(f"[{message.role}] {message.text}{pictures}")
+        images_note = f" [{pluralize(len(message.pictures), 'image')}]" if message.pictures else ""
+        texts.append(f"[{message.role}] {message.text}{images_note}")
     full_text = "\n".join(texts)
     hidden_chars = len(full_text) - MAX_SAMPLE_CHARS
-    return full_text if hidden_chars <= 0 else f"{full_text[:MAX_SAMPLE_CHARS]}\n… and {hidden_chars:,} characters more"
+    return full_text if hidden_chars <= 0 else f"{full_text[:MAX_SAMPLE_CHARS]}\n… and {hidden_chars:,} more characters"
 
 
 def _model_messages(request: SampleRequest, *, images: bool) -> tuple[Message, ...]:
-    """Return the request's messages, from the first user message on, with consecutive messages of the same role
-    merged."""
-    merged: list[SamplingMessage] = []
+    """Return the request's messages from the first user message on, merging consecutive messages of the same role."""
+    merged_messages: list[SamplingMessage] = []
     for message in request.messages:
-        if merged and merged[-1].role == message.role:
-            previous = merged.pop()
+        if merged_messages and merged_messages[-1].role == message.role:
+            previous = merged_messages.pop()
             message = SamplingMessage(
                 message.role, f"{previous.text}\n\n{message.text}", (*previous.pictures, *message.pictures)
             )
-        if merged or message.role == "user":
-            merged.append(message)
-    return tuple(_model_message(message, images) for message in merged)
+        if merged_messages or message.role == "user":
+            merged_messages.append(message)
+    return tuple(_model_message(message, images) for message in merged_messages)
 
 
 def _model_message(message: SamplingMessage, images: bool) -> Message:
     if message.role == "assistant":
         return Assistant((Text(message.text),), "")
     omission_note = (
-        f"\n[{pluralize(len(message.pictures), 'picture')}, which this model cannot see]"
+        f"\n[{pluralize(len(message.pictures), 'image')}, which this model cannot see]"
         if message.pictures and not images
         else ""
     )
-    pictures = tuple(Image(p.media_type, base64.b64encode(p.data).decode("ascii")) for p in message.pictures)
-    return User((Text(f"{message.text}{omission_note}"), *(pictures if images else ())))
+    image_parts = tuple(
+        Image(image.media_type, base64.b64encode(image.data).decode("ascii")) for image in message.pictures
+    )
+    return User((Text(f"{message.text}{omission_note}"), *(image_parts if images else ())))
 
 
 def _text_before_stop(text: str, stops: tuple[str, ...]) -> tuple[str, bool]:
-    positions = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
-    return (text[: min(positions)], True) if positions else (text, False)
+    offsets = [offset for stop in stops if stop and (offset := text.find(stop)) >= 0]
+    return (text[: min(offsets)], True) if offsets else (text, False)
 
 
 def _sampling_events_only(emit: Callable[[Event], None]) -> Callable[[Event], None]:

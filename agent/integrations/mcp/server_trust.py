@@ -31,17 +31,17 @@ class ServerTrust:
         digests = frozenset(tool_digests(tools).values())
         if digests <= entry.postponed:
             return
-        approved = self.approvals_for(entry).approval_for(entry.name, entry.declared.digest)
-        seen = approved.seen if approved is not None else {}
+        previous_approval = self.approvals_for(entry).approval_for(entry.name, entry.declared.digest)
+        seen_definitions = previous_approval.seen if previous_approval is not None else {}
         has_changed = bool(entry.allowed)
-        question = tools_question(entry.name, tools, entry.state.notes, seen, has_changed=has_changed)
+        question = tools_question(entry.name, tools, entry.state.notes, seen_definitions, has_changed=has_changed)
         answer = await self._ask_user(question, TOOL_OPTIONS)
         if answer is None:
             names = ", ".join(f"`{tool.original_name}`" for tool in tools[:5]) + (
                 " and others" if len(tools) > 5 else ""
             )
             reason = "have changed" if entry.declared.owner == "user" else "are not approved"
-            problem = f"the tools {names} of the server `{entry.name}` {reason}, so they are left out"
+            problem = f"the tools {names} of the server `{entry.name}` {reason}, so the model cannot use them"
             self.notice_once(entry, f"{problem}; {_APPROVAL_HINT.format(entry.name)}")
         elif answer == APPROVE_OPTION:
             allowed = {**(entry.allowed or {}), **tool_digests(tools)}
@@ -54,13 +54,15 @@ class ServerTrust:
 
     def pin_new_tools(self, entry: ServerEntry) -> None:
         """Record new tools of a user's server as they are first seen, and report them."""
-        was_known = bool(entry.allowed)
-        new, allowed = entry.allow_new_tools(), entry.allowed
-        if not new or allowed is None:
+        had_tools = bool(entry.allowed)
+        new_tools, allowed = entry.allow_new_tools(), entry.allowed
+        if not new_tools or allowed is None:
             return
         self._save_approval(lambda: self.pins.allow_tools(entry.declared, allowed, entry.state.approvable_tools))
-        if was_known:
-            names = ", ".join(f"`{tool.original_name}`" for tool in new[:5]) + (" and others" if len(new) > 5 else "")
+        if had_tools:
+            names = ", ".join(f"`{tool.original_name}`" for tool in new_tools[:5]) + (
+                " and others" if len(new_tools) > 5 else ""
+            )
             self.notice_once(entry, f"the server `{entry.name}` has new tools: {names}")
 
     def approvals_for(self, entry: ServerEntry) -> Approvals:

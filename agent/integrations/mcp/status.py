@@ -14,7 +14,7 @@ from ebbtide.tools.integrations.mcp.server import McpServer
 
 ToolOffer: TypeAlias = Literal["offered", "held back", "due", "late", "not approved", "away"]
 """Whether the model sees a tool. `held back`: only a tool search finds it; `due`: offered from the next request on;
-`added_names`: offered after the next compaction; `away`: the server is not ready."""
+`late`: offered after the next compaction; `away`: the server is not ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +113,17 @@ class ServerEntry:
         """Return the tools that may be called now: the server's own and, if it has resources, a tool that reads
         them."""
         state = self.state
-        own_tools: tuple[McpTool | ReadResource, ...] = tuple(
+        server_tools: tuple[McpTool | ReadResource, ...] = tuple(
             tool for tool in self._listed_tools() if tool.name and self._is_allowed(tool)
         )
         if self.server is None or state.phase not in ("ready", "starting") or not (state.resources or state.templates):
-            return own_tools
+            return server_tools
         resource_tool = ReadResource(self.server)
-        return own_tools if any(tool.name == resource_tool.name for tool in own_tools) else (*own_tools, resource_tool)
+        return (
+            server_tools
+            if any(tool.name == resource_tool.name for tool in server_tools)
+            else (*server_tools, resource_tool)
+        )
 
     @property
     def instructions(self) -> str:
@@ -132,7 +136,7 @@ class ServerEntry:
         )
 
     def unapproved_tools(self) -> tuple[McpTool, ...]:
-        """Return the tools, and the instructions, that are not approved in their current form."""
+        """Return the tools and instructions that are not approved in their current form."""
         return tuple(tool for tool in self._listed_tools() if not self._is_allowed(tool))
 
     def _listed_tools(self) -> tuple[McpTool, ...]:
@@ -143,14 +147,14 @@ class ServerEntry:
 
     def allow_new_tools(self) -> tuple[McpTool, ...]:
         """Allow the tools that were never seen before, and return them. Applies only to the user's own servers."""
-        new = tuple(
+        new_tools = tuple(
             tool for tool in self._listed_tools() if self.allowed is not None and tool.original_name not in self.allowed
         )
         self.allowed = {
             **(self.allowed or {}),
-            **{tool.original_name: self._digests()[tool.original_name] for tool in new},
+            **{tool.original_name: self._digests()[tool.original_name] for tool in new_tools},
         }
-        return new
+        return new_tools
 
     def _digests(self) -> Mapping[str, str]:
         state = self.state

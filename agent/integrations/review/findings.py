@@ -1,4 +1,4 @@
-"""Findings of a review: the schema of the model's answer, and its conversion to formats that CI systems read. Pure."""
+"""Findings of a review: the schema of the model's answer, and its conversion to formats that CI systems read."""
 
 import hashlib
 import json
@@ -30,8 +30,12 @@ REVIEW_SCHEMA: Mapping[str, object] = {
                 "required": ["path", "line", "severity", "title", "message"],
                 "additionalProperties": False,
                 "properties": {
-                    "path": {"type": "string", "description": "the file, from the top of the repository on"},
-                    "line": {"type": "integer", "minimum": 1, "description": "the first line, as the file is now"},
+                    "path": {"type": "string", "description": "path of the file, relative to the repository root"},
+                    "line": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "description": "the first line, in the file's current version",
+                    },
                     "end_line": {"type": "integer", "minimum": 1},
                     "severity": {
                         "enum": [*SEVERITIES],
@@ -63,7 +67,7 @@ class ReviewFinding:
 
     @property
     def fingerprint(self) -> str:
-        """An identifier that stays the same when the finding moves to another line."""
+        """A digest that stays the same when the finding moves to another line."""
         return hashlib.sha256(json.dumps([self.path, self.title]).encode()).hexdigest()
 
     @property
@@ -86,15 +90,19 @@ class Review:
 
 def parse_review(answer: Mapping[str, Any]) -> Review:
     """Parse an answer that matches the schema."""
-    findings = {_parse_finding(each): None for each in answer["findings"]}
-    order = sorted(findings, key=lambda each: (SEVERITIES.index(each.severity), each.path, each.line))
-    return Review(_xml_safe(answer["summary"]), tuple(order))
+    findings = {_parse_finding(finding): None for finding in answer["findings"]}
+    sorted_findings = sorted(
+        findings, key=lambda finding: (SEVERITIES.index(finding.severity), finding.path, finding.line)
+    )
+    return Review(_xml_safe(answer["summary"]), tuple(sorted_findings))
 
 
-def _parse_finding(raw: Mapping[str, Any]) -> ReviewFinding:
-    title, message = " ".join(_xml_safe(raw["title"]).split()), _xml_safe(raw["message"]).strip()
-    last = max(raw["line"], raw.get("end_line", raw["line"]))
-    return ReviewFinding(_repository_path(_xml_safe(raw["path"])), raw["line"], last, raw["severity"], title, message)
+def _parse_finding(fields: Mapping[str, Any]) -> ReviewFinding:
+    title, message = " ".join(_xml_safe(fields["title"]).split()), _xml_safe(fields["message"]).strip()
+    end_line = max(fields["line"], fields.get("end_line", fields["line"]))
+    return ReviewFinding(
+        _repository_path(_xml_safe(fields["path"])), fields["line"], end_line, fields["severity"], title, message
+    )
 
 
 def _repository_path(text: str) -> str:
@@ -136,8 +144,10 @@ def as_github(review: Review) -> str:
     return "".join(lines) or f"::notice title=Review::{_escape_command(review.summary)}\n"
 
 
-def _escape_command(text: str, extra_signs: str = "") -> str:
-    return "".join(f"%{ord(sign):02X}" if sign in f"%\r\n{extra_signs}" else sign for sign in text)
+def _escape_command(text: str, extra_characters: str = "") -> str:
+    return "".join(
+        f"%{ord(character):02X}" if character in f"%\r\n{extra_characters}" else character for character in text
+    )
 
 
 def as_sarif(review: Review) -> str:
@@ -168,9 +178,9 @@ def as_sarif(review: Review) -> str:
 
 def as_junit(review: Review) -> str:
     """Format a review as JUnit XML: one test case per finding; errors and warnings are failures."""
-    failed = sum(finding.severity != "note" for finding in review.findings)
-    count = str(max(1, len(review.findings)))
-    attributes = {"name": "ebb review", "tests": count, "failures": str(failed), "errors": "0"}
+    failure_count = sum(finding.severity != "note" for finding in review.findings)
+    case_count = str(max(1, len(review.findings)))
+    attributes = {"name": "ebb review", "tests": case_count, "failures": str(failure_count), "errors": "0"}
     suites = ElementTree.Element("testsuites", attributes)
     suite = ElementTree.SubElement(suites, "testsuite", attributes)
     for finding in review.findings:
@@ -209,9 +219,9 @@ def as_gitlab(review: Review) -> str:
 def as_markdown(review: Review) -> str:
     """Format a review as Markdown, for a summary or a comment."""
     rows: Sequence[str] = [
-        f"| {each.severity} | {_table_cell(each.location)} | **{_table_cell(each.title)}** "
-        f"{_table_cell(each.message)} |\n"
-        for each in review.findings
+        f"| {finding.severity} | {_table_cell(finding.location)} | **{_table_cell(finding.title)}** "
+        f"{_table_cell(finding.message)} |\n"
+        for finding in review.findings
     ]
     table = f"\n| | where | what |\n| --- | --- | --- |\n{''.join(rows)}" if rows else "\nNo findings.\n"
     return f"{_table_cell(review.summary)}\n{table}"

@@ -1,4 +1,4 @@
-"""Search by meaning: a local model, its vectors, and their ranking. Loaded by the first search that needs them."""
+"""Search by meaning: a local model, its vectors, and their ranking. Loaded by the first search by meaning."""
 
 from typing import TYPE_CHECKING
 

@@ -16,7 +16,7 @@ from ebbtide.store.vectors import UnembeddedDocument, Vector, VectorStore
 from ebbtide.tools.outputs.recalled import OnProgress, no_progress
 
 PART_CHARS = 1000
-"""Maximum length of the text of one vector, in characters."""
+"""Maximum length, in characters, of the text that one vector covers."""
 
 LEADING_PARTS, TRAILING_PARTS = 6, 2
 """Number of parts at the beginning and at the end of a long text that get vectors."""
@@ -41,7 +41,7 @@ class EmbeddingIndex:
     """Searches by words and by meaning. Raises `StoreFailed`."""
 
     def __init__(self, thread: StoreThread, store: SessionStore, embedder: Embedder) -> None:
-        self._thread = thread
+        self._store_thread = thread
         self._embedder = embedder
         self._vectors = VectorStore(store, f"{embedder.fingerprint}:{PART_CHARS}:{LEADING_PARTS}:{TRAILING_PARTS}")
         self._quantized_vectors = QuantizedVectors(MAX_VECTORS)
@@ -59,17 +59,17 @@ class EmbeddingIndex:
     async def _find(
         self, index: SearchIndex, search_query: SearchQuery, on_progress: OnProgress
     ) -> tuple[SearchMatch, ...]:
-        total, done = await self._thread.run(self._count_unembedded), 0
-        while done < total:
-            read = await self._thread.run(self._embed_batch)
-            done = min(done + read, total) if read else total
-            on_progress(done, total)
-        return await self._thread.run(self._ranked_matches, index, search_query)
+        total, embedded_count = await self._store_thread.run(self._count_unembedded), 0
+        while embedded_count < total:
+            batch_count = await self._store_thread.run(self._embed_batch)
+            embedded_count = min(embedded_count + batch_count, total) if batch_count else total
+            on_progress(embedded_count, total)
+        return await self._store_thread.run(self._ranked_matches, index, search_query)
 
     def _ranked_matches(self, index: SearchIndex, search_query: SearchQuery) -> tuple[SearchMatch, ...]:
-        count = max(CANDIDATES_PER_RANKING, search_query.limit)
+        max_hits = max(CANDIDATES_PER_RANKING, search_query.limit)
         return index.read(
-            merge_rankings(index.ranked_hits(search_query, count), self._similar_documents(search_query, count))[
+            merge_rankings(index.ranked_hits(search_query, max_hits), self._similar_documents(search_query, max_hits))[
                 : search_query.limit
             ]
         )
@@ -80,13 +80,13 @@ class EmbeddingIndex:
 
     def _embed_batch(self) -> int:
         """Compute vectors for the next batch of documents, and return the number of documents."""
-        unread = self._vectors.unembedded_documents(DOCUMENTS_PER_BATCH)
-        if unread:
-            self._vectors.add(self._embed_documents(unread))
-        return len(unread)
+        documents = self._vectors.unembedded_documents(DOCUMENTS_PER_BATCH)
+        if documents:
+            self._vectors.add(self._embed_documents(documents))
+        return len(documents)
 
-    def _embed_documents(self, unread: Sequence[UnembeddedDocument]) -> list[Vector]:
-        parts = [(document, start, end) for document in unread for start, end in part_bounds(document.text)]
+    def _embed_documents(self, documents: Sequence[UnembeddedDocument]) -> list[Vector]:
+        parts = [(document, start, end) for document in documents for start, end in part_bounds(document.text)]
         rows = self._embedder.embed([f"{document.title}\n{document.text[start:end]}" for document, start, end in parts])
         bodies, sketches = pack_int8(rows), quantized(rows)
         return [
@@ -94,7 +94,7 @@ class EmbeddingIndex:
             for (document, start, end), sketch, body in zip(parts, sketches, bodies, strict=True)
         ]
 
-    def _similar_documents(self, search_query: SearchQuery, count: int) -> list[SearchHit]:
+    def _similar_documents(self, search_query: SearchQuery, max_hits: int) -> list[SearchHit]:
         """Return the most similar documents, each with its most similar part."""
         query = self._embedder.embed([search_query.words])
         self._refresh()
@@ -108,25 +108,25 @@ class EmbeddingIndex:
             return []
         bodies = np.frombuffer(b"".join(row[3] for row in rows), np.int8).reshape(len(rows), -1)
         similarities = cosines(bodies, query[0])
-        best: dict[int, SearchHit] = {}
+        hits_by_document: dict[int, SearchHit] = {}
         for row_index in np.argsort(-similarities, kind="stable")[
             : np.count_nonzero(similarities >= MIN_SIMILARITY)
         ].tolist():
-            document, start, end, _ = rows[row_index]
-            best.setdefault(document, SearchHit(document, "meaning", part=(start, end)))
-            if len(best) == count:
+            document_id, start, end, _ = rows[row_index]
+            hits_by_document.setdefault(document_id, SearchHit(document_id, "meaning", part=(start, end)))
+            if len(hits_by_document) == max_hits:
                 break
-        return list(best.values())
+        return list(hits_by_document.values())
 
     def _refresh(self) -> None:
         """Load new quantised vectors; reload all of them if any were removed."""
         state = self._vectors.state()
         if state == self._loaded_state:
             return
-        count_before = len(self._quantized_vectors)
+        previous_count = len(self._quantized_vectors)
         self._quantized_vectors.add(self._vectors.quantized_vectors(self._quantized_vectors.last_id, MAX_VECTORS))
-        only_added = state[1] - self._loaded_state[1] == len(self._quantized_vectors) - count_before
-        if state[0] != self._loaded_state[0] or not only_added:
+        has_only_additions = state[1] - self._loaded_state[1] == len(self._quantized_vectors) - previous_count
+        if state[0] != self._loaded_state[0] or not has_only_additions:
             self._quantized_vectors = QuantizedVectors(MAX_VECTORS)
             self._quantized_vectors.add(self._vectors.quantized_vectors(0, MAX_VECTORS))
         self._loaded_state = state
@@ -134,8 +134,8 @@ class EmbeddingIndex:
 
 def pack_int8(rows: NDArray[np.float32]) -> NDArray[np.int8]:
     """Pack each row into one byte per number. The row keeps its direction, but not its length."""
-    largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-9)
-    return np.asarray(np.rint(rows / largest * 127), np.int8)
+    row_maxima = np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-9)
+    return np.asarray(np.rint(rows / row_maxima * 127), np.int8)
 
 
 def cosines(bodies: NDArray[np.int8], query: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -146,28 +146,30 @@ def cosines(bodies: NDArray[np.int8], query: NDArray[np.float32]) -> NDArray[np.
 
 
 def part_bounds(text: str) -> list[tuple[int, int]]:
-    """Return the bounds of a text's parts, split at line or word ends. A long text has only its first and last parts;
+    """Return the bounds of a text's parts, split after lines or words. A long text has only its first and last parts;
     an empty text has one empty part."""
     parts, start = list[tuple[int, int]](), 0
     while start < len(text) or not parts:
         end = min(start + PART_CHARS, len(text))
         if end < len(text):
             line_end = text.rfind("\n", start + PART_CHARS // 2, end)
-            cut = line_end if line_end >= 0 else text.rfind(" ", start + PART_CHARS // 2, end)
-            end = cut + 1 if cut >= 0 else end
+            last_index = line_end if line_end >= 0 else text.rfind(" ", start + PART_CHARS // 2, end)
+            end = last_index + 1 if last_index >= 0 else end
         parts.append((start, end))
         start = max(end, 1)
     return parts if len(parts) <= LEADING_PARTS + TRAILING_PARTS else [*parts[:LEADING_PARTS], *parts[-TRAILING_PARTS:]]
 
 
 def merge_rankings(word_hits: Sequence[SearchHit], similar_hits: Sequence[SearchHit]) -> list[SearchHit]:
-    """Merge both rankings. Documents with all words come first, then those that contain them as parts of longer
+    """Merge both rankings. Documents with all words come first, then those that contain them within longer
     words."""
     scores = reciprocal_rank_fusion([hit.id for hit in word_hits], [hit.id for hit in similar_hits])
     hits = {hit.id: hit for hit in (*similar_hits, *word_hits)}
     tiers = {"words": 0, "parts": 1}
     order = [*dict.fromkeys(hit.id for hit in (*word_hits, *similar_hits))]
-    return sorted((hits[id] for id in order), key=lambda hit: (tiers.get(hit.way, 2), -scores[hit.id]))
+    return sorted(
+        (hits[document_id] for document_id in order), key=lambda hit: (tiers.get(hit.way, 2), -scores[hit.id])
+    )
 
 
 RANK_DAMPING = 60

@@ -41,7 +41,7 @@ TYPICAL_TEXTS = (
     "git commit and push to the branch",
     "create a new class with a method that returns the value",
 )
-"""Typical texts of sessions. Their mean vector is subtracted from others, because all texts resemble it regardless of
+"""Typical texts of sessions. Their mean vector is subtracted from others, because every text resembles it regardless of
 topic."""
 WORDS_ONLY_NOTICE = "searches use words only"
 
@@ -73,9 +73,9 @@ class Embedder:
 
     def __init__(self, setting: str) -> None:
         """`setting` is the model's folder."""
-        missing = missing_model_reason(setting)
-        if missing:
-            raise EmbeddingFailed(missing)
+        problem = missing_model_reason(setting)
+        if problem:
+            raise EmbeddingFailed(problem)
         folder = model_folder(setting)
         try:
             from model2vec import StaticModel  # noqa: PLC0415  # deferred: it is slow to import, and few runs need it

@@ -68,10 +68,10 @@ class QuantizedVectors:
 
     def add(self, sketches: Iterable[QuantizedVector]) -> None:
         """Add newer vectors, dropping the oldest beyond the limit."""
-        new = list(sketches)
-        if not new:
+        new_vectors = list(sketches)
+        if not new_vectors:
             return
-        for vector in new:
+        for vector in new_vectors:
             if vector.session not in self._sessions.numbers:
                 self._projects.setdefault(vector.project, []).append(self._sessions.number(vector.session))
         numbers = [
@@ -81,16 +81,16 @@ class QuantizedVectors:
                 self._tools.number(vector.tool),
                 self._paths.number(vector.path),
             )
-            for vector in new
+            for vector in new_vectors
         ]
-        bits = np.frombuffer(b"".join(vector.sketch for vector in new), np.uint64).reshape(len(new), -1)
+        bits = np.frombuffer(b"".join(vector.sketch for vector in new_vectors), np.uint64).reshape(len(new_vectors), -1)
         self._bits = (
             np.concatenate((self._bits, bits))[-self._max_vectors :] if len(self) else bits[-self._max_vectors :]
         )
-        self._ids = np.append(self._ids, [vector.id for vector in new])[-self._max_vectors :]
-        self._created = np.append(self._created, [vector.created for vector in new])[-self._max_vectors :]
+        self._ids = np.append(self._ids, [vector.id for vector in new_vectors])[-self._max_vectors :]
+        self._created = np.append(self._created, [vector.created for vector in new_vectors])[-self._max_vectors :]
         self._numbers = np.concatenate((self._numbers, np.array(numbers, np.int32)))[-self._max_vectors :]
-        self.last_id = new[-1].id
+        self.last_id = new_vectors[-1].id
 
     def nearest(
         self,
@@ -110,7 +110,7 @@ class QuantizedVectors:
         if len(ids) > count:
             distances = np.bitwise_count(bits ^ query).sum(axis=1, dtype=np.uint16)
             ids = ids[np.argpartition(distances, count)[:count]]
-        return [int(id) for id in ids]
+        return [int(vector_id) for vector_id in ids]
 
     def _filter_mask(
         self, filters: SearchQuery, paths_like: Callable[[list[str]], Iterable[str]]

@@ -1,2 +1,2 @@
-"""Replies of small models, and of servers that do not parse calls: finds calls that are written as text or only shown
-as code."""
+"""Support for small models and for servers that do not parse calls: finds calls that are written as text or only shown
+as code, attaches relevant files, and sends reminders."""

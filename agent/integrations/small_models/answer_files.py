@@ -1,5 +1,5 @@
 """Recognises files in code blocks of an answer that a model wrote instead of an edit call: which file a block belongs
-to, and the file's new content. Pure."""
+to, and the file's new content. No I/O."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,9 +8,9 @@ from ebbtide.agent.prompt.code_blocks import CodeBlock, parse_code_blocks
 from ebbtide.tools.lazy import regex
 
 MIN_FILE_SIMILARITY = 0.5
-"""Minimum similarity of a code block and a file that match, from 0 to 1."""
+"""Minimum similarity, from 0 to 1, at which a code block and a file match."""
 MIN_LINE_SIMILARITY = 0.5
-"""Minimum similarity of two lines that count as versions of each other."""
+"""Minimum similarity, from 0 to 1, at which two lines count as versions of each other."""
 MIN_LINE_CHARS = 4
 """Minimum number of letters and digits in a line that identifies a file."""
 MAX_SNIPPET_CHARS = 20_000
@@ -19,106 +19,128 @@ MAX_LINE_PAIRS = 5_000
 """Maximum number of pairs of old and new lines that are compared; if there are more, the block is too different from
 the file."""
 
-_HEADING = regex(r"\A\s*(?:#|//|--|<!--|/\*)\s*([\w./-]+)\s*(?:-->|\*/)?[ \t]*\n+")
+_FILE_NAME_COMMENT = regex(r"\A\s*(?:#|//|--|<!--|/\*)\s*([\w./-]+)\s*(?:-->|\*/)?[ \t]*\n+")
 """A comment in the first line that may contain the file name."""
 
 
 def file_from_snippet(answer: str, files: Mapping[str, str], new_names: Sequence[str] = ()) -> tuple[str, str] | None:
     """Return the path and full new text of the file that an answer shows; None if it shows none, or if the file is
-    ambiguous. `files` maps the paths of candidate files to their content. The last argument names files that do not
-    exist yet."""
+    ambiguous. `files` maps the paths of candidate files to their content. `new_names` are the paths of files that do
+    not exist yet."""
     blocks = [
-        each for each in parse_code_blocks(answer) if not each.is_command and 0 < len(each.text) <= MAX_SNIPPET_CHARS
+        block
+        for block in parse_code_blocks(answer)
+        if not block.is_command and 0 < len(block.text) <= MAX_SNIPPET_CHARS
     ]
-    best = max(_candidates(blocks, files), key=lambda each: each[0], default=None)
+    best = max(_matching_files(blocks, files), key=lambda candidate: candidate[0], default=None)
     if best is not None:
-        return best[1], best[2]
+        _, path, merged = best
+        return path, merged
     if len(new_names) == len(blocks) == 1 and not files:
-        return new_names[0], _without_heading(blocks[0].text, new_names[0])
+        return new_names[0], _without_file_name_comment(blocks[0].text, new_names[0])
     return None
 
 
 def merge_snippet(file: str, snippet: str) -> str | None:
-    """Replace the part of a file that a block rewrites, and keep the lines before and after it. Return None if other
-    lines would be lost, or if too many lines differ to compare them all."""
+    """Return the text of a file with the part that a snippet rewrites replaced, and the lines before and after it kept.
+    None if other lines would be lost, or if too many lines differ to compare them all."""
     old, new = file.splitlines(), snippet.splitlines()
-    opcodes = difflib.SequenceMatcher(None, _without_trailing_blanks(old), _without_trailing_blanks(new)).get_opcodes()
+    opcodes = difflib.SequenceMatcher(None, _rstrip_lines(old), _rstrip_lines(new)).get_opcodes()
     base_indent = min((_indent(line) for line in new if line.strip()), default=0)
-    head, tail, pairs = list[str](), list[str](), 0
-    for number, (kind, first, last, start, end) in enumerate(opcodes):
-        changed = range(first, last) if kind != "equal" else ()
-        top_level = [at for at in changed if old[at].strip() and _indent(old[at]) <= base_indent]
-        pairs += len(top_level) * (end - start)
-        if pairs > MAX_LINE_PAIRS:
+    head, tail, pair_count = list[str](), list[str](), 0
+    for index, (tag, old_start, old_end, new_start, new_end) in enumerate(opcodes):
+        changed_indices = range(old_start, old_end) if tag != "equal" else ()
+        top_level_indices = [
+            old_index
+            for old_index in changed_indices
+            if old[old_index].strip() and _indent(old[old_index]) <= base_indent
+        ]
+        pair_count += len(top_level_indices) * (new_end - new_start)
+        if pair_count > MAX_LINE_PAIRS:
             return None
-        lost = [at for at in top_level if not any(_are_alike(old[at], each) for each in new[start:end])]
-        if number == len(opcodes) - 1 and (lost or kind == "delete"):
-            tail = old[first if kind == "delete" else _first_blank_before(old, lost[0], first) : last]
-        elif number == 0 and (lost or kind == "delete"):
-            rewritten = (at for at in range(lost[-1] + 1 if lost else 0, last) if start < end)
-            head = old[: next((at for at in rewritten if _are_alike(old[at], new[start])), last)]
-        elif lost:
+        lost_indices = [
+            old_index
+            for old_index in top_level_indices
+            if not any(_are_alike(old[old_index], new_line) for new_line in new[new_start:new_end])
+        ]
+        if index == len(opcodes) - 1 and (lost_indices or tag == "delete"):
+            tail = old[old_start if tag == "delete" else _start_of_blank_run(old, lost_indices[0], old_start) : old_end]
+        elif index == 0 and (lost_indices or tag == "delete"):
+            rewritten_indices = (
+                old_index
+                for old_index in range(lost_indices[-1] + 1 if lost_indices else 0, old_end)
+                if new_start < new_end
+            )
+            head = old[
+                : next(
+                    (old_index for old_index in rewritten_indices if _are_alike(old[old_index], new[new_start])),
+                    old_end,
+                )
+            ]
+        elif lost_indices:
             return None
     return "\n".join([*head, *new, *tail]) + ("\n" if file.endswith("\n") or not file else "")
 
 
-def _are_alike(one: str, other: str) -> bool:
-    lines = difflib.SequenceMatcher(None, one.strip(), other.strip())
-    bounds = (lines.real_quick_ratio, lines.quick_ratio, lines.ratio)  # upper bounds first: `ratio` is slow
-    return all(ratio() >= MIN_LINE_SIMILARITY for ratio in bounds)
+def _are_alike(left: str, right: str) -> bool:
+    matcher = difflib.SequenceMatcher(None, left.strip(), right.strip())
+    ratios = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)  # upper bounds first: `ratio` is slow
+    return all(ratio() >= MIN_LINE_SIMILARITY for ratio in ratios)
 
 
-def _first_blank_before(lines: Sequence[str], at: int, first: int) -> int:
-    while at > first and not lines[at - 1].strip():
-        at -= 1
-    return at
+def _start_of_blank_run(lines: Sequence[str], index: int, start: int) -> int:
+    while index > start and not lines[index - 1].strip():
+        index -= 1
+    return index
 
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _candidates(blocks: Sequence[CodeBlock], files: Mapping[str, str]) -> Iterator[tuple[float, str, str]]:
+def _matching_files(blocks: Sequence[CodeBlock], files: Mapping[str, str]) -> Iterator[tuple[float, str, str]]:
     """Yield, for each block that may belong to a file, the similarity, the file's path, and its new content."""
-    for path, file in files.items():
+    for path, file_text in files.items():
         for block in blocks:
-            text = _without_heading(block.text, path)
-            if not file.strip() or len(file) > MAX_SNIPPET_CHARS:
+            snippet = _without_file_name_comment(block.text, path)
+            if not file_text.strip() or len(file_text) > MAX_SNIPPET_CHARS:
                 continue
-            merged = merge_snippet(file, text)
-            similarity = _similarity(file, text)
-            is_match = similarity >= MIN_FILE_SIMILARITY or _starts_with_line_of(file, text)
-            if merged is not None and merged != file and is_match and _shares_line_with(file, text):
+            merged = merge_snippet(file_text, snippet)
+            similarity = _similarity(file_text, snippet)
+            is_match = similarity >= MIN_FILE_SIMILARITY or _starts_with_line_of(file_text, snippet)
+            if merged is not None and merged != file_text and is_match and _shares_line_with(file_text, snippet):
                 yield similarity, path, merged
 
 
-def _similarity(file: str, text: str) -> float:
-    """Return the share of the characters that are in common lines, from 0 to 1."""
-    old, new = _without_trailing_blanks(file.splitlines()), _without_trailing_blanks(text.splitlines())
+def _similarity(file_text: str, snippet: str) -> float:
+    """Return the share of characters that are in common lines, from 0 to 1."""
+    old, new = _rstrip_lines(file_text.splitlines()), _rstrip_lines(snippet.splitlines())
     blocks = difflib.SequenceMatcher(None, old, new).get_matching_blocks()
-    common = sum(len(line) + 1 for start, _, size in blocks for line in old[start : start + size])
+    common = sum(len(line) + 1 for start, _, line_count in blocks for line in old[start : start + line_count])
     return 2 * common / sum(len(line) + 1 for line in (*old, *new))
 
 
-def _shares_line_with(file: str, text: str) -> bool:
-    """Whether the text contains a line of the file with the same indentation."""
-    lines = {line.rstrip() for line in file.splitlines() if line.strip()}
-    return any(line.rstrip() in lines for line in text.splitlines())
+def _shares_line_with(file_text: str, snippet: str) -> bool:
+    """Whether the snippet contains a line of the file with the same indentation."""
+    lines = {line.rstrip() for line in file_text.splitlines() if line.strip()}
+    return any(line.rstrip() in lines for line in snippet.splitlines())
 
 
-def _starts_with_line_of(file: str, text: str) -> bool:
-    """Whether the first line of the text resembles a line of the file with the same indentation, which suggests that
-    the text is a part of the file."""
-    first = next((line.rstrip() for line in text.splitlines() if line.strip()), "")
-    return sum(map(str.isalnum, first)) >= MIN_LINE_CHARS and any(
-        _are_alike(line, first) and _indent(line) == _indent(first) for line in file.splitlines() if line.strip()
+def _starts_with_line_of(file_text: str, snippet: str) -> bool:
+    """Whether the first line of the snippet resembles a line of the file with the same indentation, which suggests that
+    the snippet is part of the file."""
+    first_line = next((line.rstrip() for line in snippet.splitlines() if line.strip()), "")
+    return sum(map(str.isalnum, first_line)) >= MIN_LINE_CHARS and any(
+        _are_alike(line, first_line) and _indent(line) == _indent(first_line)
+        for line in file_text.splitlines()
+        if line.strip()
     )
 
 
-def _without_trailing_blanks(lines: Sequence[str]) -> list[str]:
+def _rstrip_lines(lines: Sequence[str]) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
-def _without_heading(text: str, path: str) -> str:
-    found = _HEADING.match(text)
-    return text[found.end() :] if found is not None and path.endswith(found[1].removeprefix("./")) else text
+def _without_file_name_comment(text: str, path: str) -> str:
+    match = _FILE_NAME_COMMENT.match(text)
+    return text[match.end() :] if match is not None and path.endswith(match[1].removeprefix("./")) else text

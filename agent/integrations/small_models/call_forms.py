@@ -1,5 +1,5 @@
 """Parses the forms in which models write calls as text: JSON objects, bare or fenced, and the tags and markers of
-model families. Pure."""
+model families. No I/O."""
 
 import html
 import re
@@ -77,15 +77,15 @@ class WrittenCall:
     name: str
     arguments: Mapping[str, object]
     is_ambiguous: bool = field(default=False, compare=False)
-    """Whether the form is also common in ordinary code or data. It is then a call only if it names a tool and has only
-    arguments of that tool."""
+    """Whether the form is also common in ordinary code or data. It is then only a call if it names a tool and has no
+    arguments but those of the tool."""
 
 
 def parse_call_block(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
-    """Return the calls of one block in a text, and the end of the block, including the model's end marker."""
+    """Return the calls in the block at `start`, and the block's end, including the model's end marker."""
     parsed = _parse_block(text, start)
-    stop = _END_MARKER.match(text, parsed[1]) if parsed is not None else None
-    return (parsed[0], stop.end()) if parsed is not None and stop is not None else parsed
+    end_marker = _END_MARKER.match(text, parsed[1]) if parsed is not None else None
+    return (parsed[0], end_marker.end()) if parsed is not None and end_marker is not None else parsed
 
 
 def _parse_block(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
@@ -109,43 +109,43 @@ def parse_marked_calls(text: str, start: int) -> tuple[list[WrittenCall], int] |
             text,
             f"</{tag[1]}>",
         )
-    if (head := _MISTRAL.match(text, start)) is not None:
-        return _parse_named_call(text, head[1], head.end(), None)
-    if (head := _DEEPSEEK.match(text, start)) is not None:
-        return _parse_named_call(text, head[1] or head[2], head.end(), _DEEPSEEK_END)
-    if (mark := _MARKER.match(text, start)) is not None:
-        parsed = _parse_json_calls(text, mark.end()) or _parse_code_calls(text, mark.end())
-        end = _MARKER_END.match(text, parsed[1]) if parsed is not None else None
-        return (parsed[0], end.end()) if parsed is not None and end is not None else parsed
-    if (head := _KIMI.match(text, start)) is not None:
-        return _parse_named_call(text, head[1], head.end(), _KIMI_END)
-    if (head := _REACT.match(text, start)) is not None:
-        return _parse_named_call(text, head[1], head.end(), None)
-    if (head := _HARMONY.match(text, start)) is not None:
-        return _parse_named_call(text, head[1], head.end(), _HARMONY_END)
+    if (match := _MISTRAL.match(text, start)) is not None:
+        return _parse_named_call(text, match[1], match.end(), None)
+    if (match := _DEEPSEEK.match(text, start)) is not None:
+        return _parse_named_call(text, match[1] or match[2], match.end(), _DEEPSEEK_END)
+    if (marker := _MARKER.match(text, start)) is not None:
+        parsed = _parse_json_calls(text, marker.end()) or _parse_code_calls(text, marker.end())
+        end_marker = _MARKER_END.match(text, parsed[1]) if parsed is not None else None
+        return (parsed[0], end_marker.end()) if parsed is not None and end_marker is not None else parsed
+    if (match := _KIMI.match(text, start)) is not None:
+        return _parse_named_call(text, match[1], match.end(), _KIMI_END)
+    if (match := _REACT.match(text, start)) is not None:
+        return _parse_named_call(text, match[1], match.end(), None)
+    if (match := _HARMONY.match(text, start)) is not None:
+        return _parse_named_call(text, match[1], match.end(), _HARMONY_END)
     return _parse_function_tags(text, start)
 
 
 def _require_closing(
-    parsed: tuple[list[WrittenCall], int] | None, text: str, end: str
+    parsed: tuple[list[WrittenCall], int] | None, text: str, closing: str
 ) -> tuple[list[WrittenCall], int] | None:
     """Return the calls, with their end moved past the block's closing marker. The marker may be missing at the end of
     the text; if something else follows, return None."""
     if parsed is None:
         return None
-    position = skip_blanks(text, parsed[1])
-    if text.startswith(end, position):
-        return parsed[0], position + len(end)
-    return (parsed[0], position) if position == len(text) else None
+    offset = skip_blanks(text, parsed[1])
+    if text.startswith(closing, offset):
+        return parsed[0], offset + len(closing)
+    return (parsed[0], offset) if offset == len(text) else None
 
 
 def _parse_json_calls(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     """Return the calls in consecutive JSON values, and their end; None if one of the values is not a call."""
     calls = list[WrittenCall]()
     end = start
-    while (position := skip_blanks(text, end)) < len(text) and text[position] in "[{":
+    while (offset := skip_blanks(text, end)) < len(text) and text[offset] in "[{":
         try:
-            value, end = parse_value(text, position)
+            value, end = parse_value(text, offset)
         except ValueError:
             return None
         parsed = None if is_nested_deeper(value, MAX_NESTING_DEPTH) else list(_calls_from_json(value))
@@ -161,19 +161,19 @@ def _parse_code_calls(text: str, start: int) -> tuple[list[WrittenCall], int] | 
     calls, end = list[WrittenCall](), start
     is_list = text.startswith("[", start)
     end = start + is_list
-    while (head := _CODE.match(text, skip_blanks(text, end))) is not None:
-        parsed = _parse_code_arguments(text, head.end())
+    while (match := _CODE.match(text, skip_blanks(text, end))) is not None:
+        parsed = _parse_code_arguments(text, match.end())
         if parsed is None:
             return None
-        arguments, position = parsed
-        closing = "))" if head[1] else ")"
-        for sign in closing:
-            position = skip_blanks(text, position)
-            if not text.startswith(sign, position):
+        arguments, offset = parsed
+        closing = "))" if match[1] else ")"
+        for bracket in closing:
+            offset = skip_blanks(text, offset)
+            if not text.startswith(bracket, offset):
                 return None
-            position += 1
-        calls.append(WrittenCall(head[2], arguments, is_ambiguous=True))
-        end = position + text.startswith((",", ";"), position)
+            offset += 1
+        calls.append(WrittenCall(match[2], arguments, is_ambiguous=True))
+        end = offset + text.startswith((",", ";"), offset)
         if not is_list and _LINE_END.match(text, end) is None:
             return None
     if is_list:
@@ -183,14 +183,14 @@ def _parse_code_calls(text: str, start: int) -> tuple[list[WrittenCall], int] | 
 
 
 def _parse_code_arguments(text: str, start: int) -> tuple[dict[str, object], int] | None:
-    """Return the arguments after an opening bracket, as an object or as keywords, and the position after them."""
+    """Return the arguments after an opening bracket, given as an object or as keywords, and the offset after them."""
     arguments, end = dict[str, object](), start
     try:
         if text.startswith("{", start):
             value, end = parse_value(text, start)
             return (value, end) if isinstance(value, dict) and not is_nested_deeper(value, MAX_NESTING_DEPTH) else None
-        while (name := _KEYWORD.match(text, end)) is not None:
-            arguments[name[1]], end = parse_value(text, name.end())
+        while (keyword_match := _KEYWORD.match(text, end)) is not None:
+            arguments[keyword_match[1]], end = parse_value(text, keyword_match.end())
             end = skip_blanks(text, end)
             if not text.startswith(",", end):
                 break
@@ -203,13 +203,13 @@ def _parse_code_arguments(text: str, start: int) -> tuple[dict[str, object], int
 def _parse_function_tags(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     """Return consecutive functions whose parameters are in tags or in a JSON object."""
     calls, end = list[WrittenCall](), start
-    while (head := _FUNCTION.match(text, skip_blanks(text, end))) is not None:
-        arguments, end = dict[str, object](), head.end()
+    while (match := _FUNCTION.match(text, skip_blanks(text, end))) is not None:
+        arguments, end = dict[str, object](), match.end()
         while (parameter := _PARAMETER.match(text, end)) is not None:
             arguments[parameter[1] or parameter[2]], end = parameter[3], parameter.end()
-        name = head[2] or head[4]
+        name = match[2] or match[4]
         parsed = ([WrittenCall(name, arguments)], end) if arguments else _parse_named_call(text, name, end, None)
-        parsed = _require_closing(parsed or ([WrittenCall(name, {})], end), text, f"</{head[1] or head[3]}>")
+        parsed = _require_closing(parsed or ([WrittenCall(name, {})], end), text, f"</{match[1] or match[3]}>")
         if parsed is None:
             return None
         calls += parsed[0]
@@ -228,17 +228,17 @@ def _parse_self_closing_tags(text: str, start: int) -> tuple[list[WrittenCall], 
 
 def _parse_key_value_tags(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     """Return a call as a name followed by keys and values in tags."""
-    head = _GLM.match(text, start)
-    if head is None:
+    match = _GLM.match(text, start)
+    if match is None:
         return None
-    arguments, end = dict[str, object](), head.end()
+    arguments, end = dict[str, object](), match.end()
     while (pair := _PAIR.match(text, end)) is not None:
         arguments[pair[1]], end = pair[2], pair.end()
-    return ([WrittenCall(head[1], arguments)], end) if arguments else None
+    return ([WrittenCall(match[1], arguments)], end) if arguments else None
 
 
 def _parse_named_call(
-    text: str, name: str, start: int, close: "re.Pattern[str] | None"
+    text: str, name: str, start: int, end_pattern: "re.Pattern[str] | None"
 ) -> tuple[list[WrittenCall], int] | None:
     """Return the call of a tool whose name comes before its arguments."""
     if not text.startswith("{", start):
@@ -249,8 +249,8 @@ def _parse_named_call(
         return None
     if not isinstance(arguments, dict) or is_nested_deeper(arguments, MAX_NESTING_DEPTH):
         return None
-    closing = close.match(text, end) if close is not None else None
-    return [WrittenCall(name, arguments)], closing.end() if closing else end
+    end_match = end_pattern.match(text, end) if end_pattern is not None else None
+    return [WrittenCall(name, arguments)], end_match.end() if end_match else end
 
 
 def _calls_from_json(value: Any) -> Iterator[WrittenCall | None]:  # noqa: ANN401  # any JSON
@@ -288,10 +288,13 @@ def _ambiguous_call_from_json(value: Mapping[str, object]) -> WrittenCall | None
     """Return a call whose name is the value of a key next to its arguments, or the only key: `{"tool": "bash",
     "command": "ls"}` and `{"bash": {"command": "ls"}}`."""
     if len(value) == 1:
-        ((tool, inner),) = value.items()
-        return WrittenCall(tool, inner, is_ambiguous=True) if isinstance(inner, dict) else None
+        ((tool, nested),) = value.items()
+        return WrittenCall(tool, nested, is_ambiguous=True) if isinstance(nested, dict) else None
     key = next((key for key in _NAME_KEYS[1:] if key in value), "")
-    name, arguments = value.get(key), {each: value[each] for each in value if each != key and each not in _OTHER_KEYS}
+    name, arguments = (
+        value.get(key),
+        {argument: value[argument] for argument in value if argument != key and argument not in _OTHER_KEYS},
+    )
     return WrittenCall(name, arguments, is_ambiguous=True) if isinstance(name, str) and arguments else None
 
 

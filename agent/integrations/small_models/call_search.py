@@ -1,4 +1,4 @@
-"""Finds calls in a model's text: at its end or beginning, between prose, or malformed. Pure."""
+"""Finds calls in a model's text: at its end or beginning, between prose, or malformed. No I/O."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from ebbtide.agent.providers.loose_json import parse_value
 from ebbtide.tools.lazy import dataclass, regex
 
 MAX_TRIED_STARTS = 100
-"""Maximum number of positions in a text at which a call is searched for."""
+"""Maximum number of offsets in a text at which a call is searched for."""
 
 _OUTPUT_TAG = regex(r"<((?:tool|function)_(?:response|result|output)s?|observation)>")
 """Tags around the output of a call, which a model should never write."""
@@ -39,12 +39,12 @@ _ERROR_CONTEXT_CHARS = 30
 UNNAMED_TOOL = "tool"
 """Tool name for a call that has none."""
 NOT_A_CALL_ADVICE = (
-    'what stands there is no call: write {"name": NAME, "arguments": {...}} with the name of a tool that there is, and '
-    "arguments that it has"
+    'this is not a valid call: write {"name": NAME, "arguments": {...}} with the name of an existing tool and with '
+    "arguments that it takes"
 )
 EXAMPLE_CALL_ADVICE = (
-    "words stand before it and behind it, so it may be an example: if it is to be made, send it again alone, without "
-    "words"
+    "there is text before and after it, so it may be only an example: to make this call, send it again alone, without "
+    "other text"
 )
 _NAME_FIELD = regex(r"\"name\"\s*:\s*\"([\w.-]{1,80})\"")
 _ADVICE = 'write a quote inside a string as \\", close each brace once, and send the whole call again'
@@ -74,7 +74,7 @@ class BrokenCall:
 
 
 def find_calls(text: str) -> FoundCalls | None:
-    """Return the calls at the end or beginning of a text, with the rest of the text; None if there are none."""
+    """Return the calls at the end or beginning of a text, with the remaining text; None if there are none."""
     for start in _possible_starts(text):
         calls, end = _consecutive_calls(text, start)
         text_after = text[end:]
@@ -93,8 +93,8 @@ def find_broken_call(text: str) -> BrokenCall | None:
     if text.rstrip()[-1:] not in ("}", "]", ">", "`"):
         return None
     for start in _possible_starts(text):
-        head = _BROKEN_CALL.match(text, start)
-        if head is None:
+        match = _BROKEN_CALL.match(text, start)
+        if match is None:
             continue
         json_start = text.index("{", start)
         try:
@@ -102,11 +102,11 @@ def find_broken_call(text: str) -> BrokenCall | None:
             if text[end:].lstrip()[:1] not in ("}", "]"):
                 return None
             error = json.JSONDecodeError("Extra data", text, end)
-        except json.JSONDecodeError as found:
-            error = found
+        except json.JSONDecodeError as decode_error:
+            error = decode_error
         excerpt = text[max(error.pos - _ERROR_CONTEXT_CHARS, json_start) : error.pos + _ERROR_CONTEXT_CHARS]
         problem = f"it is not valid JSON ({error.msg}) near `{excerpt}`: {_ADVICE}"
-        return BrokenCall(head[1], text[start:].strip(), text[:start].strip(), problem)
+        return BrokenCall(match[1], text[start:].strip(), text[:start].strip(), problem)
     return None
 
 
@@ -125,26 +125,30 @@ def find_example_calls(text: str) -> FoundCalls | None:
 def find_unreadable_call(text: str) -> BrokenCall | None:
     """Return text in the tags of a call that is not a call, such as a tool definition, or text in the tags of an
     output; None if there is none."""
-    stripped = text.strip()
-    tag = OPENING_TAG.match(stripped) or _OUTPUT_TAG.match(stripped)
-    if tag is None or not stripped.endswith(f"</{tag[1]}>") or find_calls(text) is not None:
+    stripped_text = text.strip()
+    tag = OPENING_TAG.match(stripped_text) or _OUTPUT_TAG.match(stripped_text)
+    if tag is None or not stripped_text.endswith(f"</{tag[1]}>") or find_calls(text) is not None:
         return None
-    name = _NAME_FIELD.search(stripped)
+    name_match = _NAME_FIELD.search(stripped_text)
     return BrokenCall(
-        name[1] if name is not None else UNNAMED_TOOL, stripped, "", NOT_A_CALL_ADVICE, is_whole_text=True
+        name_match[1] if name_match is not None else UNNAMED_TOOL,
+        stripped_text,
+        "",
+        NOT_A_CALL_ADVICE,
+        is_whole_text=True,
     )
 
 
 def echoed_output(text: str) -> str:
     """Return the content of a text that is entirely enclosed in an output's tags; otherwise an empty string."""
-    stripped = text.strip()
-    tag = _OUTPUT_TAG.match(stripped)
-    is_closed = tag is not None and stripped.endswith(f"</{tag[1]}>")
-    return stripped[tag.end() : -len(tag[1]) - 3].strip() if tag is not None and is_closed else ""
+    stripped_text = text.strip()
+    tag = _OUTPUT_TAG.match(stripped_text)
+    is_closed = tag is not None and stripped_text.endswith(f"</{tag[1]}>")
+    return stripped_text[tag.end() : -len(tag[1]) - 3].strip() if tag is not None and is_closed else ""
 
 
 def calls_after_markers(text: str, max_chars: int) -> Iterator[list[WrittenCall]]:
-    """Yield a list of the calls after each tag or marker in a text, parsed from at most the given number of characters.
+    """Yield a list of the calls after each tag or marker in a text, parsed from at most `max_chars` characters.
     Many of the lists are empty."""
     for match in _MARKED_START.finditer(text):
         parsed = parse_marked_calls(text[match.start() : match.start() + max_chars], 0)
@@ -152,7 +156,7 @@ def calls_after_markers(text: str, max_chars: int) -> Iterator[list[WrittenCall]
 
 
 def _possible_starts(text: str) -> Iterator[int]:
-    """Yield the first positions where a call may begin, except inside code blocks."""
+    """Yield the first offsets at which a call may begin, except inside code blocks."""
     for match, _ in zip(_POSSIBLE_START.finditer(text), range(MAX_TRIED_STARTS), strict=False):
         if text.count("```", 0, match.start()) % 2 == 0:
             yield match.start()
@@ -164,7 +168,7 @@ def _is_prose(text: str) -> bool:
 
 
 def _consecutive_calls(text: str, start: int) -> tuple[list[WrittenCall], int]:
-    """Return the consecutive calls from a position, and the position after them."""
+    """Return the consecutive calls from `start` on, and the offset after them."""
     calls = list[WrittenCall]()
     while (parsed := parse_call_block(text, skip_blanks(text, start))) is not None:
         calls += parsed[0]

@@ -1,4 +1,4 @@
-"""Adds context to the messages of a small model: the content of the files that a message is about and, with the first
+"""Adds context to a small model's messages: the content of the files that a message is about and, with the first
 message, the names of all files. Without it, small models change files that they have never seen."""
 
 import asyncio
@@ -43,17 +43,19 @@ BYTES_PER_TOKEN = 3
 async def with_first_look(
     message: User, runner: CallRunner, window: WindowContext, emit: Callable[[Event], None]
 ) -> User:
-    """Return the message with the context that the model needs to begin; the same message if there is none."""
+    """Return the message with the context that the model needs to start; the same message if there is none."""
     root = runner.workspace.root
     files = await asyncio.to_thread(lambda: list(islice(walk_files(str(root)), MAX_WALKED_FILES)))
     notes = [] if window.watch.has_sent else [_file_list_note(files)]
     byte_budget = window.model.provider.window.effective // WINDOW_DIVISOR * BYTES_PER_TOKEN
-    attached = {part.name for part in message.parts if isinstance(part, Note) and part.kind == "file"}
-    relevant = [
+    attached_names = {part.name for part in message.parts if isinstance(part, Note) and part.kind == "file"}
+    relevant_names = [
         *files_mentioned(message.text, files),
         *await asyncio.to_thread(_files_containing, identifiers_in(message.text), files, root),
     ]
-    for name in [each for each in dict.fromkeys(relevant) if f"@{each}" not in attached][:MAX_INCLUDED_FILES]:
+    for name in [name for name in dict.fromkeys(relevant_names) if f"@{name}" not in attached_names][
+        :MAX_INCLUDED_FILES
+    ]:
         if (note := _file_text_note(name, byte_budget, runner)) is not None:
             notes.append(note)
             byte_budget -= len(note.text.encode("utf-8", "surrogatepass"))
@@ -69,25 +71,25 @@ def _file_list_note(files: Sequence[str]) -> Note:
 
 def _file_text_note(name: str, byte_budget: int, runner: CallRunner) -> Note | None:
     """Return a note with the content of a file; None if the file may not be read, is too large or is not text. Line
-    numbers are left out, because the model would copy them."""
+    numbers are omitted, because the model would copy them."""
     workspace = runner.workspace
     try:
         path = locate(name, workspace)
         ruling = decide(PermissionRequest(Read.name, "read", (str(path),)), runner.approver.policy)
-        raw = read_beginning(path, MAX_FILE_BYTES + 1)
+        content = read_beginning(path, MAX_FILE_BYTES + 1)
     except (ToolError, OSError):
         return None
     if (
         ruling.verdict != "allow"
-        or not 0 < len(raw) <= min(byte_budget, MAX_FILE_BYTES)
-        or binary_kind(raw)
-        or picture_type(raw)
+        or not 0 < len(content) <= min(byte_budget, MAX_FILE_BYTES)
+        or binary_kind(content)
+        or picture_type(content)
     ):
         return None
-    workspace.seen.record_content(path, raw)
-    text = without_surrogates(decode_file(raw).normalised_text)
-    lines = pluralize(text.count("\n") + (not text.endswith("\n")), "line")
-    return note_with_heading(f"`{printable_name(name)}` holds ({lines}):\n\n", text, "file", name, lines)
+    workspace.seen.record_content(path, content)
+    text = without_surrogates(decode_file(content).normalised_text)
+    line_count = pluralize(text.count("\n") + (not text.endswith("\n")), "line")
+    return note_with_heading(f"`{printable_name(name)}` contains ({line_count}):\n\n", text, "file", name, line_count)
 
 
 def _files_containing(names: Sequence[str], files: Sequence[str], root: Path) -> list[str]:

@@ -33,13 +33,16 @@ class TextReplyReader:
                 lambda call: (matches_tool_exactly if call.is_ambiguous else is_callable_name)(
                     call.name, call.arguments, runner.tools, offered
                 ),
-                lambda: (prompt.system, *(message_text(each) for each in prompt.messages if isinstance(each, User))),
+                lambda: (
+                    prompt.system,
+                    *(message_text(message) for message in prompt.messages if isinstance(message, User)),
+                ),
                 lambda: known_argument_names(runner.tools, offered),
                 is_small_model=self._facts.is_small,
             )
         return with_calls_from_code_blocks(reply, original, conversation, runner) if self._facts.is_small else reply
 
     def without_mistakes(self, reply: Assistant, conversation: Conversation, runner: CallRunner) -> Assistant:
-        """Return the reply with calls refused that a small model makes by mistake: writes that would truncate a
+        """Return the reply with those calls refused that a small model makes by mistake: writes that would truncate a
         file."""
         return refuse_truncating_writes(reply, conversation, runner) if self._facts.is_small else reply

@@ -40,10 +40,10 @@ def with_calls_from_code_blocks(
     ):
         return reply
     has_changed = any(changing_calls(conversation))
-    mentioned = file_names_in(request.text)
+    mentioned_names = file_names_in(request.text)
     workspace = runner.workspace
     files = _short_file_texts(_relevant_file_names(request, conversation), workspace)
-    new_names = [name for name in mentioned if _short_file_text(name, workspace) is None]
+    new_names = [name for name in mentioned_names if _short_file_text(name, workspace) is None]
     snippet = file_from_snippet(original.text, files, new_names)
     if snippet is not None and Write.name in runner.tools:
         return _with_call(original, ToolCall("call_text_1", Write.name, {"path": snippet[0], "content": snippet[1]}))
@@ -58,7 +58,7 @@ def with_calls_from_code_blocks(
 
 def refuse_truncating_writes(reply: Assistant, conversation: Conversation, runner: CallRunner) -> Assistant:
     """Reject calls that would remove most of a file, because small models often write only the new part instead of the
-    whole file. If the model repeats the call, it is accepted."""
+    complete file. If the model repeats the call, it is accepted."""
     earlier_calls = list(_earlier_calls(conversation))
     parts = [
         replace(part, problem=problem)
@@ -73,16 +73,16 @@ def refuse_truncating_writes(reply: Assistant, conversation: Conversation, runne
 
 
 def _is_quoted(lines: Sequence[str], conversation: Conversation) -> bool:
-    """Whether a command occurs in a note or output that the model has seen. It may then be a quotation, and the author
-    of that text must not be able to have it run."""
-    seen = " ".join(
+    """Whether a command occurs in a note or output that the model has seen. If so, it may be a quotation, and the
+    author of that text must not be able to make it run."""
+    seen_text = " ".join(
         " ".join(part.text.split())
         for message in conversation.messages
         if isinstance(message, User)
         for part in message.parts
         if isinstance(part, Note | ToolOutput)
     )
-    return any(" ".join(line.split()) in seen for line in lines)
+    return any(" ".join(line.split()) in seen_text for line in lines)
 
 
 def _with_call(original: Assistant, call: ToolCall) -> Assistant:
@@ -98,18 +98,18 @@ def _truncation_problem(call: ToolCall, workspace: Workspace) -> str:
     if not old_text or len(content) > MAX_SNIPPET_CHARS:
         return ""
     new_lines = {line.strip() for line in content.splitlines()}
-    lines = [line.strip() for line in old_text.splitlines() if line.strip()]
-    lost = [line for line in lines if line not in new_lines]
+    old_lines = [line.strip() for line in old_text.splitlines() if line.strip()]
+    lost_lines = [line for line in old_lines if line not in new_lines]
     if (
-        2 * len(lost) <= len(lines)
+        2 * len(lost_lines) <= len(old_lines)
         or difflib.SequenceMatcher(None, old_text, content, autojunk=False).ratio() > MIN_SIMILARITY
     ):
         return ""
     name, quoted_path = display(locate(path, workspace), workspace.root), shlex.quote(path)
-    lines_lost = f"{len(lost)} of its {len(lines)} lines, {ellipsize(lost[0], 60)!r} among them"
+    loss_text = f"{len(lost_lines)} of its {len(old_lines)} lines, {ellipsize(lost_lines[0], 60)!r} among them"
     return (
-        f"`{name}` would lose {lines_lost}: write all of the file, these lines included; to add to its end, call "
-        f"`bash` with printf '%s\\n' TEXT >> {quoted_path}; to replace it all the same, make this call again"
+        f"`{name}` would lose {loss_text}: write the complete file, including these lines; to append to it, call "
+        f"`bash` with printf '%s\\n' TEXT >> {quoted_path}; to replace it anyway, make this call again"
     )
 
 
@@ -127,8 +127,8 @@ def _relevant_file_names(request: User, conversation: Conversation) -> list[str]
 
 
 def _short_file_texts(names: Sequence[str], workspace: Workspace) -> dict[str, str]:
-    found = ((name, _short_file_text(name, workspace)) for name in names)
-    return {name: text for name, text in found if text}
+    texts = ((name, _short_file_text(name, workspace)) for name in names)
+    return {name: text for name, text in texts if text}
 
 
 def _short_file_text(name: str, workspace: Workspace) -> str | None:
@@ -136,9 +136,9 @@ def _short_file_text(name: str, workspace: Workspace) -> str | None:
     there is no such file."""
     try:
         path = locate(name, workspace)
-        raw = read_beginning(path, MAX_SNIPPET_CHARS + 1)
+        content = read_beginning(path, MAX_SNIPPET_CHARS + 1)
     except (ToolError, OSError):
         return None
-    if len(raw) > MAX_SNIPPET_CHARS or binary_kind(raw) or workspace.seen.view_state(path, raw) == "never":
+    if len(content) > MAX_SNIPPET_CHARS or binary_kind(content) or workspace.seen.view_state(path, content) == "never":
         return ""
-    return decode_file(raw).normalised_text
+    return decode_file(content).normalised_text

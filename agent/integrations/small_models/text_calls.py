@@ -1,5 +1,5 @@
 """Finds calls that a model has written into its text, because it was not trained to make calls or because its server
-did not parse them. Pure.
+did not parse them. No I/O.
 
 A reply contains calls if it ends in one or more complete calls: objects that have only a name and arguments, in a
 fence, bare at the start of a line, in tags, or in the markers of the model family. If a reply begins with calls, prose
@@ -41,9 +41,9 @@ MAX_COMPARED_CALLS = 1_000
 """Maximum number of tagged calls in a shown text that are compared; if there are more, the reply counts as a
 quotation."""
 MAX_NO_TOOL_NOTES = 2
-"""Maximum number of notes to the model that a tool does not exist; after that, its text is the answer."""
+"""Maximum number of notes to the model that a tool does not exist. After that, its text is the answer."""
 MAX_LENGTH_RATIO = 8
-"""How many times longer the same call can be in another form, for example with every character escaped."""
+"""How many times longer a call can be in another form, for example with every character escaped."""
 
 _LINE_NUMBERS = regex(r"(?m)^[ \t]*\d+[\t:→|-]")
 _LINE_PREFIXES = regex(r"(?m)^(?:[\w./-]+[:-]\d+[:-]|[ \t]*\d+[\t:→|-])?[+>|#*/ \t-]*")
@@ -64,41 +64,46 @@ def with_text_calls(
     it means to make it."""
     if reply.calls:
         return reply
-    found = find_calls(reply.text)
-    if found is None and (found := find_example_calls(reply.text)) is not None:
-        return (_with_first_call if is_small_model else _with_example_call)(reply, found, is_offered, seen_texts)
-    if found is None:
+    found_calls = find_calls(reply.text)
+    if found_calls is None and (found_calls := find_example_calls(reply.text)) is not None:
+        return (_with_first_call if is_small_model else _with_example_call)(reply, found_calls, is_offered, seen_texts)
+    if found_calls is None:
         return _with_broken_call(reply, is_offered, seen_texts)
-    unknown = [call for call in found.calls if not is_offered(call)]
-    if unknown and not _are_intended(unknown, found, seen_texts(), parameters()):
+    unknown_calls = [call for call in found_calls.calls if not is_offered(call)]
+    if unknown_calls and not _are_intended(unknown_calls, found_calls, seen_texts(), parameters()):
         return reply
-    if _is_quoted(found, seen_texts()):
+    if _is_quoted(found_calls, seen_texts()):
         return reply
     calls = [
-        ToolCall(f"call_text_{number}", call.name, call.arguments, json.dumps(call.arguments, ensure_ascii=False))
-        for number, call in enumerate(found.calls, 1)
+        ToolCall(f"call_text_{index}", call.name, call.arguments, json.dumps(call.arguments, ensure_ascii=False))
+        for index, call in enumerate(found_calls.calls, 1)
     ]
-    return _with_text_and_calls(reply, found.remaining_text, *calls)
+    return _with_text_and_calls(reply, found_calls.remaining_text, *calls)
 
 
 def _are_intended(
-    unknown: Collection[WrittenCall], found: FoundCalls, seen_texts: Iterable[str], parameters: Collection[str]
+    unknown_calls: Collection[WrittenCall],
+    found_calls: FoundCalls,
+    seen_texts: Iterable[str],
+    parameters: Collection[str],
 ) -> bool:
-    """Whether calls of unknown tools are meant as calls, and the model has been notified less than twice that the tools
-    do not exist."""
-    if any(call.is_ambiguous for call in unknown):
+    """Whether calls of unknown tools are meant as calls, and the model has been told fewer than `MAX_NO_TOOL_NOTES`
+    times that each tool does not exist."""
+    if any(call.is_ambiguous for call in unknown_calls):
         return False
-    if len(unknown) == len(found.calls) and found.remaining_text:
-        names = {normalised_name(name) for call in unknown for name in call.arguments}
+    if len(unknown_calls) == len(found_calls.calls) and found_calls.remaining_text:
+        names = {normalised_name(name) for call in unknown_calls for name in call.arguments}
         if names.isdisjoint(parameters):
             return False
     texts = list(seen_texts)
-    return all(sum(text.count(NO_TOOL.format(call.name)) for text in texts) < MAX_NO_TOOL_NOTES for call in unknown)
+    return all(
+        sum(text.count(NO_TOOL.format(call.name)) for text in texts) < MAX_NO_TOOL_NOTES for call in unknown_calls
+    )
 
 
 def _with_example_call(
     reply: Assistant,
-    found: FoundCalls,
+    found_calls: FoundCalls,
     is_offered: Callable[[WrittenCall], bool],
     seen_texts: Callable[[], Iterable[str]],
 ) -> Assistant:
@@ -106,50 +111,55 @@ def _with_example_call(
     such answers, the reply is returned unchanged."""
     texts = list(seen_texts())
     is_intended = (
-        all(map(is_offered, found.calls)) and sum(text.count(EXAMPLE_CALL_ADVICE) for text in texts) < MAX_NO_TOOL_NOTES
+        all(map(is_offered, found_calls.calls))
+        and sum(text.count(EXAMPLE_CALL_ADVICE) for text in texts) < MAX_NO_TOOL_NOTES
     )
-    if not is_intended or _is_quoted(found, texts):
+    if not is_intended or _is_quoted(found_calls, texts):
         return reply
-    call, source = found.calls[0], json.dumps(found.calls[0].arguments, ensure_ascii=False)
+    call, source = found_calls.calls[0], json.dumps(found_calls.calls[0].arguments, ensure_ascii=False)
     return _with_text_and_calls(
-        reply, found.remaining_text, ToolCall("call_text_1", call.name, call.arguments, source, EXAMPLE_CALL_ADVICE)
+        reply,
+        found_calls.remaining_text,
+        ToolCall("call_text_1", call.name, call.arguments, source, EXAMPLE_CALL_ADVICE),
     )
 
 
 def _with_first_call(
     reply: Assistant,
-    found: FoundCalls,
+    found_calls: FoundCalls,
     is_offered: Callable[[WrittenCall], bool],
     seen_texts: Callable[[], Iterable[str]],
 ) -> Assistant:
     """Return the reply with the first call between prose as a real call. Later calls were written before its output was
     known, and often contain only placeholders."""
-    first = found.calls[0]
-    if not is_offered(first) or _is_quoted(replace(found, calls=(first,)), seen_texts()):
+    first_call = found_calls.calls[0]
+    if not is_offered(first_call) or _is_quoted(replace(found_calls, calls=(first_call,)), seen_texts()):
         return reply
-    source = json.dumps(first.arguments, ensure_ascii=False)
+    source = json.dumps(first_call.arguments, ensure_ascii=False)
     return _with_text_and_calls(
-        reply, found.remaining_text, ToolCall("call_text_1", first.name, first.arguments, source)
+        reply, found_calls.remaining_text, ToolCall("call_text_1", first_call.name, first_call.arguments, source)
     )
 
 
 def _with_broken_call(
     reply: Assistant, is_offered: Callable[[WrittenCall], bool], seen_texts: Callable[[], Iterable[str]]
 ) -> Assistant:
-    if (echoed := echoed_output(reply.text)) and any(
-        _normalise_text(echoed) in _normalise_text(text) for text in seen_texts()
+    if (echoed_text := echoed_output(reply.text)) and any(
+        _normalise_text(echoed_text) in _normalise_text(text) for text in seen_texts()
     ):
-        return _with_text_and_calls(reply, echoed)  # an output repeated in its own tags
-    broken = find_broken_call(reply.text) or find_unreadable_call(reply.text)
-    if broken is None or not (broken.is_whole_text or is_offered(WrittenCall(broken.name, {}))):
+        return _with_text_and_calls(reply, echoed_text)  # an output repeated in its own tags
+    broken_call = find_broken_call(reply.text) or find_unreadable_call(reply.text)
+    if broken_call is None or not (broken_call.is_whole_text or is_offered(WrittenCall(broken_call.name, {}))):
         return reply
     if sum(text.count(NOT_A_CALL_ADVICE) for text in seen_texts()) >= MAX_NO_TOOL_NOTES:
         return reply
-    source = _normalise_text(broken.source)
-    if any(source in _normalise_text(plain) for text in seen_texts() for plain in _text_variants(text)):
+    source = _normalise_text(broken_call.source)
+    if any(source in _normalise_text(variant) for text in seen_texts() for variant in _text_variants(text)):
         return reply
     return _with_text_and_calls(
-        reply, broken.remaining_text, ToolCall("call_text_1", broken.name, {}, broken.source, broken.problem)
+        reply,
+        broken_call.remaining_text,
+        ToolCall("call_text_1", broken_call.name, {}, broken_call.source, broken_call.problem),
     )
 
 
@@ -158,28 +168,28 @@ def _with_text_and_calls(reply: Assistant, text: str, *calls: ToolCall) -> Assis
     return replace(reply, parts=(*other_parts, *([Text(text)] if text else []), *calls))
 
 
-def _is_quoted(found: FoundCalls, seen_texts: Iterable[str]) -> bool:
+def _is_quoted(found_calls: FoundCalls, seen_texts: Iterable[str]) -> bool:
     """Whether the calls occur in text that the model was shown: as written, as the same object, or in another form,
-    ignoring line numbers, blanks and quotes."""
-    source = _normalise_text(found.source)
+    ignoring line numbers, whitespace and quotes."""
+    source = _normalise_text(found_calls.source)
     signatures = [
         (call.name.casefold(), _normalise_text(json.dumps(call.arguments, ensure_ascii=False)))
-        for call in found.calls
+        for call in found_calls.calls
         if call.arguments
     ]
-    max_chars = MAX_LENGTH_RATIO * len(found.source) + 1_000
+    max_chars = MAX_LENGTH_RATIO * len(found_calls.source) + 1_000
     return bool(signatures) and any(
-        source in seen
-        or any(name in seen and arguments in seen for name, arguments in signatures)
-        or _contains_call(plain, signatures, max_chars)
+        source in normalised_variant
+        or any(name in normalised_variant and arguments in normalised_variant for name, arguments in signatures)
+        or _contains_call(variant, signatures, max_chars)
         for text in seen_texts
-        for plain in _text_variants(text)
-        for seen in (_normalise_text(plain),)
+        for variant in _text_variants(text)
+        for normalised_variant in (_normalise_text(variant),)
     )
 
 
 def _text_variants(text: str) -> Iterator[str]:
-    """Yield variants of a text: without line numbers, without all line prefixes (line numbers, file names, diff and
+    """Yield variants of a text: without line numbers, without any line prefixes (line numbers, file names, diff and
     comment markers), and with HTML entities decoded."""
     yield _LINE_NUMBERS.sub("", text)
     yield _LINE_PREFIXES.sub("", text)
@@ -189,8 +199,8 @@ def _text_variants(text: str) -> Iterator[str]:
 
 def _contains_call(text: str, signatures: Iterable[tuple[str, str]], max_chars: int) -> bool:
     """Whether a call occurs in a text after a tag or marker, within `max_chars` characters."""
-    for count, calls in enumerate(calls_after_markers(text, max_chars)):
-        if count == MAX_COMPARED_CALLS:
+    for index, calls in enumerate(calls_after_markers(text, max_chars)):
+        if index == MAX_COMPARED_CALLS:
             return True
         for call in calls:
             signature = call.name.casefold(), _normalise_text(json.dumps(call.arguments, ensure_ascii=False))
@@ -200,6 +210,6 @@ def _contains_call(text: str, signatures: Iterable[tuple[str, str]], max_chars: 
 
 
 def _normalise_text(text: str) -> str:
-    """Return a text without the differences between forms of a call: blanks, quotes, commas, escaped newlines, case,
-    and `None` in Python for `null`."""
+    """Return a text without the differences between forms of a call: whitespace, quotes, commas, escaped newlines,
+    case, and Python's `None` for `null`."""
     return _VARYING_CHARS.sub("", text).casefold().replace("none", "null")

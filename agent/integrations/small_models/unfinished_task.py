@@ -1,4 +1,4 @@
-"""Reminds a small model to make a change that it only showed or claimed to have made, at most twice in a turn. Pure."""
+"""Reminds a small model to make a change that it only showed or claimed to have made, at most twice in a turn."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,11 +13,11 @@ from ebbtide.tools.write import FINAL_NEWLINE_NOTE, UNCHANGED_NOTE
 
 MAX_REMINDERS = 2
 _NOTHING_CHANGED = "[So far nothing was changed"
-_CODE_WITHOUT_CALL = ": what you show is no call"
+_CODE_WITHOUT_CALL = ": the code that you show is not a call"
 _TASK_PROMPT = "This is to be done now: {}\n{}, or say in one sentence why it cannot be done.]"
 _CALL_INSTRUCTION, _WRITE_INSTRUCTION = (
     "Answer with the call alone",
-    "Call `write` with the path `{}` and all that the file is to hold",
+    "Call `write` with the path `{}` and the complete content of the file",
 )
 MAX_QUOTED_CHARS = 2_000
 """Maximum number of characters quoted from the files, and from the user's text."""
@@ -33,7 +33,7 @@ _QUESTION_START = regex(
     r"^\s*(?:how|what|which|who|where|why|when|explain|show|tell|describe|list|is|are|does|do|can)\b"
 )
 _ABOUT_FILE_END = regex(r"new ?line|line (?:end|feed|break)|(?:empty|blank) line|trailing|\beof\b|end of (?:the )?file")
-"""Words in requests that may be about the end of a file."""
+"""Words that suggest that a request is about the end of a file."""
 _NON_WRITING_TOOL = regex(
     r"(?i)read|get|open|show|view|list|search|find|look|check|run|exec|test|delete|remove|move|rename|copy|folder|dir"
 )
@@ -41,7 +41,7 @@ _NON_WRITING_TOOL = regex(
 _PATH_ARGUMENT = regex(r"(?i)(?:\w*_)?(?:file_?)?(?:path|name|file)")
 _FILE_PATH = regex(r"[\w./@+-]{1,200}")
 _COMPOUND_COMMAND = regex(r"[;&|>\n]")
-"""Characters that occur in commands with several parts."""
+"""Characters that separate the parts of a compound command."""
 _CHANGING_ROLES = ("write_file", "edit_file", "edit_cells", "patch_files")
 _READ_ONLY_COMMAND = regex(
     r"\s*(?:cd [^&;]*(?:&&|;)\s*)?(?:cat|ls|grep|rg|head|tail|wc|find|pwd|echo(?![^\n]*>)|sed -n|python3?|node|pytest|"
@@ -54,17 +54,19 @@ def work_reminder(conversation: Conversation) -> User | None:
     """Return the reminder to make a change that the final reply of the turn only describes. None if no change was
     requested, if one was made, or if the maximum number of reminders was reached."""
     messages = conversation.messages
-    start = _turn_start(messages)
-    if start is None or not isinstance(answer := messages[-1], Assistant) or answer.calls:
+    start_index = _turn_start(messages)
+    if start_index is None or not isinstance(answer := messages[-1], Assistant) or answer.calls:
         return None
-    request, turn = messages[start], messages[start + 1 :]
+    request, turn = messages[start_index], messages[start_index + 1 :]
     assert isinstance(request, User)
     reminder_count = sum(isinstance(message, User) and message.has_note("undone") for message in turn)
     if reminder_count >= MAX_REMINDERS or not asks_for_change(request.text) or any(changing_calls(conversation)):
         return None
     path = _path_to_write(turn)
-    call = _WRITE_INSTRUCTION.format(path) if path else _CALL_INSTRUCTION
-    return User((Note(_reminder_text(request, call, has_code=bool(parse_code_blocks(answer.text))), kind="undone"),))
+    instruction = _WRITE_INSTRUCTION.format(path) if path else _CALL_INSTRUCTION
+    return User(
+        (Note(_reminder_text(request, instruction, has_code=bool(parse_code_blocks(answer.text))), kind="undone"),)
+    )
 
 
 def _path_to_write(turn: Sequence[Message]) -> str:
@@ -82,26 +84,26 @@ def _path_to_write(turn: Sequence[Message]) -> str:
                 and not _NON_WRITING_TOOL.search(call.name)
             ):
                 paths = (value for key, value in call.arguments.items() if _PATH_ARGUMENT.fullmatch(key))
-                path = next((each for each in paths if isinstance(each, str) and _FILE_PATH.fullmatch(each)), "")
+                path = next((value for value in paths if isinstance(value, str) and _FILE_PATH.fullmatch(value)), "")
     return path
 
 
-def _reminder_text(request: User, call: str, *, has_code: bool) -> str:
+def _reminder_text(request: User, instruction: str, *, has_code: bool) -> str:
     """Return the text of the reminder. The files and the task come last, because models follow the end of a text
     best."""
     files = [part for part in request.parts if isinstance(part, Note) and part.kind == "file"]
-    texts = [f"`{file.name}` still holds:\n{file.text[file.heading :].rstrip()}" for file in files]
-    quoted = "\n\n".join(texts) if sum(map(len, texts)) <= MAX_QUOTED_CHARS else ""
-    files_text = f". {quoted}\n\n" if quoted else ". "
-    task = _TASK_PROMPT.format(request.text[:MAX_QUOTED_CHARS].strip(), call)
+    texts = [f"`{file.name}` still contains:\n{file.text[file.heading :].rstrip()}" for file in files]
+    quoted_files = "\n\n".join(texts) if sum(map(len, texts)) <= MAX_QUOTED_CHARS else ""
+    files_text = f". {quoted_files}\n\n" if quoted_files else ". "
+    task = _TASK_PROMPT.format(request.text[:MAX_QUOTED_CHARS].strip(), instruction)
     return f"{_NOTHING_CHANGED}{_CODE_WITHOUT_CALL if has_code else ''}{files_text}{task}"
 
 
 def asks_for_change(text: str) -> bool:
     """Whether the text asks for a change."""
-    plain = text.casefold()
-    return _CHANGE_REQUEST.search(plain) is not None and not (
-        _QUESTION_START.match(plain) and plain.rstrip().endswith("?")
+    folded_text = text.casefold()
+    return _CHANGE_REQUEST.search(folded_text) is not None and not (
+        _QUESTION_START.match(folded_text) and folded_text.rstrip().endswith("?")
     )
 
 
@@ -116,8 +118,8 @@ def _turn_start(messages: Sequence[Message]) -> int | None:
 
 def turn_request(conversation: Conversation) -> User | None:
     """Return the user message that began the turn; None if there is none."""
-    start = _turn_start(conversation.messages)
-    message = conversation.messages[start] if start is not None else None
+    start_index = _turn_start(conversation.messages)
+    message = conversation.messages[start_index] if start_index is not None else None
     return message if isinstance(message, User) else None
 
 
@@ -126,23 +128,23 @@ def changing_calls(conversation: Conversation) -> Iterator[ToolCall]:
     only the last line break of a file does not count unless the user asked for it, because small models pass it off as
     the requested change."""
     calls, messages = dict[str, ToolCall](), conversation.messages
-    start = _turn_start(messages) or 0
-    request = messages[start].text if messages else ""
-    no_changes = (
+    start_index = _turn_start(messages) or 0
+    request = messages[start_index].text if messages else ""
+    unchanged_notes = (
         (UNCHANGED_NOTE,) if _ABOUT_FILE_END.search(request.casefold()) else (UNCHANGED_NOTE, FINAL_NEWLINE_NOTE)
     )
-    for message in messages[start:]:
+    for message in messages[start_index:]:
         if isinstance(message, Assistant):
             calls |= {call.id: call for call in message.calls}
             continue
         for output in message.outputs:
-            if output.status != "done" or output.call_id not in calls or output.text.endswith(no_changes):
+            if output.status != "done" or output.call_id not in calls or output.text.endswith(unchanged_notes):
                 continue
             call = executed_call(calls[output.call_id], output)
             command = str(call.arguments.get("command", ""))
-            found_nothing = PATTERN_NOT_FOUND in output.text and not _COMPOUND_COMMAND.search(command)
+            matched_nothing = PATTERN_NOT_FOUND in output.text and not _COMPOUND_COMMAND.search(command)
             role = role_of(call.name)
             if role in _CHANGING_ROLES or (
-                role == "run_command" and not _READ_ONLY_COMMAND.match(command) and not found_nothing
+                role == "run_command" and not _READ_ONLY_COMMAND.match(command) and not matched_nothing
             ):
                 yield call

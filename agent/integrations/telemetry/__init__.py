@@ -18,7 +18,7 @@ def open_telemetry(config: Config, environment: Mapping[str, str]) -> EventSink:
     try:
         from ebbtide.agent.integrations.telemetry.export import Telemetry  # noqa: PLC0415  # an optional extra
     except ImportError as error:
-        why = f"`telemetry.endpoint` needs packages that are not installed. Run: {install_command('otel')}"
-        raise ConfigError(why) from error
+        problem = f"`telemetry.endpoint` needs packages that are not installed. Run: {install_command('otel')}"
+        raise ConfigError(problem) from error
     redact = partial(redact_text, environment=environment)
     return Telemetry(config.telemetry_endpoint, redact, exports_text=config.telemetry_content)

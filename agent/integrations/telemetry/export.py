@@ -59,20 +59,20 @@ class Telemetry:
             exports_text,
         )
         self._traces: list[SessionTrace] = []
-        self._failure_reported = False
+        self._has_reported_failure = False
 
     def follow(self, channel: Channel) -> None:
-        """Record a session's events. The first failure to send any is reported to the user."""
+        """Record a session's events. The first time that sending fails, the user is notified."""
         trace = SessionTrace(self._instruments)
         self._traces.append(trace)
 
-        def note(event: Event) -> None:
+        def record(event: Event) -> None:
             trace.note(event)
-            if self._spans.has_failed and not self._failure_reported:
-                self._failure_reported = True
+            if self._spans.has_failed and not self._has_reported_failure:
+                self._has_reported_failure = True
                 channel.notice(f"telemetry cannot be sent to `{self._endpoint}`; the session continues without it")
 
-        channel.observe_events(note)
+        channel.observe_events(record)
 
     async def close(self) -> None:
         """Send the remaining data, within a few seconds."""
@@ -81,32 +81,32 @@ class Telemetry:
         shutdowns = (self._tracing.shutdown, partial(self._metering.shutdown, EXPORT_TIMEOUT_S * 1000))
         # Exporters keep retrying if the collector does not answer, so they run in daemon threads, which do not delay
         # the exit.
-        threads = [threading.Thread(target=end, name="telemetry", daemon=True) for end in shutdowns]
+        threads = [threading.Thread(target=shutdown, name="telemetry", daemon=True) for shutdown in shutdowns]
         for thread in threads:
             thread.start()
         await asyncio.to_thread(_join_threads, threads)
 
 
 def _join_threads(threads: Sequence[threading.Thread]) -> None:
-    end = time.monotonic() + EXPORT_TIMEOUT_S
+    deadline = time.monotonic() + EXPORT_TIMEOUT_S
     for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
+        thread.join(max(0.0, deadline - time.monotonic()))
 
 
 class _WatchedExporter(SpanExporter):
     """An exporter that records whether spans were lost."""
 
-    def __init__(self, inner: SpanExporter) -> None:
-        self._inner = inner
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._exporter = exporter
         self.has_failed = False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        result = self._inner.export(spans)
+        result = self._exporter.export(spans)
         self.has_failed = self.has_failed or result is not SpanExportResult.SUCCESS
         return result
 
     def shutdown(self) -> None:
-        self._inner.shutdown()
+        self._exporter.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        return self._inner.force_flush(timeout_millis)
+        return self._exporter.force_flush(timeout_millis)

@@ -34,7 +34,7 @@ from ebbtide.agent.messages import Usage
 Attributes = Mapping[str, AttributeValue]
 
 PROVIDER_NAMES = {"openai-chat": "openai"}
-"""Names of providers in the conventions, where they differ from ours."""
+"""Provider names in the conventions, where they differ from this program's."""
 
 MAX_TEXT_CHARS = 10_000
 """Maximum length of an exported text, in characters."""
@@ -66,7 +66,7 @@ class SessionTrace:
         self._clock = clock
         self._turn: Span | None = None
         self._usage = Usage()
-        self._request_since = 0
+        self._request_start = 0
         self._calls: dict[str, tuple[Span, int]] = {}
         self._session = ""
         self._model: Attributes = {}
@@ -77,7 +77,7 @@ class SessionTrace:
             case TurnStarted(session, model, text):
                 self._begin_turn(session, model, text, now)
             case StepStarted() | ContextMeasured() | CompactionStarted():
-                self._request_since = now
+                self._request_start = now
             case RetryScheduled(attempt, _, delay, reason):
                 attributes: Attributes = {
                     "ebbtide.attempt": attempt,
@@ -88,7 +88,7 @@ class SessionTrace:
                     self._turn.add_event("retry", attributes, now)
             case ReplyFinished():
                 self._record_reply(event, now)
-                self._request_since = now
+                self._request_start = now
             case ToolStarted():
                 self._begin_call(event, now)
             case ToolFinished():
@@ -136,27 +136,27 @@ class SessionTrace:
             "gen_ai.provider.name": PROVIDER_NAMES.get(provider, provider),
             "gen_ai.request.model": name,
         }
-        shared = {"gen_ai.operation.name": "chat", **model_attributes}
-        began = self._request_since or now
+        shared_attributes = {"gen_ai.operation.name": "chat", **model_attributes}
+        start_time = self._request_start or now
         span = self._instruments.tracer.start_span(
             f"chat {name}",
             self._turn_context(),
             SpanKind.CLIENT,
             {
-                **shared,
+                **shared_attributes,
                 "gen_ai.conversation.id": self._session,
                 "gen_ai.response.finish_reasons": (reply.stop_reason,),
                 **_usage_attributes(reply.usage),
                 "ebbtide.purpose": reply.purpose,
                 **({} if reply.cost is None else {"ebbtide.cost": reply.cost}),
             },
-            start_time=began,
+            start_time=start_time,
         )
         span.end(now)
         self._usage = self._usage + reply.usage
-        self._instruments.tokens.record(reply.usage.prompt, {**shared, "gen_ai.token.type": "input"})
-        self._instruments.tokens.record(reply.usage.output, {**shared, "gen_ai.token.type": "output"})
-        self._instruments.seconds.record((now - began) / 1e9, shared)
+        self._instruments.tokens.record(reply.usage.prompt, {**shared_attributes, "gen_ai.token.type": "input"})
+        self._instruments.tokens.record(reply.usage.output, {**shared_attributes, "gen_ai.token.type": "output"})
+        self._instruments.seconds.record((now - start_time) / 1e9, shared_attributes)
         if reply.cost is not None:
             self._instruments.dollars.add(reply.cost, model_attributes)
 
@@ -176,7 +176,7 @@ class SessionTrace:
         self._calls[call.call_id] = span, now
 
     def _end_call(self, call: ToolFinished, now: int) -> None:
-        span, began = self._calls.pop(call.call_id, (None, now))
+        span, start_time = self._calls.pop(call.call_id, (None, now))
         if span is None:  # the call was denied or invalid, so it never began
             span = self._instruments.tracer.start_span(
                 f"execute_tool {call.name}", self._turn_context(), start_time=now
@@ -190,9 +190,9 @@ class SessionTrace:
             span.set_status(StatusCode.ERROR)
         span.end(now)
         self._instruments.seconds.record(
-            (now - began) / 1e9, {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.name}
+            (now - start_time) / 1e9, {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.name}
         )
-        self._request_since = now
+        self._request_start = now
 
     def _end_turn(self, end: str, text: str, now: int) -> None:
         for span, _ in self._calls.values():
@@ -210,16 +210,16 @@ class SessionTrace:
         return None if self._turn is None else set_span_in_context(self._turn)
 
     def _exported_texts(self, texts: Attributes) -> Attributes:
-        """Return the texts with secrets removed; empty if no text is to be exported."""
+        """Return the texts with secrets removed; empty if text is not exported."""
         if not self._instruments.exports_text:
             return {}
         return {name: self._instruments.redact(str(text))[:MAX_TEXT_CHARS] for name, text in texts.items()}
 
-    def _message_attribute(self, name: str, role: str, text: str, **extra: str) -> Attributes:
-        """Return a message in the form that the conventions define; empty if no text is to be exported."""
+    def _message_attribute(self, name: str, role: str, text: str, **extra_fields: str) -> Attributes:
+        """Return a message in the form that the conventions define; empty if text is not exported."""
         return {
             key: json.dumps(
-                [{"role": role, "parts": [{"type": "text", "content": content}], **extra}], ensure_ascii=False
+                [{"role": role, "parts": [{"type": "text", "content": content}], **extra_fields}], ensure_ascii=False
             )
             for key, content in self._exported_texts({name: text}).items()
         }

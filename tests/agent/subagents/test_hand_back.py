@@ -13,7 +13,7 @@ def test_a_long_report_is_shown_to_a_length_and_kept_whole() -> None:
     head = "[Agent explore answered: 2 requests, 0 tokens, $0.0000]"
     usual, longer = "x" * MAX_ANSWER_CHARS, "y" * (MAX_ANSWER_CHARS + 7)
     assert result_texts(handed_back(usual)) == (f"{head}\n{usual}", "")
-    answer = f"{head}\n{longer[:MAX_ANSWER_CHARS]}\n[… 7 characters more]"
+    answer = f"{head}\n{longer[:MAX_ANSWER_CHARS]}\n[… 7 more characters]"
     assert result_texts(handed_back(longer)) == (answer, f"{head}\n{longer}")
 
 

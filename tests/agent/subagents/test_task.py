@@ -110,7 +110,7 @@ def test_what_agents_take_counts_for_the_limits_of_their_session(user: User) -> 
 def test_an_agent_that_is_not_there_is_named_with_those_that_are(user: User) -> None:
     run = user.ask({"calls": [task("nobody")]}, {"text": "no"}, form="stream-json")
     (done,) = (line for line in run.lines if line["type"] == "tool_finished")
-    assert done["text"].endswith("there is no agent `nobody`; there are explore, review")
+    assert done["text"].endswith("there is no agent `nobody`; available: explore, review")
 
 
 LOOKER = """---
@@ -192,7 +192,7 @@ def test_an_agent_of_a_project_that_is_not_trusted_is_named_and_not_sent_off(use
     bring(user, ".claude/agents/looker.md", LOOKER)
     run = user.ask({"calls": [task("looker")]}, {"text": "no"}, form="stream-json")
     (done,) = (line for line in run.lines if line["type"] == "tool_finished")
-    assert done["text"].endswith("there is no agent `looker`; there are explore, review")
+    assert done["text"].endswith("there is no agent `looker`; available: explore, review")
     (notice,) = (line["text"] for line in run.lines if line["type"] == "noticed")
     assert notice.startswith("the agent `looker` of this project is not approved, so it is left out")
 
@@ -273,7 +273,7 @@ async def test_agents_are_stopped_one_by_one_also_while_they_wait(user: User) ->
                 session.agents.stop(one.call_id)
     await sessions.close()
     waited, worked = texts
-    assert waited == "the user stopped the agent before it began: ask before you send it off again"
+    assert waited == "the user stopped the agent before it started: ask before you start it again"
     assert worked.startswith("[Agent writer was stopped by the user: 1 requests, ")
     assert not (user.project / "b.py").exists()
 

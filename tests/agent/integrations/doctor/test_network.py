@@ -83,7 +83,7 @@ def test_proxies_and_certificates_are_named_without_their_passwords(
         (
             "certificates",
             "broken",
-            f"cannot read `{certificates}`, set by `SSL_CERT_FILE`: it contains none",
+            f"cannot read `{certificates}`, set by `SSL_CERT_FILE`: it contains no certificates",
         ),
     ]
 

@@ -177,7 +177,7 @@ def test_a_project_s_file_takes_servers_without_keys_and_keeps_what_it_says(user
     file = user.project / ".mcp.json"
     file.write_text('{"mcpServers": {"first": {"command": "x"}}, "other": 1}')
     done = user.ebb("mcp", "import", "cursor:hub", "mine", "--to", "project", env=env)
-    assert "skipped `hub` of cursor: it may contain keys, and others read a project's file" in done.out
+    assert "skipped `hub` of cursor: it may contain keys, and other people can read a project's file" in done.out
     assert read_settings(file) == {
         "mcpServers": {"first": {"command": "x"}, "mine": {"type": "stdio", "command": "uvx", "args": ["srv"]}},
         "other": 1,

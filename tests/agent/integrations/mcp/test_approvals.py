@@ -51,7 +51,8 @@ def left_out(what: str, them: str = "it is") -> str:
 
 
 def tools_left_out(what: str) -> str:
-    return f"{what}, so they are left out; start `ebb` in a terminal to decide, or run `ebb mcp test forge --approve`"
+    advice = "start `ebb` in a terminal to decide, or run `ebb mcp test forge --approve`"
+    return f"{what}, so the model cannot use them; {advice}"
 
 
 async def test_a_run_without_a_user_starts_nothing_and_says_so(project: McpProject) -> None:

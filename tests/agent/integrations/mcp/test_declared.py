@@ -104,7 +104,7 @@ def test_an_entry_that_cannot_be_used_is_named_and_the_others_are_used(
     project: McpProject, entry: Any, problem: str
 ) -> None:
     project.declares(bad=entry, good={"command": "x"})
-    assert lines(project) == [f"the server `bad` of `/project/.mcp.json` was left out: {problem}"]
+    assert lines(project) == [f"the server `bad` of `/project/.mcp.json` was skipped: {problem}"]
     assert [spec.name for spec in specs(project)] == ["good"]
 
 
@@ -178,9 +178,9 @@ def test_a_server_of_the_user_goes_before_the_projects_of_that_name(project: Mcp
 def test_names_that_tools_could_not_be_told_apart_by_are_named(project: McpProject) -> None:
     project.declares(**{"my server": {"command": "a"}, "my__server": {"command": "b"}, "x\x1b[2J": {"command": "c"}})
     assert lines(project) == [
-        "the server `my__server` of `/project/.mcp.json` was left out: in tool names it would be the same as "
+        "the server `my__server` of `/project/.mcp.json` was skipped: in tool names it would be the same as "
         "`my server`; rename it",
-        "the server `x?[2J` of `/project/.mcp.json` was left out: its name must be one line of printable characters",
+        "the server `x?[2J` of `/project/.mcp.json` was skipped: its name must be one line of printable characters",
     ]
 
 

@@ -48,7 +48,7 @@ async def test_what_has_changed_is_asked_about_before_the_model_reads_it(project
     alone = await project.open({"text": "two"})
     (line,) = notices(await say(alone))
     assert line.startswith(
-        "the tools `instructions for the model` of the server `forge` have changed, so they are left out"
+        "the tools `instructions for the model` of the server `forge` have changed, so the model cannot use them"
     )
     assert told(alone) == []
     asked = await project.open({"text": "three"}, interactive=True)

@@ -82,7 +82,7 @@ async def test_of_a_long_resource_the_beginning_is_shown_and_a_tool_brings_the_r
     await say(session, "read @docs:docs://log")
 
     (note,) = [text for text in notes(session) if "docs://log" in text]
-    assert note.endswith("\n[… 1,234 characters more: `mcp__docs__read_resource` brings all of it …]")
+    assert note.endswith("\n[… 1,234 more characters: `mcp__docs__read_resource` returns all of it …]")
     whole, listed = [part for m in session.history.messages for part in m.parts if isinstance(part, ToolOutput)]
     assert (whole.status, whole.stored is not None) == ("done", True)
     assert listed.text == "docs://log  (log)"

@@ -51,7 +51,7 @@ async def test_what_is_wrong_with_a_server_is_one_line_and_the_turn_goes_on_with
     source = project.home / "config" / "config.toml"
     unset = "`EBB_NO_SUCH_TOKEN` is not set in the environment; set it, or write `${EBB_NO_SUCH_TOKEN:-…}`"
     first, second = notices(events)
-    assert first == f"the server `unset` of `{source}` was left out: {unset}"
+    assert first == f"the server `unset` of `{source}` was skipped: {unset}"
     assert second.startswith("the server `broken` cannot be used: ")
     assert "\n" not in second
     assert notices(await say(session)) == []

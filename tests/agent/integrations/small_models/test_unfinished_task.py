@@ -57,10 +57,10 @@ def said(text: str) -> Assistant:
 
 FIX = User((Text("Fix a.py"), Note("`a.py` holds:\n\nx = 2\n", kind="file", name="a.py", heading=15)))
 CODE = "So:\n```python\nx = 1\n```"
-TASK = "`a.py` still holds:\nx = 2\n\nThis is to be done now: Fix a.py\n"
+TASK = "`a.py` still contains:\nx = 2\n\nThis is to be done now: Fix a.py\n"
 END = "Answer with the call alone, or say in one sentence why it cannot be done.]"
 NOTHING, NOTHING_DONE = (
-    f"[So far nothing was changed{shown}. {TASK}{END}" for shown in ("", ": what you show is no call")
+    f"[So far nothing was changed{shown}. {TASK}{END}" for shown in ("", ": the code that you show is not a call")
 )
 
 
@@ -120,7 +120,7 @@ def test_who_wished_for_a_tool_that_writes_is_led_to_write(name: str, arguments:
     output = ToolOutput("c", f"the call was not run: {NO_TOOL.format(name)}; the tools are read, write", "failed")
     turn = (Assistant((ToolCall("c", name, arguments),)), User((output,)), said("I made it."))
     call = (
-        f"Call `write` with the path `{leads}` and all that the file is to hold"
+        f"Call `write` with the path `{leads}` and the complete content of the file"
         if leads
         else "Answer with the call alone"
     )

@@ -254,7 +254,7 @@ async def test_files_come_by_name_or_with_their_text_and_servers_from_the_editor
     async with connected(project, editor, {"text": "Seen."}) as agent:
         new = await agent.new_session(cwd=root, mcp_servers=[server])
         await agent.prompt(session_id=new.session_id, prompt=blocks)
-        await editor.until_told("agent_thought_chunk", "the server `notes` of `the editor` was left out")
+        await editor.until_told("agent_thought_chunk", "the server `notes` of `the editor` was skipped")
     await editor.until_told("agent_thought_chunk", "attached `@a.txt:2` (1 line")
     again = Editor()
     async with connected(project, again, {"text": ""}) as agent:
