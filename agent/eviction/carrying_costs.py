@@ -39,7 +39,7 @@ SUMMARY_PROMPT_TOKENS = 400
 MAX_REFETCHED_TOKENS, REFETCH_CALL_TOKENS = 2_500, 90
 """Cost of fetching a masked output again, in tokens: maximum size of the content, and size of the call."""
 REREAD_FILE_TOKENS, REREAD_CALL_TOKENS, REREAD_FILES = 2_200, 120, 3
-"""What is typically read again after a summary: tokens of each file, tokens of each call, and number of files."""
+"""What is typically read again after a summary: tokens per file, tokens per call, and number of files."""
 _RECALL_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_000, 2_500
 """Cost of recalling an output, in tokens: the fixed part, and the maximum size of the content."""
 MIN_RECACHE_WORTH = 1.0
@@ -377,9 +377,8 @@ def _outputs(message: Message) -> Sequence[ToolOutput]:
 
 
 def old_maskable_items(conversation: Conversation, protect: int, newest_messages: int = 0) -> list[MaskableItem]:
-    """Return the maskable items that precede the newest `protect` tokens of outputs (for replies: of outputs and
-    replies), and those of any age that a newer item repeats. Newest first. `newest_messages`: number of newest messages
-    to exclude."""
+    """Return the maskable items, newest first, that are older than the newest `protect` tokens of outputs (for replies:
+    of outputs and replies) or that a newer item repeats. `newest_messages`: number of newest messages to exclude."""
     measurements = Inventory().of(conversation)
     return [
         item

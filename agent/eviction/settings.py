@@ -18,7 +18,7 @@ class SummaryPreferences:
 
 @dataclass(frozen=True, slots=True)
 class CompactionCaps:
-    """Maximum tokens of each part of a compacted view, and limits of what masking spares."""
+    """Token limits for the parts of a compacted view, and the newest content that masking spares."""
 
     tail: int = 6_000
     ledger: int = 3600

@@ -38,7 +38,7 @@ from ebbtide.agent.session import Session
 from ebbtide.agent.sessions import Sessions
 
 _PIPE_CLOSE_GRACE_S = 0.1
-"""Seconds to wait, after the input has ended, for a terminating client to close its output pipe as well."""
+"""Seconds to wait after the input has ended, because a terminating client may also be about to close the output."""
 
 
 class DrivenRun:
@@ -188,8 +188,8 @@ class DrivenRun:
                     self._report_refusal(line_number, f"it could not be done: {error}")
 
     async def _deny_open_questions(self) -> None:
-        """Deny the open questions, because no more answers can arrive. Raises `BrokenPipeError` if the output is not
-        read either, which means that the client is gone."""
+        """Deny the open questions, because no more answers can arrive. Raises `BrokenPipeError` if the output is no
+        longer read, which means that the client is gone."""
         await asyncio.sleep(_PIPE_CLOSE_GRACE_S)
         if not self._has_reader():
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
@@ -226,7 +226,7 @@ class DrivenRun:
                 await self._apply_setup(request)
 
     async def _use_model(self, model: str) -> None:
-        """Switch to a model. Raises `AgentError`; the session then keeps its old model."""
+        """Switch to a model. If it raises `AgentError`, the session keeps its old model."""
         if self._session_lock.locked():
             raise UsageError("a turn is running; change the model after it ends")
         await self._reopen(_qualified_model(model, self._session.model) if model else self._initial_model)

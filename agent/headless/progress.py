@@ -60,20 +60,24 @@ class Progress:
         if self._status is not None:
             self._status.show(event)
         match event:
-            case RetryScheduled(attempt=attempt, attempts=attempts, delay=delay, reason=reason, left=left):
+            case RetryScheduled(attempt=attempt, attempts=attempts, delay=delay, reason=reason, left=remaining_seconds):
                 attempt_limit = f" of {attempts}" if attempts else ""
-                deadline = f", giving up {left:.0f} s later" if left is not None and not attempts else ""
+                deadline = (
+                    f", giving up {remaining_seconds:.0f} s later"
+                    if remaining_seconds is not None and not attempts
+                    else ""
+                )
                 self.print_line(f"{reason.rstrip('.')}; attempt {attempt}{attempt_limit} in {delay:.1f} s{deadline}")
             case Noticed(text=text):
                 self.print_line(text)
-            case JobEnded(job=job, command=command, how=how):
-                self.print_line(f"{job} ended, {how}: {ellipsize(command, _MAX_ARGUMENT_CHARS)}")
+            case JobEnded(job=job, command=command, how=outcome):
+                self.print_line(f"{job} ended, {outcome}: {ellipsize(command, _MAX_ARGUMENT_CHARS)}")
             case ContextCompacted() if not self._is_quiet:
                 self.print_line(compaction.receipt.announcement(event))
             case CompactionFailed(model=model, reason=reason):
                 self.print_line(f"the summary by {model} was not used: {reason}")
-            case ModelSwitched(after=after, why=why):
-                self.print_line(f"the model is now {after}: {why}")
+            case ModelSwitched(after=new_model, why=cause):
+                self.print_line(f"the model is now {new_model}: {cause}")
             case Resumed():
                 for text in resume_notices(event):
                     self.print_line(text)

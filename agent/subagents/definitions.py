@@ -25,10 +25,10 @@ class AgentDefinition:
     prompt: str
     """The agent's own prompt, which is added to the standard system prompt."""
     tools: tuple[str, ...] | None = None
-    """Names of the agent's tools, with `mcp__SERVER` for all tools of a server; None for all tools of the parent
-    session."""
+    """Names of the agent's tools; `mcp__SERVER` means all tools of a server. None for all tools of the parent session.
+    """
     denied_tools: tuple[str, ...] = ()
-    """Names of tools that the agent must not have, in the same form."""
+    """Names of tools that the agent must not have, in the form of `tools`."""
     model: str | None = None
     mode: Mode = "auto"
     """The most permissive mode that the sub-agent may have. A stricter mode of the parent session takes precedence."""

@@ -90,7 +90,7 @@ class AgentRole:
 
     @property
     def hooks(self) -> "SessionHooks | None":
-        """The hooks that run for the sub-agent's calls, which are those of the parent session; None if none run."""
+        """The hooks that run for the sub-agent's calls: the parent session's hooks, or None if none run."""
         return self.parent.turn.hooks if self.definition.runs_hooks else None
 
     @property

@@ -33,7 +33,7 @@ _WEIGHT_SPREADS: Vector = (0.15, 0.3, 0.6, 0.15, 10.0, 15.0)
 """Standard deviation of each initial weight, without the error common to all kinds of text."""
 _SHARED_SPREAD = 0.4
 """Standard deviation of the error common to all kinds of text, as a share of the weight. Some tokenizers produce more
-tokens than others for every kind."""
+tokens than others for every kind of text."""
 _TEXT_WEIGHT_COUNT = 4
 """Number of weights for text; the remaining ones are for items and replies."""
 _FORGETTING_SHARE = 0.001
@@ -227,8 +227,8 @@ def learn(
 
     Uses recursive least squares with forgetting: a sample mostly adjusts the weights that it contains and that are
     still uncertain. `whole`: the sample is an entire request, whose tool definitions take more tokens than their text.
-    Implausible reports are ignored. Reports on images are ignored even if they are only moderately off, because a
-    server may count more for images than the rule says.
+    Implausible reports are ignored. With images, so are reports that are more than three standard deviations off,
+    because a server may count more for images than the rule says.
     """
     expected, measured = estimator.tokens(counts), reported - counts.exact_tokens
     if reported <= 0 or measured <= 0 or not is_plausible_count(reported, expected):

@@ -65,8 +65,8 @@ class Batch:
     tasks: Sequence[BatchTask]
     journal: BatchJournal
     sessions: Callable[[BatchTask, Path | None], Sessions]
-    """Opens the sessions of the project for a task, in the task's own folder or in the given one. The caller closes
-    them. Raises `AgentError`."""
+    """Opens the project's sessions for a task, in the given folder or, if that is None, in the task's own. The caller
+    closes them. Raises `AgentError`."""
     store: Sessions
     """Keeps the store open during the batch, because opening it is slow."""
     progress: BatchProgress
@@ -116,7 +116,7 @@ class Batch:
                 await sessions.close()
 
     async def _remove_leftover_worktrees(self) -> None:
-        """Remove worktrees of finished tasks that a killed run has left behind. If Git fails, they are kept."""
+        """Remove the worktrees of finished tasks that a killed run could not remove. If Git fails, they are kept."""
         results, begun = self.journal.results, self.journal.begun
         finished = ((task, begun[task.id].session) for task in self.tasks if task.id in results and task.id in begun)
         for task, session in self.worktrees.leftover_tasks(finished) if self.worktrees is not None else ():

@@ -47,7 +47,7 @@ class TaskRun:
     should_stop: Callable[[], bool] = lambda: False
     """Returns whether the run should stop; called after each complete reply that another request would follow."""
     batch_problem: str = ""
-    """Why the whole batch cannot continue; empty if it can."""
+    """Why the batch cannot continue; empty if it can."""
     blocked_reason: str = ""
     """Why the task cannot be resumed now, for example because another program uses its session; empty if it can."""
     _open_session: Session | None = None

@@ -160,12 +160,12 @@ class ClaudeMessages:
     def end_turn(self, outcome: RunOutcome) -> Iterator[ClaudeMessage]:
         """Yield any text that was streamed but not yet sent as a message, then the result of the turn."""
         yield from self._reply_messages()
-        total, (previous_usage, previous_steps) = outcome.usage, self._totals_at_turn_start
+        total_usage, (previous_usage, previous_steps) = outcome.usage, self._totals_at_turn_start
         usage = Usage(
-            total.input - previous_usage.input,
-            total.cache_read - previous_usage.cache_read,
-            total.cache_write - previous_usage.cache_write,
-            total.output - previous_usage.output,
+            total_usage.input - previous_usage.input,
+            total_usage.cache_read - previous_usage.cache_read,
+            total_usage.cache_write - previous_usage.cache_write,
+            total_usage.output - previous_usage.output,
         )
         subtype = _RESULT_SUBTYPES.get(outcome.stop_reason, "error_during_execution")
         result: ClaudeMessage = {
@@ -174,29 +174,29 @@ class ClaudeMessages:
             "duration_api_ms": round(1_000 * self._api_seconds), "num_turns": outcome.steps - previous_steps,
             "result": outcome.result, "stop_reason": outcome.stop_reason, "session_id": outcome.session or "",
             "total_cost_usd": outcome.cost, "usage": _usage_json(usage),
-            "modelUsage": {self._model: _model_usage_json(total, outcome.cost)} if self._model else {},
+            "modelUsage": {self._model: _model_usage_json(total_usage, outcome.cost)} if self._model else {},
             "permission_denials": self._denied, "uuid": str(uuid4()),
         }  # fmt: skip
         if outcome.error is not None:
             result["errors"] = [outcome.error.message]
         if outcome.is_json and subtype == "success":
             result["structured_output"] = json.loads(outcome.result)
-        self._totals_at_turn_start, self._denied = (total, outcome.steps), []
+        self._totals_at_turn_start, self._denied = (total_usage, outcome.steps), []
         yield result
 
     def _init_message(self) -> ClaudeMessage:
-        started = self._started
-        assert started is not None, "`RunStarted` is the first event"
+        run_started = self._started
+        assert run_started is not None, "`RunStarted` is the first event"
         return self._with_ids({
-            "type": "system", "subtype": "init", "cwd": started.folder, "model": self._model,
-            "tools": [self._claude_call(name, {})[0] for name in started.tools],
+            "type": "system", "subtype": "init", "cwd": run_started.folder, "model": self._model,
+            "tools": [self._claude_call(name, {})[0] for name in run_started.tools],
             "mcp_servers": [
                 {"name": server.name, "status": _SERVER_STATES.get(server.state, "failed")}
-                for server in started.servers
+                for server in run_started.servers
             ],
-            "permissionMode": CLAUDE_MODES[cast(Mode, started.mode)], "slash_commands": [*started.commands],
-            "agents": [*started.agents], "apiKeySource": "user", "output_style": "default",
-            "claude_code_version": f"ebbtide {started.version}",
+            "permissionMode": CLAUDE_MODES[cast(Mode, run_started.mode)], "slash_commands": [*run_started.commands],
+            "agents": [*run_started.agents], "apiKeySource": "user", "output_style": "default",
+            "claude_code_version": f"ebbtide {run_started.version}",
         })  # fmt: skip
 
     def _reply_messages(self) -> Iterator[ClaudeMessage]:

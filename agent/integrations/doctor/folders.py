@@ -44,7 +44,7 @@ def access_problem(path: Path) -> str:
 
 
 def _check_path(path: Path, *, is_open: bool) -> CheckResult | None:
-    """Check one path, if it exists. `is_open` says that no parent folder denies other users access to it."""
+    """Check one path, if it exists. `is_open`: no parent folder denies other users access to it."""
     try:
         status = path.stat()
     except FileNotFoundError:

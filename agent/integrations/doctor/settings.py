@@ -55,13 +55,13 @@ def _check_sandbox(config: Config) -> CheckResult:
                 "note" if note or no_network_reason else "well",
                 "; ".join(filter(None, (description, note, network))),
             )
-        case NoSandbox(why=why):
+        case NoSandbox(why=reason):
             if config.sandbox == "require":
-                return CheckResult("sandbox", "broken", f"no sandbox is available, so commands are refused: {why}")
+                return CheckResult("sandbox", "broken", f"no sandbox is available, so commands are refused: {reason}")
             return CheckResult(
                 "sandbox",
                 "note",
-                f"no sandbox is available, so every mode asks before commands that are not read-only: {why}",
+                f"no sandbox is available, so every mode asks before commands that are not read-only: {reason}",
             )
 
 
@@ -84,11 +84,11 @@ def _check_keys(config: Config, environment: Mapping[str, str]) -> Iterator[Chec
     set_variables = [variable for variable in variables if environment.get(variable)]
     store = KeyStore(config.folders.config)
     try:
-        stored = store.stored_keys()
+        stored_keys = store.stored_keys()
     except ConfigError as error:
-        stored = {}
+        stored_keys = {}
         yield CheckResult("keys", "broken", str(error))
-    for name, key in stored.items():
+    for name, key in stored_keys.items():
         location = "the keyring of this system" if key.place == "keyring" else f"`{store.path}`"
         if stored_key(environment, name) is None:
             yield CheckResult(
@@ -96,7 +96,7 @@ def _check_keys(config: Config, environment: Mapping[str, str]) -> Iterator[Chec
             )
         else:
             yield CheckResult("keys", "well", f"key for {name} from {location}, used only for {key.origin}")
-    if set_variables or stored:
+    if set_variables or stored_keys:
         if not set_variables:
             return
         yield CheckResult("keys", "well", f"found in {', '.join(set_variables)}")

@@ -132,20 +132,20 @@ class _SessionChecker:
         archive = ArchiveStore(self.store)
         rows = archive.all_output_parts(self.session)
         results = [*self._check_context(rows)]
-        missing = [row for row in rows if row.digest is not None and row.digest not in self.stored_digests]
-        damaged = [row for row in rows if row.digest in self.damaged_digests]
+        missing_rows = [row for row in rows if row.digest is not None and row.digest not in self.stored_digests]
+        damaged_rows = [row for row in rows if row.digest in self.damaged_digests]
         orphaned = self.checks.orphaned_outputs(self.session)
         rerun_advice = "run the calls again if they are needed"
-        if missing:
+        if missing_rows:
             results.append(
                 self._broken_result(
-                    f"the bytes of {_format_references(row.number for row in missing)} are gone", rerun_advice
+                    f"the bytes of {_format_references(row.number for row in missing_rows)} are gone", rerun_advice
                 )
             )
-        if damaged:
+        if damaged_rows:
             results.append(
                 self._broken_result(
-                    f"the bytes of {_format_references(row.number for row in damaged)} are damaged", rerun_advice
+                    f"the bytes of {_format_references(row.number for row in damaged_rows)} are damaged", rerun_advice
                 )
             )
         if orphaned:
@@ -214,8 +214,8 @@ class _SessionChecker:
 
 
 def _row_matches_output(row: OutputRow | None, call: str, stored: object) -> bool:
-    """Whether a row matches an output in the context: the call is the same and, if only part of the output is in the
-    context, its bytes are in the store or were removed."""
+    """Whether a row matches an output in the context: it has the same call and, if the context contains only part of
+    the output, its bytes are in the store or were removed."""
     if row is None or row.call != call:
         return False
     return stored is None or row.digest is not None or row.removed is not None

@@ -163,7 +163,8 @@ class Bundle:
             )
         try:
             rows = {
-                str(table): BundlePart(int(part["count"]), str(part["sha256"])) for table, part in body["rows"].items()
+                str(table): BundlePart(int(table_entry["count"]), str(table_entry["sha256"]))
+                for table, table_entry in body["rows"].items()
             }
             blobs = {str(digest): int(size) for digest, size in body["blobs"].items()}
             manifest = Manifest(dict(body["session"]), rows, blobs, float(body["exported"]))

@@ -89,8 +89,8 @@ def html_agent(agent: AgentTranscript) -> Iterator[str]:
 
 
 def html_message(item: MessageWithOutputs, agents: Sequence[AgentTranscript] = (), anchor_prefix: str = "") -> str:
-    """Return the article for a message; empty if the message contains only outputs of calls. Its anchor starts with the
-    given prefix."""
+    """Return the article for a message; empty if the message contains only outputs of calls. The article's anchor
+    starts with `anchor_prefix`."""
     message, anchor = item.entry.message, f"{anchor_prefix}m{item.entry.position}"
     match message:
         case User():

@@ -71,8 +71,8 @@ def _part_json(part: UserPart | AssistantPart) -> dict[str, object] | None:
             return {"type": "note", "kind": kind, "name": part.name, "text": part.whole or text}
         case Reasoning(text=text):
             return {"type": "reasoning", "text": text} if text else None
-        case ToolCall(id=id, name=name, arguments=arguments):
-            return {"type": "call", "id": id, "name": name, "arguments": arguments}
+        case ToolCall(id=call_id, name=name, arguments=arguments):
+            return {"type": "call", "id": call_id, "name": name, "arguments": arguments}
         case ToolOutput():
             return _output_json(part)
         case ProviderItem():

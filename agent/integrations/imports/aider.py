@@ -82,10 +82,10 @@ class AiderTranscripts:
             ends = [*(start_offset for start_offset, _ in starts[1:]), end]
             counts = dict[str, int]()
             sections = list[_Section]()
-            for (section_start, started), section_end in zip(starts, ends, strict=True):
-                counts[started] = counts.get(started, 0) + 1
-                section_id = started if counts[started] == 1 else f"{started}#{counts[started]}"
-                sections.append(_Section(section_id, unix_time(started), section_start, section_end))
+            for (section_start, started_text), section_end in zip(starts, ends, strict=True):
+                counts[started_text] = counts.get(started_text, 0) + 1
+                section_id = started_text if counts[started_text] == 1 else f"{started_text}#{counts[started_text]}"
+                sections.append(_Section(section_id, unix_time(started_text), section_start, section_end))
             self._sections[path] = sections
         return self._sections[path]
 

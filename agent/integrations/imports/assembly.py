@@ -141,7 +141,7 @@ class Assembly:
             if not self._has_begun:
                 self._has_begun = True
                 yield User((Note(MISSING_BEGINNING),)), timestamp
-            reply = self._with_our_calls(Assistant(tuple(parts), f"{IMPORT_PROVIDER}/{self._model or 'model'}"))
+            reply = self._with_converted_calls(Assistant(tuple(parts), f"{IMPORT_PROVIDER}/{self._model or 'model'}"))
             yield reply, timestamp
             if reply.calls:
                 unanswered_calls = [call for call in reply.calls if call.id not in outputs]
@@ -159,8 +159,8 @@ class Assembly:
         yield from self._deferred_messages
         self._deferred_messages = []
 
-    def _with_our_calls(self, reply: Assistant) -> Assistant:
-        """Return the reply with its calls converted to calls of our tools where possible; other calls stay
+    def _with_converted_calls(self, reply: Assistant) -> Assistant:
+        """Return the reply with its calls converted to calls of this program's tools where possible; other calls stay
         unchanged."""
         resolved = normalize_calls(reply, self._tools, tuple(self._tools), self._root)
         parts = [

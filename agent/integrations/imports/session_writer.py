@@ -84,7 +84,7 @@ class SessionWriter:
     def import_transcript(
         self, transcript: ForeignTranscript, opened: OpenTranscript, problems: ImportProblems
     ) -> ImportResult:
-        """Import a transcript as a new session. If it was imported before and that session has not been continued here,
+        """Import a transcript as a new session. If it was imported before and its session has not been continued since,
         update that session and keep its id."""
         earlier_imports = self._imported_sessions(transcript)
         for earlier_import in earlier_imports:
@@ -102,7 +102,7 @@ class SessionWriter:
 
     def _imported_sessions(self, transcript: ForeignTranscript) -> list[_ImportedSession]:
         """Return the earlier imports of a transcript. A fork of an import copies its origin, so the session id in the
-        origin is checked as well."""
+        origin is also checked."""
         sessions = list[_ImportedSession]()
         key = f"{transcript.agent}:{transcript.id}"
         for session in self._transfer.sessions_with(ORIGIN_FACT, key):

@@ -99,10 +99,10 @@ async def index_imported(config: Config, on_progress: OnProgress) -> None:
 
 
 async def remove_imported(config: Config, agents: Collection[AgentName]) -> tuple[int, list[str]]:
-    """Delete the sessions imported from these agents. Return the number of deleted sessions, and the ids of those kept
-    because they were continued or are open. Raises `StoreFailed`."""
+    """Delete the sessions imported from these agents. Return the number of deleted sessions, and the ids of sessions
+    that were kept because they were continued or are open. Raises `StoreFailed`."""
     store_thread = StoreThread(lambda: open_store(config, ephemeral=False))
-    removed_count, kept_ids = 0, list[str]()
+    removed_count, remaining_ids = 0, list[str]()
     try:
         store = await store_thread.open()
         for session, is_untouched in await store_thread.run(_imported_sessions, store, agents):
@@ -110,7 +110,7 @@ async def remove_imported(config: Config, agents: Collection[AgentName]) -> tupl
             with suppress(StoreFailed):
                 lock = lock_session(config, session) if is_untouched else None
             if lock is None:
-                kept_ids.append(session)
+                remaining_ids.append(session)
                 continue
             try:
                 await delete_session(store_thread, store, session, is_copy=True)
@@ -121,7 +121,7 @@ async def remove_imported(config: Config, agents: Collection[AgentName]) -> tupl
             await store_thread.run(Indexer(store_thread, store).index.reset_word_parts)
     finally:
         await store_thread.close()
-    return removed_count, kept_ids
+    return removed_count, remaining_ids
 
 
 def _imported_sessions(store: SessionStore, agents: Collection[AgentName]) -> list[tuple[str, bool]]:

@@ -26,11 +26,11 @@ _BUILD_FILES = ("Cargo.toml", "tsconfig.json", "package.json")
 
 
 def _handled_extensions(name: str, table: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the extensions that a configured server handles: those in its table, or those of the known server with
-    this name."""
+    """Return the extensions that a configured server handles, from its table or from the known server with this name.
+    Empty if the server is disabled."""
     extensions = table.get("extensions")
     if not extensions and table.get("command"):
-        extensions = next((known.extensions for known in known_servers() if known.name == name), ())
+        extensions = next((server.extensions for server in known_servers() if server.name == name), ())
     return extensions if isinstance(extensions, tuple) and table.get("enabled", True) else ()
 
 

@@ -71,7 +71,7 @@ class UnusableServer:
     """A server that cannot be started, or a file without usable servers."""
 
     name: str
-    """Name of the server; empty if the problem concerns the whole file."""
+    """Name of the server; empty if the problem concerns the entire file."""
     owner: Owner
     source: str
     problem: str
@@ -92,7 +92,7 @@ class _InvalidEntry(Exception):
 
 
 def declared_servers(config: Config, environment: Mapping[str, str]) -> tuple[DeclaredServer | UnusableServer, ...]:
-    """Return the user's servers, then those of plugins and of the project. If a name occurs more than once, the first
+    """Return the user's servers, then the plugins' and the project's. If a name occurs more than once, the first
     declaration is used. Names are compared in the form used in tool names."""
     declared = [
         *_user_servers(config, environment),

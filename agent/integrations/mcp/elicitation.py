@@ -17,7 +17,7 @@ from ebbtide.tools.schema import schema_violations
 FieldKind: TypeAlias = Literal["text", "integer", "number", "flag", "choice", "choices"]
 
 LEAVE_OUT, DECLINE, SEND = "leave it out", "do not answer the server", "send it"
-"""Answers offered in addition to those of a field or form."""
+"""Answers offered in addition to a field's or form's own options."""
 
 MAX_FIELDS, MAX_CHOICES = 50, 200
 """Maximum number of fields in a form, and of choices in a field."""
@@ -125,9 +125,9 @@ class Form:
     @property
     def _next_field(self) -> FormField | None:
         """The field to ask about next; required fields come first."""
-        unasked = [field for field in self.fields if field.name not in self.asked]
-        missing = [field for field in unasked if field.required and field.name not in self.values]
-        return next(iter((*missing, *unasked)), None)
+        unasked_fields = [field for field in self.fields if field.name not in self.asked]
+        missing_fields = [field for field in unasked_fields if field.required and field.name not in self.values]
+        return next(iter((*missing_fields, *unasked_fields)), None)
 
     @property
     def options(self) -> tuple[str, ...]:

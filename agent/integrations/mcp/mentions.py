@@ -58,23 +58,25 @@ def mentioned_resources(text: str, servers: Sequence[McpServer]) -> tuple[tuple[
 def parse_prompt_arguments(prompt: McpPrompt, argument_text: str) -> dict[str, str]:
     """Parse the arguments of a prompt, given in order or as `NAME=VALUE`. Extra words are appended to the last
     argument. Raises `UsageError`."""
-    names = [each.name for each in prompt.arguments]
+    names = [argument.name for argument in prompt.arguments]
     values: dict[str, str] = {}
     for word in split_words(argument_text):
         name, separator, value = word.partition("=")
         if separator and name in names and name not in values:
             values[name] = value
             continue
-        next_name = next((each for each in names if each not in values), None)
+        next_name = next((candidate for candidate in names if candidate not in values), None)
         if next_name is not None:
             values[next_name] = word
         elif names:
             values[names[-1]] += f" {word}"
         else:
             raise UsageError(f"the prompt `{prompt.name}` takes no arguments")
-    missing = [each.name for each in prompt.arguments if each.required and each.name not in values]
-    if missing:
-        missing_names = ", ".join(f"`{name}`" for name in missing)
+    missing_arguments = [
+        argument.name for argument in prompt.arguments if argument.required and argument.name not in values
+    ]
+    if missing_arguments:
+        missing_names = ", ".join(f"`{name}`" for name in missing_arguments)
         raise UsageError(f"the prompt `{prompt.name}` needs {missing_names}: its arguments are {prompt.usage}")
     return values
 

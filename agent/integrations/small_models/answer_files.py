@@ -42,18 +42,18 @@ def file_from_snippet(answer: str, files: Mapping[str, str], new_names: Sequence
 
 
 def merge_snippet(file: str, snippet: str) -> str | None:
-    """Return the text of a file with the part that a snippet rewrites replaced, and the lines before and after it kept.
-    None if other lines would be lost, or if too many lines differ to compare them all."""
-    old, new = file.splitlines(), snippet.splitlines()
-    opcodes = difflib.SequenceMatcher(None, _rstrip_lines(old), _rstrip_lines(new)).get_opcodes()
-    base_indent = min((_indent(line) for line in new if line.strip()), default=0)
+    """Return a file's new text: the snippet replaces the part that it rewrites, and the lines before and after it are
+    kept. None if other lines would be lost, or if too many lines differ to compare them all."""
+    old_lines, new_lines = file.splitlines(), snippet.splitlines()
+    opcodes = difflib.SequenceMatcher(None, _rstrip_lines(old_lines), _rstrip_lines(new_lines)).get_opcodes()
+    base_indent = min((_indent(line) for line in new_lines if line.strip()), default=0)
     head, tail, pair_count = list[str](), list[str](), 0
     for index, (tag, old_start, old_end, new_start, new_end) in enumerate(opcodes):
         changed_indices = range(old_start, old_end) if tag != "equal" else ()
         top_level_indices = [
             old_index
             for old_index in changed_indices
-            if old[old_index].strip() and _indent(old[old_index]) <= base_indent
+            if old_lines[old_index].strip() and _indent(old_lines[old_index]) <= base_indent
         ]
         pair_count += len(top_level_indices) * (new_end - new_start)
         if pair_count > MAX_LINE_PAIRS:
@@ -61,25 +61,31 @@ def merge_snippet(file: str, snippet: str) -> str | None:
         lost_indices = [
             old_index
             for old_index in top_level_indices
-            if not any(_are_alike(old[old_index], new_line) for new_line in new[new_start:new_end])
+            if not any(_are_alike(old_lines[old_index], new_line) for new_line in new_lines[new_start:new_end])
         ]
         if index == len(opcodes) - 1 and (lost_indices or tag == "delete"):
-            tail = old[old_start if tag == "delete" else _start_of_blank_run(old, lost_indices[0], old_start) : old_end]
+            tail = old_lines[
+                old_start if tag == "delete" else _start_of_blank_run(old_lines, lost_indices[0], old_start) : old_end
+            ]
         elif index == 0 and (lost_indices or tag == "delete"):
             rewritten_indices = (
                 old_index
                 for old_index in range(lost_indices[-1] + 1 if lost_indices else 0, old_end)
                 if new_start < new_end
             )
-            head = old[
+            head = old_lines[
                 : next(
-                    (old_index for old_index in rewritten_indices if _are_alike(old[old_index], new[new_start])),
+                    (
+                        old_index
+                        for old_index in rewritten_indices
+                        if _are_alike(old_lines[old_index], new_lines[new_start])
+                    ),
                     old_end,
                 )
             ]
         elif lost_indices:
             return None
-    return "\n".join([*head, *new, *tail]) + ("\n" if file.endswith("\n") or not file else "")
+    return "\n".join([*head, *new_lines, *tail]) + ("\n" if file.endswith("\n") or not file else "")
 
 
 def _are_alike(left: str, right: str) -> bool:
@@ -114,10 +120,10 @@ def _matching_files(blocks: Sequence[CodeBlock], files: Mapping[str, str]) -> It
 
 def _similarity(file_text: str, snippet: str) -> float:
     """Return the share of characters that are in common lines, from 0 to 1."""
-    old, new = _rstrip_lines(file_text.splitlines()), _rstrip_lines(snippet.splitlines())
-    blocks = difflib.SequenceMatcher(None, old, new).get_matching_blocks()
-    common = sum(len(line) + 1 for start, _, line_count in blocks for line in old[start : start + line_count])
-    return 2 * common / sum(len(line) + 1 for line in (*old, *new))
+    old_lines, new_lines = _rstrip_lines(file_text.splitlines()), _rstrip_lines(snippet.splitlines())
+    blocks = difflib.SequenceMatcher(None, old_lines, new_lines).get_matching_blocks()
+    common = sum(len(line) + 1 for start, _, line_count in blocks for line in old_lines[start : start + line_count])
+    return 2 * common / sum(len(line) + 1 for line in (*old_lines, *new_lines))
 
 
 def _shares_line_with(file_text: str, snippet: str) -> bool:

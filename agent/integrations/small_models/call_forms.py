@@ -77,8 +77,8 @@ class WrittenCall:
     name: str
     arguments: Mapping[str, object]
     is_ambiguous: bool = field(default=False, compare=False)
-    """Whether the form is also common in ordinary code or data. It is then only a call if it names a tool and has no
-    arguments but those of the tool."""
+    """Whether the form is also common in ordinary code or data. Such a form is only a call if it names a tool and has
+    no other arguments than the tool."""
 
 
 def parse_call_block(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
