@@ -1,4 +1,4 @@
-"""Checks the integrity of the database, all references in it, and the stored blobs. It changes nothing, but migrates an
+"""Checks the integrity of the database, all references in it, and the stored blobs. Its only change is to migrate an
 old database."""
 
 import re
