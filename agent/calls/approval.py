@@ -71,7 +71,7 @@ async def ignore_record(what: str, changed: Mapping[str, object] | None = None) 
 
 @dataclass(slots=True)
 class Approver:
-    """The policy of a session, extended by the rules that the user adds."""
+    """Holds the policy of a session, asks the user about calls, and adds the rules that the user chooses."""
 
     policy: Policy
     ask: AskPermission | None = None
@@ -88,7 +88,7 @@ class Approver:
     ask_about_plan: AskAboutPlan | None = None
     """Asks the user about a plan; None if there is no user to decide."""
     can_ask: Callable[[], bool] = lambda: True
-    """Returns whether a question can be shown now, which is not possible between turns."""
+    """Returns whether a question can be shown now; between turns, none can."""
     record_mode: Callable[[Mode], Awaitable[None]] = ignore_record
     """Called with the new mode after each change of mode."""
     why_unsandboxed: Callable[[], str] = no_sandbox_problem
@@ -115,7 +115,7 @@ class Approver:
 
     @property
     def plan_ends_turn(self) -> bool:
-        """Whether a submitted plan ends the turn as the model's answer, because there is no user to decide about it."""
+        """Whether a submitted plan ends the turn as the model's answer, because no user can accept or reject it."""
         return self.policy.mode == "plan" and self.ask_about_plan is None
 
     def discovers_missing_sandbox(self, request: PermissionRequest) -> bool:
@@ -146,7 +146,7 @@ class Approver:
     async def answer_or_approval(
         self, question: PermissionAsked, request: PermissionRequest | None, emit: Callable[[Event], None]
     ) -> Decision:
-        """Return the user's answer, or an approval if a rule or mode set while the question is open allows the call.
+        """Ask the user and return the answer; an approval if, in the meantime, a new rule or mode allows the call.
         `request`: None if only the user can answer the question."""
         assert self.ask is not None
         is_covered = asyncio.Event()
@@ -205,7 +205,7 @@ class EditedCallError(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalContext:
-    """What `approve` needs."""
+    """The inputs of `approve`, except the call."""
 
     tools: Mapping[str, Tool]
     workspace: Workspace
@@ -234,7 +234,7 @@ class ApprovalContext:
 async def approve(call: ToolCall, context: ApprovalContext) -> ApprovalResult:
     """Decide whether a call may run, and in what form. A call edited by the user is checked like one from the model,
     against deny rules and the schema. Raises `ToolError`."""
-    reviewed, is_edited, count = _review(call, context), False, 0
+    reviewed, is_edited, question_count = _review(call, context), False, 0
     if context.edited_arguments is not None:
         reviewed, is_edited = _review_edit(call, context.edited_arguments, context), True
     while True:
@@ -247,9 +247,9 @@ async def approve(call: ToolCall, context: ApprovalContext) -> ApprovalResult:
                 f"denied: {ruling.reason or ruling.decided_by}. {ALTERNATIVE_ADVICE}",
                 context,
             )
-        if ruling.verdict == "allow" and not count and not is_edited:
+        if ruling.verdict == "allow" and not question_count and not is_edited:
             return ApprovalResult(reviewed.call, reviewed.tool, reviewed.effective_request)
-        if not count and not is_edited and context.ask_hooks is not None:
+        if not question_count and not is_edited and context.ask_hooks is not None:
             hook_decision = await context.ask_hooks(reviewed.call)
             context = replace(context, ask_hooks=None)
             if hook_decision is not None:
@@ -263,8 +263,8 @@ async def approve(call: ToolCall, context: ApprovalContext) -> ApprovalResult:
                 f"{NO_USER_TO_ASK}{_allow_advice(reviewed, rule, context)}. {ALTERNATIVE_ADVICE}"
             )
             return _deny(reviewed, is_edited, ruling.decided_by, reason, context, rule)
-        count += 1
-        question = await _build_question(reviewed, is_edited, count, context)
+        question_count += 1
+        question = await _build_question(reviewed, is_edited, question_count, context)
         new_ruling = decide(reviewed.request, context.approver.policy)
         if not is_edited and not context.must_ask_user and new_ruling.verdict == "allow":
             # In the meantime, a rule was added in answer to another question, or the mode was changed.
@@ -280,8 +280,10 @@ async def approve(call: ToolCall, context: ApprovalContext) -> ApprovalResult:
                 reviewed.call, reviewed.tool, reviewed.effective_request, QUESTION_INTERRUPTED, is_edited
             )
         if decision.verdict == "deny":
-            note = f": {decision.note}" if decision.note else ""
-            reason = f"denied by the user{note}. Do not try the same again; ask what to do instead if it is not clear"
+            user_note = f": {decision.note}" if decision.note else ""
+            reason = (
+                f"denied by the user{user_note}. Do not try the same again; ask what to do instead if it is not clear"
+            )
             return _deny(reviewed, is_edited, "the user said no", reason, context)
         if decision.arguments is not None and decision.arguments != reviewed.call.arguments:
             reviewed, is_edited = _review_edit(reviewed.call, decision.arguments, context), True
@@ -339,15 +341,20 @@ def _allow_advice(reviewed: ReviewedCall, rule: str, context: ApprovalContext) -
 
 
 def _deny(
-    reviewed: ReviewedCall, is_edited: bool, rule: str, reason: str, context: ApprovalContext, allow: str = ""
+    reviewed: ReviewedCall,
+    is_edited: bool,
+    decided_by: str,
+    reason: str,
+    context: ApprovalContext,
+    suggested_rule: str = "",
 ) -> ApprovalResult:
     call = reviewed.call
-    context.emit(CallDenied(call.id, call.name, call.arguments, rule, allow))
+    context.emit(CallDenied(call.id, call.name, call.arguments, decided_by, suggested_rule))
     return ApprovalResult(call, reviewed.tool, reviewed.effective_request, reason, is_edited)
 
 
 async def _build_question(
-    reviewed: ReviewedCall, is_edited: bool, count: int, context: ApprovalContext
+    reviewed: ReviewedCall, is_edited: bool, question_number: int, context: ApprovalContext
 ) -> PermissionAsked:
     call, tool = reviewed.call, reviewed.tool
     preview = ""
@@ -361,7 +368,7 @@ async def _build_question(
             raise
     offers, trials, is_exact = await _offers_with_trials(reviewed, context)
     return PermissionAsked(
-        f"permission-{call.id}" if count == 1 else f"permission-{call.id}-{count}",
+        f"permission-{call.id}" if question_number == 1 else f"permission-{call.id}-{question_number}",
         call.id,
         call.name,
         call.arguments,
@@ -410,7 +417,7 @@ async def _offers_with_trials(
 
 
 def _current_requests(calls: Sequence[ToolCall], context: ApprovalContext) -> Iterator[PermissionRequest]:
-    """Yield the permission requests that the calls would make now. Calls that cannot run are left out."""
+    """Yield the permission requests that the calls would make now. Calls that cannot run are skipped."""
     for call in calls:
         with suppress(ToolError):
             yield _tool_and_request(call, context)[1]

@@ -29,8 +29,8 @@ class SessionBoundary:
         """A note about the sandbox, or the reason why it is unavailable; empty if it is off."""
         if self.workspace.sandbox is None:
             return ""
-        found = found_sandbox()
-        return found.why if isinstance(found, NoSandbox) else found.note
+        sandbox = found_sandbox()
+        return sandbox.why if isinstance(sandbox, NoSandbox) else sandbox.note
 
     def limits(self) -> Boundary | None:
         """Return the limits for a command started now, in the current mode; None if there is no sandbox. Raises
@@ -52,15 +52,17 @@ class SessionBoundary:
         sandbox = self.workspace.sandbox
         if not folder.is_dir():
             raise ConfigError(f"there is no folder `{folder}`")
-        if any(folder.is_relative_to(each) for each in (self.workspace.root, *map(Path, self.added_folders))):
+        session_folders = (self.workspace.root, *map(Path, self.added_folders))
+        if any(folder.is_relative_to(session_folder) for session_folder in session_folders):
             raise ConfigError(f"`{folder}` is already part of this session")
         program_folders = sandbox.ours if sandbox is not None else ()
         if any(
-            folder.is_relative_to(each.resolve()) or each.resolve().is_relative_to(folder) for each in program_folders
+            folder.is_relative_to(program_folder.resolve()) or program_folder.resolve().is_relative_to(folder)
+            for program_folder in program_folders
         ):
             raise ConfigError(f"`{folder}` contains this program's own files, which no session may change")
         self.approval.added_folders.append(folder)
-        self._apply_to_policy()
+        self._update_policy()
         if sandbox is not None:
             sandbox.look()
         return folder
@@ -71,14 +73,14 @@ class SessionBoundary:
         if str(folder) not in self.added_folders:
             raise ConfigError(f"`{folder}` is not one of the added folders; `/add-dir` lists them")
         self.approval.added_folders.remove(folder)
-        self._apply_to_policy()
+        self._update_policy()
         return folder
 
-    def _resolve_folder(self, written: str) -> Path:
+    def _resolve_folder(self, typed_path: str) -> Path:
         try:
-            return (self.workspace.root / Path(written.strip()).expanduser()).resolve()
+            return (self.workspace.root / Path(typed_path.strip()).expanduser()).resolve()
         except (OSError, RuntimeError, ValueError) as error:
-            raise ConfigError(f"`{written.strip()}` is not a folder: {error}") from error
+            raise ConfigError(f"`{typed_path.strip()}` is not a folder: {error}") from error
 
-    def _apply_to_policy(self) -> None:
+    def _update_policy(self) -> None:
         self.approval.policy = replace(self.approval.policy, added_folders=tuple(map(str, self.approval.added_folders)))

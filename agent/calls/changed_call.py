@@ -34,7 +34,7 @@ def edit_note(call: ToolCall, edited: ToolCall, changed_by: str = "The user") ->
     ]
     text = "\n".join([f"[{changed_by} changed this call before it ran.", *changes])
     if len(text) > _MAX_NOTE_CHARS:
-        text = f"{text[:_MAX_NOTE_CHARS]}\n… the rest is not shown: look at what is there now before you rely on it"
+        text = f"{text[:_MAX_NOTE_CHARS]}\n… the rest is not shown: check the result before you rely on it"
     return f"{text}]"
 
 
@@ -42,12 +42,12 @@ def _differs(name: str, call: ToolCall, edited: ToolCall) -> bool:
     return call.arguments.get(name) != edited.arguments.get(name)
 
 
-def _argument_change(name: str, before: Mapping[str, object], after: Mapping[str, object]) -> str:
-    if name not in after:
-        return f"`{name}` was left out."
-    old, new = str(before.get(name, "")), str(after[name])
-    if "\n" not in new and len(new) <= _MAX_INLINE_VALUE_CHARS:
-        return f"`{name}` was: {new}"
-    diff = "\n".join(unified_diff(name, old, new)[2:])
-    full_value = f"`{name}` was:\n{new}"
-    return full_value if len(full_value) <= len(diff) else f"`{name}` was, compared with yours:\n{diff}"
+def _argument_change(name: str, old_arguments: Mapping[str, object], new_arguments: Mapping[str, object]) -> str:
+    if name not in new_arguments:
+        return f"`{name}` was removed."
+    old_value, new_value = str(old_arguments.get(name, "")), str(new_arguments[name])
+    if "\n" not in new_value and len(new_value) <= _MAX_INLINE_VALUE_CHARS:
+        return f"`{name}` now: {new_value}"
+    diff = "\n".join(unified_diff(name, old_value, new_value)[2:])
+    full_value = f"`{name}` now:\n{new_value}"
+    return full_value if len(full_value) <= len(diff) else f"`{name}` now, compared with yours:\n{diff}"

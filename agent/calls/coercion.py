@@ -1,4 +1,4 @@
-"""Converts arguments to the types in their schema when a model has confused types. Pure."""
+"""Converts arguments to the types in their schema when a model has confused types."""
 
 import json
 import math
@@ -19,13 +19,13 @@ _BOOLEAN_TEXTS = {"true": True, "false": False}
 
 
 def coerce_arguments(arguments: Arguments, schema: Schema) -> Arguments:
-    """Return the arguments with type mistakes corrected, judging by the schema: a number, flag, list or object written
+    """Return the arguments with type mistakes corrected according to the schema: a number, flag, list or object written
     as a string, `2.0` for 2, null for an omitted argument, or a choice in the wrong case. Everything else is unchanged;
     the schema check reports what could not be corrected."""
     if not schema_violations(arguments, schema) and not has_float(arguments):
         return arguments
-    found = _coerce_value(dict(arguments), schema, schema)
-    return found if isinstance(found, Mapping) else arguments
+    coerced = _coerce_value(dict(arguments), schema, schema)
+    return coerced if isinstance(coerced, Mapping) else arguments
 
 
 def clamp_to_bounds(tool: str, arguments: Arguments, schema: Schema) -> tuple[Arguments, str]:
@@ -55,8 +55,11 @@ def _coerce_value(value: object, schema: Schema, root: Schema) -> object:
     type_names = _type_names(schema)
     if "integer" in type_names and isinstance(value, float):
         type_names = ("integer", *type_names)
-    if type_names and not any(_has_type(value, kind) for kind in type_names):
-        value = next((found for kind in type_names if (found := _converted_to_type(value, kind)) is not None), value)
+    if type_names and not any(_has_type(value, type_name) for type_name in type_names):
+        value = next(
+            (converted for type_name in type_names if (converted := _converted_to_type(value, type_name)) is not None),
+            value,
+        )
     if isinstance(value, dict):
         return _coerce_properties(value, schema, root)
     items = schema.get("items")
@@ -68,13 +71,13 @@ def _coerce_value(value: object, schema: Schema, root: Schema) -> object:
 def _coerce_properties(value: Mapping[str, object], schema: Schema, root: Schema) -> dict[str, object]:
     properties, required = schema.get("properties"), schema.get("required")
     property_schemas = properties if isinstance(properties, Mapping) else {}
-    needed = required if isinstance(required, list | tuple) else ()
+    required_names = required if isinstance(required, list | tuple) else ()
     coerced = dict[str, object]()
     for name, property_value in value.items():
         property_schema = property_schemas.get(name)
         if not isinstance(property_schema, Mapping):
             coerced[name] = property_value
-        elif property_value is not None or name in needed or not _is_mismatch(None, property_schema, root):
+        elif property_value is not None or name in required_names or not _is_mismatch(None, property_schema, root):
             coerced[name] = _coerce_value(property_value, property_schema, root)
     return coerced
 
@@ -82,12 +85,16 @@ def _coerce_properties(value: Mapping[str, object], schema: Schema, root: Schema
 def _coerce_to_choice(value: object, choices: Sequence[Schema], root: Schema) -> object:
     """Return the value converted to the first schema that accepts it unchanged, or else to the first that accepts it
     after conversion. If none does, return it unchanged."""
-    fitting = [choice for choice in choices if not _is_mismatch(value, choice, root)]
-    if fitting:
-        return _coerce_value(value, fitting[0], root)  # only converts `2.0` to 2
+    accepting_choices = [choice for choice in choices if not _is_mismatch(value, choice, root)]
+    if accepting_choices:
+        return _coerce_value(value, accepting_choices[0], root)  # only converts `2.0` to 2
     coerced_values = (_coerce_value(value, choice, root) for choice in choices)
     return next(
-        (made for made, choice in zip(coerced_values, choices, strict=True) if not _is_mismatch(made, choice, root)),
+        (
+            coerced
+            for coerced, choice in zip(coerced_values, choices, strict=True)
+            if not _is_mismatch(coerced, choice, root)
+        ),
         value,
     )
 
@@ -100,32 +107,36 @@ def _is_mismatch(value: object, schema: Schema, root: Schema) -> bool:
 
 def _alternative_schemas(schema: Schema) -> Iterator[Schema]:
     for name in ("anyOf", "oneOf"):
-        found = schema.get(name)
-        yield from (each for each in found if isinstance(each, Mapping)) if isinstance(found, list) else ()
+        alternatives = schema.get(name)
+        yield from (
+            (alternative for alternative in alternatives if isinstance(alternative, Mapping))
+            if isinstance(alternatives, list)
+            else ()
+        )
 
 
 def _resolve_ref(schema: Schema, root: Schema) -> Schema:
     """Return the schema, or the definition in `root` that it refers to."""
     for _ in range(MAX_NESTING_DEPTH):
-        name = schema.get("$ref")
-        if not isinstance(name, str) or not name.startswith("#/"):
+        ref = schema.get("$ref")
+        if not isinstance(ref, str) or not ref.startswith("#/"):
             return schema
-        found: object = root
-        for step in name[2:].split("/"):
-            found = found.get(step) if isinstance(found, Mapping) else None
-        if not isinstance(found, Mapping):
+        target: object = root
+        for key in ref[2:].split("/"):
+            target = target.get(key) if isinstance(target, Mapping) else None
+        if not isinstance(target, Mapping):
             return schema
-        schema = found
+        schema = target
     return {}
 
 
 def _type_names(schema: Schema) -> tuple[object, ...]:
-    kinds = schema.get("type", ())
-    return (kinds,) if isinstance(kinds, str) else tuple(kinds) if isinstance(kinds, list | tuple) else ()
+    types = schema.get("type", ())
+    return (types,) if isinstance(types, str) else tuple(types) if isinstance(types, list | tuple) else ()
 
 
-def _has_type(value: object, kind: object) -> bool:
-    match kind:
+def _has_type(value: object, type_name: object) -> bool:
+    match type_name:
         case "integer":
             return isinstance(value, int) and not isinstance(value, bool)
         case "number":
@@ -142,9 +153,9 @@ def _has_type(value: object, kind: object) -> bool:
             return value is None
 
 
-def _converted_to_type(value: object, kind: object) -> object:
+def _converted_to_type(value: object, type_name: object) -> object:
     """Return the value converted to a type; None if that is not possible."""
-    match kind, value:
+    match type_name, value:
         case "integer", str() if _INTEGER_TEXT.fullmatch(value.strip()):
             return int(value.strip().partition(".")[0])
         case "integer", float() if value.is_integer() and abs(value) < 2**53:
@@ -157,11 +168,11 @@ def _converted_to_type(value: object, kind: object) -> object:
             return bool(value)
         case "string", int() | float() if not isinstance(value, bool):
             return json.dumps(value)
-        case "string", [str() as only]:
-            return only
+        case "string", [str() as text]:
+            return text
         case "array" | "object", str():
-            parsed = _parse_container(value, "[" if kind == "array" else "{")
-            return parsed if _has_type(parsed, kind) else None
+            parsed = _parse_container(value, "[" if type_name == "array" else "{")
+            return parsed if _has_type(parsed, type_name) else None
         case _:
             return None
 
@@ -179,5 +190,7 @@ def _parse_container(text: str, opening_bracket: str) -> object:
 def _matching_choice(value: object, choices: object) -> object:
     if not isinstance(value, str) or not isinstance(choices, list | tuple) or value in choices:
         return value
-    alike = [each for each in choices if isinstance(each, str) and each.casefold() == value.strip().casefold()]
-    return alike[0] if len(alike) == 1 else value
+    matches = [
+        choice for choice in choices if isinstance(choice, str) and choice.casefold() == value.strip().casefold()
+    ]
+    return matches[0] if len(matches) == 1 else value

@@ -1,5 +1,5 @@
 """Applies rules to command lines. An allow rule covers a command that begins with the rule's words, but no other
-command of the line; a deny rule is matched against everything the line may mean. Pure: no file is accessed."""
+command of the line; a deny rule is matched against everything the line may mean. No file is accessed."""
 
 import posixpath
 from collections.abc import Collection, Sequence
@@ -72,7 +72,9 @@ def coverage_of(
         return ()
     exempt_indexes = _harmless_commands(parsed_line.commands)
     exempt_indexes |= {
-        at for at, one in enumerate(parsed_line.commands) if one.texts in trusted and venv_bin_folder(one.texts)
+        index
+        for index, command in enumerate(parsed_line.commands)
+        if command.texts in trusted and venv_bin_folder(command.texts)
     }
     if (
         parsed_line.commands[0].texts in (("cd", root), ("cd", "."), ("cd", f"{root}/"))
@@ -80,14 +82,14 @@ def coverage_of(
     ):
         exempt_indexes.add(0)
     if _can_run_in_any_folder(parsed_line.commands):
-        exempt_indexes |= {at for at, command in enumerate(parsed_line.commands) if command.texts[0] == "cd"}
+        exempt_indexes |= {index for index, command in enumerate(parsed_line.commands) if command.texts[0] == "cd"}
     matching_prefixes = (
         _first_covering_prefix(prefixes, _without_own_folder_option(command, root), trusted)
         for command in parsed_line.commands
     )
     return tuple(
-        Coverage(command, () if prefix is None and at in exempt_indexes else prefix)
-        for at, (command, prefix) in enumerate(zip(parsed_line.commands, matching_prefixes, strict=True))
+        Coverage(command, () if prefix is None and index in exempt_indexes else prefix)
+        for index, (command, prefix) in enumerate(zip(parsed_line.commands, matching_prefixes, strict=True))
     )
 
 
@@ -105,8 +107,8 @@ def _harmless_commands(commands: Sequence[SimpleCommand]) -> set[int]:
     """Return the indexes of the commands that need no rule on a line whose other commands have one: they are read-only,
     and their output goes to the user or to another such command. Git is excluded, since a repository's settings can
     make it run programs here."""
-    harmless = set[int]()
-    for at, command in reversed(list(enumerate(commands))):
+    harmless_indexes = set[int]()
+    for index, command in reversed(list(enumerate(commands))):
         is_by_name = command.words[0].is_bare and "/" not in command.texts[0]
         proof = (
             check_read_only(command.words, has_input=command.has_input or bool(command.redirections))
@@ -116,16 +118,18 @@ def _harmless_commands(commands: Sequence[SimpleCommand]) -> set[int]:
         is_read_only = (
             proof is not None and proof.is_read_only_program and not proof.unproved_indices and not proof.needs_input
         )
-        feeds_next = at + 1 < len(commands) and commands[at + 1].preceding_operator in ("|", "|&")
+        feeds_next = index + 1 < len(commands) and commands[index + 1].preceding_operator in ("|", "|&")
         if (
             is_read_only
             and proof is not None
             and not proof.name.startswith("git")
-            and (not feeds_next or at + 1 in harmless)
+            and (not feeds_next or index + 1 in harmless_indexes)
         ):
-            harmless.add(at)
-    has_other_commands = any(at not in harmless and command.texts[0] != "cd" for at, command in enumerate(commands))
-    return harmless if has_other_commands else set()
+            harmless_indexes.add(index)
+    has_other_commands = any(
+        index not in harmless_indexes and command.texts[0] != "cd" for index, command in enumerate(commands)
+    )
+    return harmless_indexes if has_other_commands else set()
 
 
 def prefix_covers(
@@ -171,12 +175,12 @@ def _has_prefix(prefix: Sequence[str], words: Sequence[Word]) -> bool:
         return wrapped_index < len(prefix) and _has_prefix(prefix[wrapped_index:], words[wrapped_index:])
     if diverts_from_rule(texts[start:], len(prefix) - start):
         return False
-    # A rule for a shell does not cover a script that the shell runs, such as that of `-c`.
+    # A rule for a shell does not cover a script passed to the shell, for example with `-c`.
     return not (name in SHELLS and any(text[:1] in "-+" for text in texts[start + 1 :]))
 
 
 def is_partial_cover(prefix: Sequence[str], command: SimpleCommand, trusted: Collection[tuple[str, ...]]) -> bool:
-    """Whether a rule covers a command by its first words, rather than only as a whole."""
+    """Whether a rule covers a command by its first words, so that the remaining words may differ."""
     proof = check_read_only(command.words, has_input=True)
     return prefix_covers(prefix, command.words, trusted) and (proof is None or proof.last_unproved_index is None)
 
@@ -249,12 +253,12 @@ def reason_to_always_ask(
     """Return why a call needs approval in every mode, or an empty string: it reads a file that may contain secrets, or
     its command names such a file or changes a file that makes other programs run commands. `allowed`: paths named by a
     rule."""
-    secret = (
+    secret_paths = (
         path
         for path in (*read_paths, *named_paths.secret_files)
         if path not in allowed and may_contain_secrets(_display_path(path, root))
     )
-    if (path := next(secret, None)) is not None:
+    if (path := next(secret_paths, None)) is not None:
         return f"`{_display_path(path, root)}` may hold secrets"
     autorun_file = first_autorun_file((path for path in named_paths.autorun_files if path not in allowed), root)
     if autorun_file is None and named_paths.is_incomplete:
@@ -291,8 +295,8 @@ def _first_covering_prefix(
 
 def _can_run_in_any_folder(commands: Sequence[SimpleCommand]) -> bool:
     """Whether all commands other than `cd` are known to mean the same in every folder."""
-    others = [command for command in commands if command.texts[0] != "cd"]
-    return bool(others) and not any(depends_on_its_folder(command) for command in others)
+    other_commands = [command for command in commands if command.texts[0] != "cd"]
+    return bool(other_commands) and not any(depends_on_its_folder(command) for command in other_commands)
 
 
 def depends_on_its_folder(command: SimpleCommand) -> bool:
@@ -318,11 +322,11 @@ class ShellInterpretation:
 
     @property
     def words(self) -> Sequence[str]:
-        """The words of the reading. If it was not parsed, its text is split at every special character."""
+        """The words of the interpretation. If it was not parsed, its text is split at every special character."""
         if self._words is None:  # split on demand, because few rules need the words
             text = self.text
-            for sign in _WORD_BREAKS:
-                text = text.replace(sign, " ")
+            for character in _WORD_BREAKS:
+                text = text.replace(character, " ")
             self._words = text.split()
         return self._words
 
@@ -330,11 +334,11 @@ class ShellInterpretation:
 @lru_cache(maxsize=64)  # cached, because every deny rule examines the same few lines
 def shell_interpretations(command: str) -> Sequence[ShellInterpretation]:
     """Return the command as written, and every way in which a shell may read it."""
-    written = ShellInterpretation(command.casefold().replace("\\\n", "").replace("\\", ""))
-    distinct_readings = dict.fromkeys(tuple(map(str.casefold, words)) for words in command_variants(command))
+    as_written = ShellInterpretation(command.casefold().replace("\\\n", "").replace("\\", ""))
+    distinct_word_lists = dict.fromkeys(tuple(map(str.casefold, words)) for words in command_variants(command))
     return (
-        written,
-        *(ShellInterpretation("\n".join(filter(_may_be_program, words)), words) for words in distinct_readings),
+        as_written,
+        *(ShellInterpretation("\n".join(filter(_may_be_program, words)), words) for words in distinct_word_lists),
     )
 
 
@@ -343,8 +347,8 @@ def _may_be_program(word: str) -> bool:
 
 
 def matches_deny_rule(reading: ShellInterpretation, rule_words: Sequence[str]) -> bool:
-    """Whether a reading contains the program and arguments of a deny rule, with or without options in between. Options
-    match in any order and form."""
+    """Whether an interpretation contains the program and arguments of a deny rule, with or without options in between.
+    Options match in any order and form."""
     if rule_words[0] not in reading.text and reading.glob_index is None:
         return False
     words = reading.words
@@ -359,26 +363,26 @@ def matches_deny_rule(reading: ShellInterpretation, rule_words: Sequence[str]) -
 
 
 def _match_in_order(words: Sequence[str], start: int, rule_words: Sequence[str]) -> bool:
-    for each in rule_words:
-        start = _index_after(words, start, each)
+    for rule_word in rule_words:
+        start = _index_after(words, start, rule_word)
     return start <= len(words)
 
 
 def has_all_arguments(program: str, words: Sequence[str], start: int, rule_words: Sequence[str]) -> bool:
     """Whether a command has all arguments of a rule: words in the rule's order, options anywhere after the program."""
-    options = [each for each in rule_words if each[:1] == "-" and each.strip("-")]
-    if not options or not all(has_option(program, words[start:], each) for each in options):
+    options = [word for word in rule_words if word[:1] == "-" and word.strip("-")]
+    if not options or not all(has_option(program, words[start:], word) for word in options):
         return False
-    return _match_in_order(words, start, [each for each in rule_words if each not in options])
+    return _match_in_order(words, start, [word for word in rule_words if word not in options])
 
 
-def _index_after(words: Sequence[str], index: int, wanted: str) -> int:
-    """Return the index after the wanted word. Options with at most one value each are skipped. If the word is missing,
-    the index is beyond the end."""
+def _index_after(words: Sequence[str], index: int, target: str) -> int:
+    """Return the index after the word `target`. Options with at most one value each are skipped. If the word is
+    missing, the index is beyond the end."""
     last_index = index + _MAX_WORDS_BEFORE_SUBCOMMAND
-    while index < len(words) and words[index] != wanted:
+    while index < len(words) and words[index] != target:
         if words[index][:1] != "-" or index > last_index:
             return len(words) + 1
-        value = words[index + 1] if index + 1 < len(words) else wanted
-        index += 1 if value == wanted or value[:1] == "-" else 2
+        value = words[index + 1] if index + 1 < len(words) else target
+        index += 1 if value == target or value[:1] == "-" else 2
     return index + 1

@@ -63,7 +63,7 @@ class OutputStore(Protocol):
         None if the tool did not run to its end."""
 
     async def store(self, call: ToolCall, position: CallPosition, output: ToolOutput) -> ArchivedOutput:
-        """Store the whole output. Called for an output that does not fit into the window, before it is cut."""
+        """Store the full output. Called for an output that does not fit into the window, before it is cut."""
 
 
 DiagnoseChanges: TypeAlias = Callable[[Sequence[AppliedChange]], Coroutine[None, None, NewProblems | None]]
@@ -136,8 +136,7 @@ async def run_calls(
     """Run calls and return one output per call, in order: failures, denials and interruptions are outputs too. Adjacent
     calls run concurrently if they only read or start sub-agents; all others run alone. Once a plan has been accepted or
     rejected, the calls after it do not run. A call through `call_tool` is treated like a direct one. All outputs share
-    the budget `output_budget`; once it is used up, no further call runs. `first_position`: the position of the first
-    call."""
+    `output_budget`; once it is used up, no further call runs. `first_position`: the position of the first call."""
     outputs: list[ToolOutput] = []
     store_functions: list[StoreOutput] = []
     for group in _concurrent_groups([unwrap_call_tool(call, call_runner.tools) for call in calls], call_runner.tools):
@@ -205,15 +204,16 @@ async def _run_concurrently(
 ) -> list[ToolOutput]:
     """Run calls concurrently. If one of them raises an exception, which is a bug, cancel the others before it
     propagates."""
-    running = [
-        asyncio.create_task(_run_call(call, place, call_runner)) for call, place in zip(group, positions, strict=True)
+    tasks = [
+        asyncio.create_task(_run_call(call, position, call_runner))
+        for call, position in zip(group, positions, strict=True)
     ]
     try:
-        return await asyncio.gather(*running)
+        return await asyncio.gather(*tasks)
     finally:
-        for call in running:
-            call.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _concurrent_groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[list[ToolCall]]:
@@ -316,7 +316,7 @@ async def _with_diagnostics(result: Result, call_runner: CallRunner) -> Result:
         return result
     problems = await call_runner.interrupt.race(call_runner.diagnose_changes(result.file_changes))
     diagnostics = problems.text if problems is not None else ""
-    if not diagnostics and any(can_parse(made.path) for made in result.file_changes):
+    if not diagnostics and any(can_parse(change.path) for change in result.file_changes):
         diagnostics = await asyncio.to_thread(syntax_errors_note, result.file_changes, call_runner.workspace.root)
     return replace(result, text=f"{result.text}\n{diagnostics}", problems=problems) if diagnostics else result
 
@@ -333,12 +333,12 @@ async def _run_tool(permit: ApprovalResult, call_runner: CallRunner, *, is_unsan
 
     try:
         access = permit.request.read_only_access
-        granted = frozenset((*permit.request.subjects, *(access.paths if access is not None else ())))
+        granted_paths = frozenset((*permit.request.subjects, *(access.paths if access is not None else ())))
         workspace = replace(
             call_runner.workspace,
             on_progress=show,
             call_id=permit.call.id,
-            granted_paths=granted,
+            granted_paths=granted_paths,
             is_read_only=access is not None,
             is_contained=permit.request.is_contained,
         )
@@ -380,7 +380,7 @@ async def _finish_call(
 ) -> ToolOutput:
     """Build and record the output of a call. `edited`: the call as changed by the user or a hook, or None; a note in
     the output informs the model of the change."""
-    changed = tuple(display(path, call_runner.workspace.root) for path in result.changed_files) if result else ()
+    changed_files = tuple(display(path, call_runner.workspace.root) for path in result.changed_files) if result else ()
     if result and result.file_changes:
         await call_runner.record_file_changes(result.file_changes)
     final_call = edited.call if edited is not None else call
@@ -394,30 +394,32 @@ async def _finish_call(
     if warning := _repeat_warning(final_call, output, call_runner):
         frame = "\n".join(part for part in (output.frame, warning) if part) if output.stored or output.whole else ""
         output = replace(output, text=f"{output.text}\n{warning}", frame=frame)
-    _emit_finished(call, output, changed, call_runner, await _diff_of(result, call_runner))
+    _emit_finished(call, output, changed_files, call_runner, await _diff_of(result, call_runner))
     await call_runner.progress.record_output(output)
     return output
 
 
 async def _diff_of(result: Result | None, call_runner: CallRunner) -> str:
-    """Return a diff of the files that a call changed; empty if diffs are not wanted or the tool reports no file
+    """Return a diff of the files that a call changed; empty if events include no diffs or the tool reports no file
     changes."""
     if result is None or not result.file_changes or not call_runner.emits_diffs:
         return ""
-    changes = [Change(made.path, made.before, made.after) for made in result.file_changes]
+    changes = [Change(change.path, change.before, change.after) for change in result.file_changes]
     return call_runner.secrets.hide(await asyncio.to_thread(changes_diff, changes, call_runner.workspace.root))
 
 
 def _emit_finished(
-    call: ToolCall, output: ToolOutput, changed: tuple[str, ...], call_runner: CallRunner, diff: str = ""
+    call: ToolCall, output: ToolOutput, changed_files: tuple[str, ...], call_runner: CallRunner, diff: str = ""
 ) -> None:
     text, inserted = call_runner.secrets.hide_in(output.text, output.inserted)
-    lines = output.stored.lines if output.stored is not None else None
+    line_count = output.stored.lines if output.stored is not None else None
     problems = output.problems
     if problems is not None:
         problems = replace(problems, lines=tuple(map(call_runner.secrets.hide, problems.lines)))
     call_runner.emit(
-        ToolFinished(call.id, call.name, output.status, text, changed, lines, inserted, output.program, diff, problems)
+        ToolFinished(
+            call.id, call.name, output.status, text, changed_files, line_count, inserted, output.program, diff, problems
+        )
     )
 
 

@@ -1,5 +1,4 @@
-"""Converts calls of other agents' file tools, or of file tools that small models invent, into equivalent commands.
-Pure."""
+"""Converts calls of other agents' file tools, or of file tools that small models invent, into equivalent commands."""
 
 import posixpath
 import shlex
@@ -20,7 +19,7 @@ _TOOL_NAMES: Mapping[str, str] = {
     "show": "read_many_files read_files read_multiple_files view_files",
     "python": "python run_python execute_python python_exec run_python_code execute_python_code python_interpreter",
 }
-_COMMAND_KINDS = {normalised_name(name): does for does, names in _TOOL_NAMES.items() for name in names.split()}
+_COMMAND_KINDS = {normalised_name(name): kind for kind, names in _TOOL_NAMES.items() for name in names.split()}
 
 _PATH_ARGUMENTS = (
     "path file filename filepath file_path file_name name target target_file target_path directory dir folder "
@@ -93,18 +92,21 @@ def _append_command(arguments: Arguments) -> str | None:
     path, text = _first_text(relevant, _PATH_ARGUMENTS), _first_text(relevant, _TEXT_ARGUMENTS)
     if path is None or text is None or len(relevant) != 2:
         return None
-    file, quoted = _shell_word(path[1]), shlex.quote(text[1].removesuffix("\n"))
-    line_end_check = f'test -z "$(tail -c 1 {file} 2>/dev/null)" || echo >> {file}'
-    return f"{line_end_check}; printf '%s\\n' {quoted} >> {file}"
+    quoted_path, quoted_text = _shell_word(path[1]), shlex.quote(text[1].removesuffix("\n"))
+    line_end_check = f'test -z "$(tail -c 1 {quoted_path} 2>/dev/null)" || echo >> {quoted_path}'
+    return f"{line_end_check}; printf '%s\\n' {quoted_text} >> {quoted_path}"
 
 
 def _show_command(arguments: Arguments) -> str | None:
-    """Return a command that prints the beginning of each named file, under its name; None if the arguments are not as
+    """Return a command that prints the beginning of each file, below its name; None if the arguments are not as
     expected."""
-    given = {normalised_name(name): value for name, value in _relevant_arguments(arguments).items()}
-    paths = next((given[name] for name in ("paths", "files", "filepaths", "include", "path") if name in given), None)
+    values_by_name = {normalised_name(name): value for name, value in _relevant_arguments(arguments).items()}
+    paths = next(
+        (values_by_name[name] for name in ("paths", "files", "filepaths", "include", "path") if name in values_by_name),
+        None,
+    )
     paths = [paths] if isinstance(paths, str) else paths
-    if len(given) != 1 or not isinstance(paths, list) or not paths:
+    if len(values_by_name) != 1 or not isinstance(paths, list) or not paths:
         return None
     if any(not isinstance(path, str) or not path or set("*?[\0") & set(path) for path in paths):
         return None
@@ -123,21 +125,21 @@ def _source_and_target(arguments: Arguments) -> tuple[str, str] | None:
 
 def _sole_text(arguments: Arguments, names: str) -> str | None:
     relevant = _relevant_arguments(arguments)
-    found = _first_text(relevant, names)
-    return found[1] if found is not None and len(relevant) == 1 else None
+    argument = _first_text(relevant, names)
+    return argument[1] if argument is not None and len(relevant) == 1 else None
 
 
 def _first_text(arguments: Arguments, names: str) -> tuple[str, str] | None:
     """Return the name and value of the first text argument with one of these names, in the order of `names`."""
     names_by_plain_name = {normalised_name(name): name for name in arguments}
-    for each in map(normalised_name, names.split()):
+    for plain_name in map(normalised_name, names.split()):
         if (
-            each in names_by_plain_name
-            and isinstance(value := arguments[names_by_plain_name[each]], str)
+            plain_name in names_by_plain_name
+            and isinstance(value := arguments[names_by_plain_name[plain_name]], str)
             and value.strip()
             and "\0" not in value
         ):
-            return names_by_plain_name[each], value
+            return names_by_plain_name[plain_name], value
     return None
 
 
@@ -146,9 +148,11 @@ def _relevant_arguments(arguments: Arguments) -> dict[str, object]:
 
 
 def _is_flag_set(arguments: Arguments, name: str) -> bool:
-    return any(normalised_name(each) == name and value in (True, "true") for each, value in arguments.items())
+    return any(
+        normalised_name(argument_name) == name and value in (True, "true") for argument_name, value in arguments.items()
+    )
 
 
 def _shell_word(path: str) -> str:
-    """Return a path as a shell word that no program takes for an option."""
+    """Return a path as a shell word that no program mistakes for an option."""
     return shlex.quote(f"./{path}" if path.startswith("-") else path)

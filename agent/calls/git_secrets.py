@@ -13,15 +13,16 @@ from ebbtide.tools import secrets as tools_secrets
 
 _MAX_SETTINGS_BYTES = 1 << 20
 _SECRET_HINTS = (b"://", b"uthorization", b"oken", b"assword", b"ecret", b"_", b"-", b"AKIA", b"AIza", b"eyJ")
-"""Strings of which every secret in git's settings comes with at least one. Files that contain none of them, which are
-most, are not parsed."""
+"""Every secret in git's settings contains or follows at least one of these strings. Most files contain none of them and
+are not parsed."""
 _FileStates = tuple[tuple[int, int], ...]
 _last_checks: WeakKeyDictionary[SecretTokens, tuple[Sequence[Path], _FileStates]] = WeakKeyDictionary()
-"""The files examined last, with their state at that time. Before each call, only the states are compared."""
+"""For each session's secrets, the files examined last and their states at that time. Before each call, only the states
+are compared."""
 
 
 async def learn_git_passwords(secrets: SecretTokens, folder: Path) -> None:
-    """Add passwords in git's settings, such as those in URLs of remotes, to `secrets`."""
+    """Add passwords in git's settings, such as those in remote URLs, to `secrets`."""
     paths, states = _last_checks.get(secrets, ((), ()))
     if paths and _file_states(paths) == states:
         return
@@ -31,13 +32,16 @@ async def learn_git_passwords(secrets: SecretTokens, folder: Path) -> None:
 
 
 def _read_settings(folder: Path) -> tuple[Sequence[Path], _FileStates, Mapping[str, str]]:
-    paths = [*(each / ".git" for each in (folder, *folder.parents)), *sandbox.git_metadata.settings_paths(folder)]
+    paths = [
+        *(ancestor / ".git" for ancestor in (folder, *folder.parents)),
+        *sandbox.git_metadata.settings_paths(folder),
+    ]
     states = _file_states(paths)  # taken before reading, so that a change during the reading is noticed
     passwords = dict[str, str]()
-    for path, (changed, size) in zip(paths, states, strict=True):
+    for path, (modified_ns, size) in zip(paths, states, strict=True):
         try:
-            if changed and path.is_file():
-                passwords |= _read_passwords(path, changed, size)
+            if modified_ns and path.is_file():
+                passwords |= _read_passwords(path, modified_ns, size)
         except OSError:  # deleted or unreadable, so that no tool can show its content either
             continue
     return paths, states, passwords

@@ -51,8 +51,8 @@ class LoopGuard:
             return ""
         times = _NUMBER_WORDS.get(count, f"{count}")
         return (
-            f"[This same call has given this same output {times} times, and nothing was changed in between: it will "
-            "again. Make another call, or say in your answer what is in the way.]"
+            f"[This call has returned the same output {times} times, and nothing was changed in between: it will do so "
+            "again. Make a different call, or say in your answer what blocks you.]"
         )
 
 
@@ -63,14 +63,14 @@ async def should_stop_looping(
     if guard is None or not guard.repeated_tool:
         return False
 
-    async def answered() -> str:
+    async def ask_user() -> str:
         return await ask(
             f"The model called `{guard.repeated_tool}` {STOP_AFTER_CALLS} times, with the same outcome.",
             (CONTINUE_OPTION, STOP_OPTION),
         )
 
     try:
-        answer = await interrupt.race(answered())
+        answer = await interrupt.race(ask_user())
     except ToolError:  # there is no user to ask
         return True
     guard.reset()

@@ -1,5 +1,5 @@
-"""Decides whether a running command may connect to a network place. The rules decide, or else the user, who is asked
-once per place."""
+"""Decides whether a running command may connect to a network place: a host and port. The rules decide, or else the
+user, who is asked once per place."""
 
 import asyncio
 import time
@@ -28,8 +28,8 @@ def place_ruling(place: NetworkPlace, policy: Policy, private_hosts: Sequence[st
     """Return the ruling on a place. `private_hosts`: the private hosts that the user has named in the settings."""
     ruling = decide(_fetch_request(place), policy)
     if ruling.verdict != "deny" and place.is_private and not is_listed_private(place, private_hosts):
-        why = f"`{place}` is not on the public network; the user can name it in the setting `web.private`"
-        return Ruling("deny", f"{why}, and start with `--allow '{NETWORK_TOOL}({place})'`")
+        reason = f"`{place}` is not on the public network; the user can name it in the setting `web.private`"
+        return Ruling("deny", f"{reason}, and start with `--allow '{NETWORK_TOOL}({place})'`")
     return ruling
 
 
@@ -49,7 +49,7 @@ class CallNetworkAccess:
         answer_timeout: float = ANSWER_TIMEOUT_S,
     ) -> None:
         self._call = call
-        self._approval = approval
+        self._approver = approval
         self._emit = emit
         self._private_hosts = private_hosts
         self._answer_timeout = answer_timeout
@@ -59,36 +59,34 @@ class CallNetworkAccess:
         self._reported = set[str]()
         """Places whose refusal was reported. Further attempts to connect are not reported."""
         self._questions_open_since: float | None = None
-        self._open_questions = 0
-        self._earlier_seconds_asked = 0.0
+        self._open_question_count = 0
+        self._finished_wait_seconds = 0.0
 
     @property
     def is_open(self) -> bool:
         """Whether the rules allow all places."""
-        policy, everywhere = self._approval.policy, PermissionRequest(NETWORK_TOOL, "fetch", ("*",))
+        policy, everywhere = self._approver.policy, PermissionRequest(NETWORK_TOOL, "fetch", ("*",))
         is_narrowed = any(rule.tool in (NETWORK_TOOL, WebFetch.name) and rule.prefix for rule in policy.deny)
         return decide(everywhere, policy).verdict == "allow" and not is_narrowed
 
     @property
     def answer_wait_seconds(self) -> float:
-        running = time.monotonic() - self._questions_open_since if self._questions_open_since is not None else 0.0
-        return self._earlier_seconds_asked + running
+        current_wait = time.monotonic() - self._questions_open_since if self._questions_open_since is not None else 0.0
+        return self._finished_wait_seconds + current_wait
 
     async def refusal(self, place: NetworkPlace) -> str:
         """Return why the command may not connect to the place; empty if it may."""
-        ruling = place_ruling(place, self._approval.policy, self._private_hosts)
+        ruling = place_ruling(place, self._approver.policy, self._private_hosts)
         if ruling.verdict == "allow":
             return ""
         if ruling.verdict == "deny":
             return self._report_refusal(place, ruling.decided_by)
-        if self._approval.ask is None:
+        if self._approver.ask is None:
             remedy = f"there is no user to ask; the user can start with `--allow '{NETWORK_TOOL}({place})'`"
             return self._report_refusal(place, f"{ruling.decided_by}, and {remedy}")
         if str(place) not in self._answers:
-            if not self._approval.can_ask():
-                remedy = (
-                    f"it came between turns, when nothing can be asked; the user can allow `{NETWORK_TOOL}({place})`"
-                )
+            if not self._approver.can_ask():
+                remedy = f"nothing can be asked between turns; the user can allow `{NETWORK_TOOL}({place})`"
                 return self._report_refusal(place, f"{ruling.decided_by}, and {remedy}")
             if len(self._answers) >= MAX_QUESTIONS_PER_COMMAND:
                 return self._report_refusal(
@@ -103,16 +101,16 @@ class CallNetworkAccess:
             task.cancel()
         await asyncio.gather(*self._answers.values(), return_exceptions=True)
 
-    def _report_refusal(self, place: NetworkPlace, why: str) -> str:
+    def _report_refusal(self, place: NetworkPlace, reason: str) -> str:
         if str(place) not in self._reported and len(self._reported) < _MAX_REFUSAL_EVENTS:
             self._reported.add(str(place))
-            self._emit(NetworkRefused(self._call.id, str(place), why))
-        return why
+            self._emit(NetworkRefused(self._call.id, str(place), reason))
+        return reason
 
     async def _ask_user(self, place: NetworkPlace, ruling: Ruling) -> str:
         """Ask the user. Return why the place is refused; empty if the user allows it."""
-        approval, call, request = self._approval, self._call, _fetch_request(place)
-        offers = offered_rules(request, approval.policy)
+        approver, call, request = self._approver, self._call, _fetch_request(place)
+        offers = offered_rules(request, approver.policy)
         question = PermissionAsked(
             f"network-{call.id}-{place}",
             call.id,
@@ -120,31 +118,31 @@ class CallNetworkAccess:
             call.arguments,
             f"the command is waiting: {ruling.decided_by}",
             offers=offers,
-            rules_file=approval.project_rules.path if approval.project_rules is not None and offers else "",
+            rules_file=approver.project_rules.path if approver.project_rules is not None and offers else "",
             host=str(place),
         )
-        self._change_open_questions(1)
+        self._adjust_open_question_count(1)
         is_answered = False
         try:
             async with asyncio.timeout(self._answer_timeout):
-                decision = await approval.answer_or_approval(question, request, self._emit)
+                decision = await approver.answer_or_approval(question, request, self._emit)
             is_answered = True
         except TimeoutError:
             return f"{ruling.decided_by}, and the user did not answer within {self._answer_timeout:.0f} s"
         finally:
-            self._change_open_questions(-1)
+            self._adjust_open_question_count(-1)
             if not is_answered:
                 self._emit(PermissionAnswered(question.id, "deny"))
         if decision.verdict != "allow":
             return f"the user does not allow `{place}`" + (f": {decision.note}" if decision.note else "")
         if decision.rule:
-            add_chosen_rule(decision, approval, self._emit)
+            add_chosen_rule(decision, approver, self._emit)
         return ""
 
-    def _change_open_questions(self, change: int) -> None:
+    def _adjust_open_question_count(self, change: int) -> None:
         """Change the number of open questions, and update the total time during which at least one was open."""
         now = time.monotonic()
         if self._questions_open_since is not None:
-            self._earlier_seconds_asked += now - self._questions_open_since
-        self._open_questions += change
-        self._questions_open_since = now if self._open_questions else None
+            self._finished_wait_seconds += now - self._questions_open_since
+        self._open_question_count += change
+        self._questions_open_since = now if self._open_question_count else None

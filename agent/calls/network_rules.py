@@ -1,8 +1,7 @@
-"""Rules about network places, for commands and `web_fetch`. Pure: host names are not resolved to addresses.
+"""Rules about network places, for commands and `web_fetch`. Host names are not resolved to addresses.
 
-A place is a host, with its port unless that is a default port of the web, in the format of
-`ebbtide.tools.web.addresses`. A rule names one place, `example.org`, `example.org:8080`, `ssh://example.org`, or all
-subdomains of one, `*.example.org`.
+A place is a host, with its port unless that is 80 or 443, in the format of `ebbtide.tools.web.addresses`. A rule names
+one place, `example.org`, `example.org:8080`, `ssh://example.org`, or all subdomains of a host, `*.example.org`.
 """
 
 from collections.abc import Iterable
@@ -27,7 +26,7 @@ def normalised_place(pattern: str) -> str:
     if text.startswith("ssh://"):
         text = text.removeprefix("ssh://").rpartition("@")[2]
         text = text if _PORT.search(text) else f"{text}:22"
-    port = found[0] if (found := _PORT.search(text)) else ""
+    port = match[0] if (match := _PORT.search(text)) else ""
     wildcard, host = ("*.", text[2:]) if text.startswith("*.") else ("", text)
     host = host.removesuffix(port).rstrip(".")
     if not host.isascii():
@@ -52,8 +51,10 @@ def check_place(pattern: str) -> None:
 def matches_place(pattern: str, places: Iterable[str], *, any_port: bool = False) -> bool:
     """Whether a rule matches one of the places. With `any_port`, a rule without a port matches every port; otherwise
     only the default ports."""
-    wanted, known_places = normalised_place(pattern), set(places)
+    rule_place, candidates = normalised_place(pattern), set(places)
     if any_port:
-        known_places |= {_PORT.sub("", place) for place in known_places}
-    is_wildcard = wanted.startswith("*.") and not _IP_WILDCARD.fullmatch(wanted)
-    return not wanted or any(place.endswith(wanted[1:]) if is_wildcard else place == wanted for place in known_places)
+        candidates |= {_PORT.sub("", place) for place in candidates}
+    is_wildcard = rule_place.startswith("*.") and not _IP_WILDCARD.fullmatch(rule_place)
+    return not rule_place or any(
+        place.endswith(rule_place[1:]) if is_wildcard else place == rule_place for place in candidates
+    )

@@ -1,5 +1,5 @@
-"""Divides the remaining room of the context window among the outputs of one step: small outputs stay whole, and large
-ones get equal shares. An output counts with the size that is shown."""
+"""Divides the remaining room in the context window among the outputs of one step: small outputs stay whole, and large
+ones get equal shares. The size of an output is that of its visible form."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ WINDOW_FULL_NOTE = (
 )
 
 SHORT_OUTPUT_TOKENS = 100
-"""Maximum size of an output that is always shown, in tokens: a note about its removal would be as long."""
+"""Outputs of at most this many tokens are always shown: a note about their removal would be as long."""
 
 MIN_PREVIEW_TOKENS = 200
 """Minimum number of tokens shown of each output if room is freed before the next request. What is cut now cannot be
@@ -68,9 +68,9 @@ class OutputBudget:
         """Reserve room for outputs in call order, up to the remaining room."""
         for output in outputs:
             # Calls that ran concurrently are all counted, even after one that does not fit.
-            room, size = replace(self._budget, exceeded=False), self._count_tokens(output)
-            fits = preview_tool_output(room, size).fits
-            reservation = reserve_tool_output(room, size if fits else room.remaining)
+            available, token_count = replace(self._budget, exceeded=False), self._count_tokens(output)
+            fits = preview_tool_output(available, token_count).fits
+            reservation = reserve_tool_output(available, token_count if fits else available.remaining)
             self._budget = replace(reservation.budget, exceeded=self._budget.exceeded or not fits)
 
     async def fit_outputs(
@@ -79,19 +79,24 @@ class OutputBudget:
         """Return the outputs as shown: unchanged if they fit together. Otherwise, each output that exceeds its share is
         stored in full with its function in `store_functions` and then cut. The shares divide half of the remaining
         room, or `freeable_tokens` if that is more."""
-        sizes = [self._count_tokens(output) for output in outputs]
+        token_counts = [self._count_tokens(output) for output in outputs]
         available = replace(self._budget, reserved=0).remaining
-        if sum(sizes) <= available:
+        if sum(token_counts) <= available:
             return tuple(outputs)
         room = max(available // 2, self._freeable_tokens() if self._freeable_tokens is not None else 0)
         min_tokens = MIN_PREVIEW_TOKENS if self._freeable_tokens is not None else 0
-        rows = zip(outputs, sizes, room_shares(sizes, room), store_functions, strict=True)
+        rows = zip(outputs, token_counts, room_shares(token_counts, room), store_functions, strict=True)
         return tuple(
-            [await self._fit_output(output, size, max(part, min_tokens), store) for output, size, part, store in rows]
+            [
+                await self._fit_output(output, token_count, max(share, min_tokens), store)
+                for output, token_count, share, store in rows
+            ]
         )
 
-    async def _fit_output(self, output: ToolOutput, size: int, allowed_tokens: int, store: StoreOutput) -> ToolOutput:
-        if size <= max(allowed_tokens, SHORT_OUTPUT_TOKENS):
+    async def _fit_output(
+        self, output: ToolOutput, token_count: int, allowed_tokens: int, store: StoreOutput
+    ) -> ToolOutput:
+        if token_count <= max(allowed_tokens, SHORT_OUTPUT_TOKENS):
             return output
         archived = await store(output)
-        return cut_output(archived.output, allowed_tokens, size, self._count_tokens, archived.reading_advice)
+        return cut_output(archived.output, allowed_tokens, token_count, self._count_tokens, archived.reading_advice)

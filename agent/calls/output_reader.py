@@ -46,8 +46,8 @@ class OutputReader:
     async def __call__(self, call: ToolCall, purpose: str, chunks: Iterator[bytes], size: int) -> str | None:
         """Return what a model found in the output; None if no model could be asked."""
         try:
-            tokens = size // BYTES_PER_TOKEN
-            provider = await self._choose_provider(SummaryJob(tokens, tokens, is_cached=False))
+            input_tokens = size // BYTES_PER_TOKEN
+            provider = await self._choose_provider(SummaryJob(input_tokens, input_tokens, is_cached=False))
             return await self._read_pieces(provider, call, purpose[:MAX_PURPOSE_CHARS], chunks)
         except (ProviderError, EmptyAnswer) as error:
             self.emit(
@@ -69,16 +69,16 @@ class OutputReader:
         self, provider: Provider, call: ToolCall, purpose: str, chunks: Iterator[bytes]
     ) -> str | None:
         window = provider.window
-        tokens = max(min(window.size // 2, window.effective - RESERVED_TOKENS), 500)
+        piece_tokens = max(min(window.size // 2, window.effective - RESERVED_TOKENS), 500)
         findings, has_more = "", False
-        for number, piece in enumerate(_split_at_lines(chunks, tokens * BYTES_PER_TOKEN), 1):
-            if number > MAX_PIECES:
+        for piece_number, piece in enumerate(_split_at_lines(chunks, piece_tokens * BYTES_PER_TOKEN), 1):
+            if piece_number > MAX_PIECES:
                 has_more = True
                 break
             earlier_findings = f"Found in the parts before:\n{findings}\n\n" if findings else ""
             prompt = (
                 f"Purpose:\n{purpose}\n\nCall: {call_text(call)[:MAX_PURPOSE_CHARS]}\n\n"
-                f"{earlier_findings}Part {number} of the output:\n{decoded_text(piece)}\n\n{READER_QUESTION}"
+                f"{earlier_findings}Part {piece_number} of the output:\n{decoded_text(piece)}\n\n{READER_QUESTION}"
             )
             request = Request(
                 READER_PROMPT, (User((Text(prompt),)),), (), min(window.output, MAX_ANSWER_TOKENS), self.session
@@ -99,7 +99,7 @@ class OutputReader:
 
 
 def _split_at_lines(chunks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
-    """Split the chunks into pieces of at most `max_bytes` bytes, at line ends where possible."""
+    """Split the chunks into pieces of at most `max_bytes` bytes, each ending with a whole line where possible."""
     buffer = b""
     for chunk in chunks:
         buffer += chunk

@@ -81,49 +81,51 @@ class OutputIntake:
                 is_for=lambda rule: is_about_call(parse_rule(rule), permission_request, root),
             )
         output = await self._build_output(call, position, status, raw, feedback)
-        self._log_intake(call, position, output)
+        self._debug_log_output(call, position, output)
         return output
 
     async def _build_output(
-        self, call: ToolCall, position: CallPosition, status: OutputStatus, raw: Result, feedback: str
+        self, call: ToolCall, position: CallPosition, status: OutputStatus, result: Result, feedback: str
     ) -> ToolOutput:
         """Build the output. `feedback` is always shown, even if only a part of the output is."""
-        raw = sort_attachments(raw)
-        images = tuple([await self._stored_image(picture) for picture in raw.pictures])
-        files, extra_lines = await self._store_attachments(call, position, raw)
-        if len(extra_lines) > self.settings.preview_bytes and raw.log is None and raw.full_text is None:
-            raw, extra_lines = replace(raw, text=_append_lines(raw.text, extra_lines)), ""
-        extra_lines = "\n".join(part for part in (extra_lines, feedback) if part)
-        output = ToolOutput(call.id, raw.text, status, images, files=files, extent=raw.extent, program=raw.program)
-        output = replace(output, problems=raw.problems)
+        result = sort_attachments(result)
+        images = tuple([await self._store_image(image) for image in result.pictures])
+        files, extra_lines = await self._store_attachments(call, position, result)
+        if len(extra_lines) > self.settings.preview_bytes and result.log is None and result.full_text is None:
+            result, extra_lines = replace(result, text=_append_lines(result.text, extra_lines)), ""
+        extra_lines = "\n".join(text for text in (extra_lines, feedback) if text)
+        output = ToolOutput(
+            call.id, result.text, status, images, files=files, extent=result.extent, program=result.program
+        )
+        output = replace(output, problems=result.problems)
         try:
-            output = await self._visible_output(call, position, raw, extra_lines, output)
+            output = await self._build_visible_output(call, position, result, extra_lines, output)
         except StoreFailed as error:
             self.emit(Noticed(f"the output of `{call.name}` could not be stored, so it is shown in part: {error}"))
-            output = self._visible_without_archive(call, position, raw, extra_lines, output)
+            output = self._build_without_archive(call, position, result, extra_lines, output)
         return replace(output, text=_append_lines(output.text, extra_lines)) if extra_lines else output
 
     async def store(self, call: ToolCall, position: CallPosition, output: ToolOutput) -> ArchivedOutput:
-        """Store the whole output. Called for an output that does not fit into the window, before it is cut."""
+        """Store the full output. Called for an output that does not fit into the window, before it is cut."""
         if is_recall_tool(call.name):
             return ArchivedOutput(output)
         try:
             stored = output.stored or await self._store_chunks(iter([_encode_text(output.text)]), StreamedPreview())
-            pictures = [await self._image_blob(image) for image in output.images]
+            hidden_images = [await self._store_hidden_image(image) for image in output.images]
         except StoreFailed as error:
             self.emit(Noticed(f"the output of `{call.name}` could not be stored, so it is shown in part: {error}"))
             return ArchivedOutput(output, f"all of it is in {output.whole}" if output.whole else "")
-        archived = replace(output, stored=stored, pictures=tuple(pictures))
+        archived = replace(output, stored=stored, pictures=tuple(hidden_images))
         return ArchivedOutput(archived, f'read_result with ref_id="r{position.number}" shows all of it')
 
-    async def _stored_image(self, picture: Picture) -> Image:
+    async def _store_image(self, picture: Picture) -> Image:
         """Return the image. It is stored in the archive if possible; otherwise only in its message."""
         image = Image(picture.media_type, base64.b64encode(picture.data).decode("ascii"))
         with suppress(StoreFailed):
             return replace(image, digest=(await self._store_chunks(iter([picture.data]), StreamedPreview())).digest)
         return image
 
-    async def _image_blob(self, image: Image) -> StoredBlob:
+    async def _store_hidden_image(self, image: Image) -> StoredBlob:
         """Return the stored blob of an image that will not be shown."""
         digest = (
             image.digest or (await self._store_chunks(iter([base64.b64decode(image.data)]), StreamedPreview())).digest
@@ -131,83 +133,87 @@ class OutputIntake:
         return StoredBlob(digest, decoded_size(image.data), 0, image.media_type)
 
     async def _store_attachments(
-        self, call: ToolCall, position: CallPosition, raw: Result
+        self, call: ToolCall, position: CallPosition, result: Result
     ) -> tuple[tuple[StoredBlob, ...], str]:
         """Store the attachments of an output. Return their blobs and the lines about them in the output. If one cannot
         be stored, no blobs are returned."""
-        if not raw.files:
+        if not result.files:
             return (), ""
         try:
-            blobs = [await self._store_chunks(iter([file.data]), StreamedPreview()) for file in raw.files]
+            blobs = [await self._store_chunks(iter([file.data]), StreamedPreview()) for file in result.files]
         except StoreFailed as error:
             self.emit(Noticed(f"attachments of the output of `{call.name}` could not be stored: {error}"))
-            return (), media_lines(raw.files, [None] * len(raw.files))
-        first = len(raw.pictures) + 1
-        refs = [f"r{position.number}:tool-{number}" for number in range(first, first + len(blobs))]
+            return (), media_lines(result.files, [None] * len(result.files))
+        first_number = len(result.pictures) + 1
+        refs = [f"r{position.number}:tool-{number}" for number in range(first_number, first_number + len(blobs))]
         stored = (
-            replace(blob, lines=0, media_type=file.media_type) for blob, file in zip(blobs, raw.files, strict=True)
+            replace(blob, lines=0, media_type=file.media_type) for blob, file in zip(blobs, result.files, strict=True)
         )
-        return tuple(stored), media_lines(raw.files, refs)
+        return tuple(stored), media_lines(result.files, refs)
 
-    async def _visible_output(
-        self, call: ToolCall, position: CallPosition, raw: Result, lines: str, output: ToolOutput
+    async def _build_visible_output(
+        self, call: ToolCall, position: CallPosition, result: Result, extra_lines: str, output: ToolOutput
     ) -> ToolOutput:
-        """Return the output as shown. `extra_lines` are added after the text and stored with it, unless the text is an
-        exact copy of bytes; then they become its frame."""
+        """Return the output as shown, after storing it if it is too long to be shown in full. `extra_lines` are stored
+        after its text; if the text is a program's log, they are not stored but become part of `ToolOutput.frame`."""
         ref = f"r{position.number}"
-        if raw.log is not None:
-            return await self._visible_log(call, position, raw.log, lines, output)
-        if raw.full_text is not None:
-            uncut = _append_lines(raw.full_text, lines) if lines else raw.full_text
-            stored = await self._store_chunks(iter([_encode_text(uncut)]), StreamedPreview())
-            text = f"{raw.text}\n{read_hint(ref)}"
-            return replace(output, text=text, stored=stored, inserted=((len(raw.text), len(text)),))
-        data = _encode_text(raw.text)
+        if result.log is not None:
+            return await self._build_visible_log(call, position, result.log, extra_lines, output)
+        if result.full_text is not None:
+            full_text = _append_lines(result.full_text, extra_lines) if extra_lines else result.full_text
+            stored = await self._store_chunks(iter([_encode_text(full_text)]), StreamedPreview())
+            text = f"{result.text}\n{read_hint(ref)}"
+            return replace(output, text=text, stored=stored, inserted=((len(result.text), len(text)),))
+        data = _encode_text(result.text)
         if should_show_whole(call, len(data), self.settings):
             return output
         preview = StreamedPreview()
-        extra_bytes = _encode_text(_append_lines(raw.text, lines))[len(data) :] if lines else b""
+        extra_bytes = _encode_text(_append_lines(result.text, extra_lines))[len(data) :] if extra_lines else b""
         stored = await self._store_chunks(_split_chunks(data), preview, extra_bytes)
         # The line count is that of the tool's extent: lines that the tool added are stored, but not counted.
-        has_lines = raw.extent is not None and raw.extent.unit == "lines"
-        counted_blob = replace(stored, lines=raw.extent.shown) if raw.extent and has_lines else stored
-        excerpt = await self._excerpt(call, position, preview, counted_blob)
-        return output if len(excerpt.text) >= len(raw.text) else _with_excerpt(output, excerpt, stored)
+        has_lines = result.extent is not None and result.extent.unit == "lines"
+        blob_with_tool_line_count = (
+            replace(stored, lines=result.extent.shown) if result.extent and has_lines else stored
+        )
+        excerpt = await self._make_excerpt(call, position, preview, blob_with_tool_line_count)
+        return output if len(excerpt.text) >= len(result.text) else _with_excerpt(output, excerpt, stored)
 
-    async def _visible_log(
-        self, call: ToolCall, position: CallPosition, log: PrintedLog, lines: str, output: ToolOutput
+    async def _build_visible_log(
+        self, call: ToolCall, position: CallPosition, log: PrintedLog, extra_lines: str, output: ToolOutput
     ) -> ToolOutput:
-        """Return a program's output as shown. It is copied from its log file to the archive without being loaded as a
-        whole."""
-        should_show_all, stored = should_show_whole(call, log.end - log.start, self.settings), None
+        """Return a program's output as shown. It is copied from its log file to the archive in chunks."""
+        should_show_all = should_show_whole(call, log.end - log.start, self.settings)
+        stored = None
         text = lossless_text(b"".join(_log_chunks(log))) if should_show_all else None
-        part = Excerpt(text or "", ())
+        excerpt = Excerpt(text or "", ())
         if text is None:
             preview = StreamedPreview()
             stored = await self._store_chunks(_log_chunks(log), preview)
-            is_readable = should_show_all and not preview.is_binary
-            part = (
+            should_decode = should_show_all and not preview.is_binary
+            excerpt = (
                 Excerpt(decoded_text(b"".join(_log_chunks(log))), ())
-                if is_readable
-                else await self._excerpt(call, position, preview, stored)
+                if should_decode
+                else await self._make_excerpt(call, position, preview, stored)
             )
         if log.is_finished:
             log.path.unlink(missing_ok=True)
-        frame = "\n".join(part for part in (output.text, lines) if part) if stored else ""
-        return replace(_with_excerpt(output, part, stored), text=_append_lines(part.text, output.text), frame=frame)
+        frame = "\n".join(text for text in (output.text, extra_lines) if text) if stored else ""
+        return replace(
+            _with_excerpt(output, excerpt, stored), text=_append_lines(excerpt.text, output.text), frame=frame
+        )
 
-    async def _excerpt(
+    async def _make_excerpt(
         self, call: ToolCall, position: CallPosition, preview: StreamedPreview, stored: StoredBlob
     ) -> Excerpt:
         """Return the excerpt of an output that is not shown in full."""
         ref = f"r{position.number}"
         if self.settings.mode == "truncate":
             return truncated_excerpt(preview, ref, self.settings)
-        digest = None if preview.is_binary else await self._read_by_model(call, position, stored)
-        ends = (digest, "") if digest else preview.ends_and_matches(self.settings)
-        return stored_excerpt(call.name, ref, stored.size, stored.lines, *ends)
+        findings = None if preview.is_binary else await self._ask_reader_model(call, position, stored)
+        head_tail_and_matches = (findings, "") if findings else preview.ends_and_matches(self.settings)
+        return stored_excerpt(call.name, ref, stored.size, stored.lines, *head_tail_and_matches)
 
-    async def _read_by_model(self, call: ToolCall, position: CallPosition, stored: StoredBlob) -> str | None:
+    async def _ask_reader_model(self, call: ToolCall, position: CallPosition, stored: StoredBlob) -> str | None:
         """Return what a model found in the output; None if this is disabled or no model could be asked."""
         if self.settings.mode != "full-chunked" or self.read_output is None or self.archive is None:
             return None
@@ -217,8 +223,7 @@ class OutputIntake:
     async def _store_chunks(
         self, chunks: Iterator[bytes], preview: StreamedPreview, extra_bytes: bytes = b""
     ) -> StoredBlob:
-        """Store chunks of bytes, and feed them to the preview `preview`. `extra_bytes` are stored as well, but not
-        previewed."""
+        """Store chunks of bytes, and feed them to `preview`. `extra_bytes` are stored as well, but not previewed."""
         if self.archive is None:
             raise StoreFailed("this session stores no outputs", "missing")
 
@@ -231,34 +236,34 @@ class OutputIntake:
 
         return await self.archive.put(previewed_chunks())
 
-    def _visible_without_archive(
-        self, call: ToolCall, position: CallPosition, raw: Result, lines: str, output: ToolOutput
+    def _build_without_archive(
+        self, call: ToolCall, position: CallPosition, result: Result, extra_lines: str, output: ToolOutput
     ) -> ToolOutput:
-        """Return an output that could not be stored, cut if it is too long to be shown in full. The log file of a
-        program is kept, and the output names it."""
+        """Return an output that could not be stored, cut if it is too long to be shown in full. If a program's log file
+        is complete, it is kept, and the output names it."""
         preview = StreamedPreview()
         with suppress(FileNotFoundError):  # the log file may have been removed
-            for chunk in _log_chunks(raw.log) if raw.log else _split_chunks(_encode_text(raw.text)):
+            for chunk in _log_chunks(result.log) if result.log else _split_chunks(_encode_text(result.text)):
                 preview.add_chunk(chunk)
         should_show_all = should_show_whole(call, preview.size, self.settings)
-        if raw.log is None:
+        if result.log is None:
             return output if should_show_all else _with_excerpt(output, truncated_excerpt(preview, None, self.settings))
-        is_log_retained = _keep_complete_log(raw.log)
-        part = (
+        is_log_kept = _keep_or_delete_log(result.log)
+        excerpt = (
             Excerpt(decoded_text(preview.first_bytes), ())
             if should_show_all and preview.size == len(preview.first_bytes)
-            else truncated_excerpt(preview, f"r{position.number}" if is_log_retained else None, self.settings)
+            else truncated_excerpt(preview, f"r{position.number}" if is_log_kept else None, self.settings)
         )
-        if not is_log_retained:
-            return replace(_with_excerpt(output, part), text=_append_lines(part.text, raw.text))
+        if not is_log_kept:
+            return replace(_with_excerpt(output, excerpt), text=_append_lines(excerpt.text, result.text))
         return replace(
-            _with_excerpt(output, part),
-            text=_append_lines(part.text, f"all of it is in {raw.log.path}\n{raw.text}"),
-            whole=str(raw.log.path),
-            frame="\n".join(part for part in (raw.text, lines) if part),
+            _with_excerpt(output, excerpt),
+            text=_append_lines(excerpt.text, f"all of it is in {result.log.path}\n{result.text}"),
+            whole=str(result.log.path),
+            frame="\n".join(text for text in (result.text, extra_lines) if text),
         )
 
-    def _log_intake(self, call: ToolCall, position: CallPosition, output: ToolOutput) -> None:
+    def _debug_log_output(self, call: ToolCall, position: CallPosition, output: ToolOutput) -> None:
         blob = output.stored or inline_blob(output)
         self.debug.log(
             "context/ingest",
@@ -274,8 +279,8 @@ def _with_excerpt(output: ToolOutput, excerpt: Excerpt, stored: StoredBlob | Non
     return replace(output, text=excerpt.text, inserted=excerpt.inserted, stored=stored)
 
 
-def _append_lines(text: str, lines: str) -> str:
-    return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}{lines}"
+def _append_lines(text: str, extra_lines: str) -> str:
+    return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}{extra_lines}"
 
 
 def _encode_text(text: str) -> bytes:
@@ -283,13 +288,13 @@ def _encode_text(text: str) -> bytes:
 
 
 def _split_chunks(data: bytes) -> Iterator[bytes]:
-    for at in range(0, len(data), _CHUNK_BYTES):
-        yield data[at : at + _CHUNK_BYTES]
+    for offset in range(0, len(data), _CHUNK_BYTES):
+        yield data[offset : offset + _CHUNK_BYTES]
 
 
-def _keep_complete_log(log: PrintedLog) -> bool:
-    """Keep a program's log file whose content could not be stored, and return whether the log is complete. It is
-    deleted if it is incomplete, or if so little disk space is left that the session itself needs it."""
+def _keep_or_delete_log(log: PrintedLog) -> bool:
+    """Return whether a log file whose content could not be stored is complete and kept. A finished log is deleted if it
+    is incomplete, or if the session itself needs the remaining disk space."""
     with suppress(OSError):
         if log.is_finished and (not log.is_complete or shutil.disk_usage(log.path.parent).free < MIN_FREE_BYTES):
             log.path.unlink()
@@ -300,7 +305,7 @@ def _keep_complete_log(log: PrintedLog) -> bool:
 def _log_chunks(log: PrintedLog) -> Iterator[bytes]:
     with log.path.open("rb") as file:
         file.seek(log.start)
-        left = log.end - log.start
-        while left > 0 and (chunk := file.read(min(_CHUNK_BYTES, left))):
-            left -= len(chunk)
+        remaining_bytes = log.end - log.start
+        while remaining_bytes > 0 and (chunk := file.read(min(_CHUNK_BYTES, remaining_bytes))):
+            remaining_bytes -= len(chunk)
             yield chunk

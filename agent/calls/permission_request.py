@@ -17,7 +17,7 @@ from ebbtide.tools.files.project_programs import trusted_launches
 from ebbtide.tools.lazy import dataclass
 
 _UNCHANGED_GIT_COMMANDS = frozenset(("fetch", "ls-remote", "archive"))
-"""Git commands that run unchanged when rules cover them, so that the repository's settings are checked first."""
+"""Git commands that run unchanged when rules cover them; the repository's settings are checked first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +29,21 @@ class PermissionRequest:
     subjects: tuple[str, ...]
     """What the call affects: a command line, or absolute resolved paths."""
     read_only_access: ReadOnlyAccess | None = None
-    """What a command reads, if it is proved to be read-only or runs where it can only read; None for any other call."""
+    """The files that a command reads, if it is proved to be read-only or runs where it can only read; None for any
+    other call."""
     hard_linked: tuple[str, ...] = ()
-    """Files to be changed that have hard links. Their other names, which change with them, may be anywhere."""
+    """Files to be changed that have other hard links. These change as well, and may be in any folder."""
     named_paths: CommandPaths = CommandPaths()
     """Files named by a command that always need approval."""
     trusted_launches: frozenset[tuple[str, ...]] = frozenset()
     """The words of commands that are known to launch a tool of the project."""
     git_settings_programs: str = ""
-    """Programs that the settings of this repository, or of a repository pushed to, make git run; as text."""
+    """Names the programs that git would run because of the settings of this repository, or of one that is pushed to;
+    empty if there are none."""
 
     @property
     def proved_access(self) -> ReadOnlyAccess | None:
-        """What a command reads, if it is proved to be read-only; None if that is only enforced by the sandbox."""
+        """The files that a command reads, if it is proved to be read-only; None if only the sandbox enforces that."""
         return None if self.is_contained else self.read_only_access
 
     @property
@@ -59,25 +61,27 @@ def request_for(tool: Tool, arguments: Mapping[str, object], workspace: Workspac
     """Build the request for a call. Raises `ToolError`."""
     subjects = tool.subjects(arguments, workspace)
     effect = cast(HasCallEffect, tool).effect_of(arguments) if _implements(type(tool), HasCallEffect) else tool.effect
-    linked = tuple(path for path in subjects if has_other_hard_links(path)) if effect == "write" else ()
+    hard_linked = tuple(path for path in subjects if has_other_hard_links(path)) if effect == "write" else ()
     read_only_access = None
     if _implements(type(tool), SupportsReadOnly):
         read_only_access = _read_only_access(cast(SupportsReadOnly, tool), arguments, workspace, mode)
-    named, git_settings_programs, trusted = CommandPaths(), "", frozenset[tuple[str, ...]]()
+    named_paths = CommandPaths()
+    git_settings_programs = ""
+    launches = frozenset[tuple[str, ...]]()
     if tool.effect == "run" and mode != "plan":
-        named = command_paths("\n".join(subjects), str(workspace.root))
-        trusted = frozenset().union(*(trusted_launches(line, workspace) for line in subjects))
+        named_paths = command_paths("\n".join(subjects), str(workspace.root))
+        launches = frozenset().union(*(trusted_launches(line, workspace) for line in subjects))
         git_settings_programs = next(filter(None, (_git_settings_programs(line, workspace) for line in subjects)), "")
     return PermissionRequest(
-        tool.name, effect, subjects, read_only_access, linked, named, trusted, git_settings_programs
+        tool.name, effect, subjects, read_only_access, hard_linked, named_paths, launches, git_settings_programs
     )
 
 
 def _git_settings_programs(line: str, workspace: Workspace) -> str:
-    texts = [command.texts for command in parse_command_line(line).commands]
-    git_commands = [words for words in texts if "git" in map(posixpath.basename, words)]
-    pushed = (word for words in git_commands if "push" in words for word in words[words.index("push") + 1 :])
-    if hooked_repository := next((word for word in pushed if _is_repository(workspace.root, word)), ""):
+    word_lists = [command.texts for command in parse_command_line(line).commands]
+    git_commands = [words for words in word_lists if "git" in map(posixpath.basename, words)]
+    push_arguments = (word for words in git_commands if "push" in words for word in words[words.index("push") + 1 :])
+    if hooked_repository := next((word for word in push_arguments if _is_repository(workspace.root, word)), ""):
         return f"the hooks of `{hooked_repository}`"
     subcommands = {word for words in git_commands for word in _UNCHANGED_GIT_COMMANDS.intersection(words)}
     if not subcommands:
@@ -98,8 +102,7 @@ def _is_repository(root: Path, word: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _implements(tool_type: type, protocol: type) -> bool:
-    """Whether a tool's class implements a protocol. Cached, since the check takes a tenth of the time that a ruling
-    takes."""
+    """Whether a tool's class implements a protocol. Cached, since the check takes a tenth of the time of a ruling."""
     return issubclass(tool_type, protocol)
 
 

@@ -1,5 +1,5 @@
-"""Handles a submitted plan: the user accepts it with the mode in which to continue, edits it, or rejects it. Without a
-user, it is accepted."""
+"""Handles a submitted plan: the user accepts it and chooses the mode in which to continue, edits it, or rejects it.
+Without a user, it is accepted."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,53 +17,55 @@ from ebbtide.tools.base import ToolError
 from ebbtide.tools.submit_plan import plan_of
 
 NOT_RUN_AFTER_PLAN = (
-    f"not run: it stood behind `{PLAN}` in one reply, and was written before there was an answer to the plan. "
-    "Call it again if it is still right"
+    f"not run: it followed `{PLAN}` in the same reply, before the plan was accepted or rejected. Call it again if it "
+    "is still right"
 )
 
 
 async def approve_plan(call: ToolCall, context: ApprovalContext) -> ApprovalResult:
     """Ask the user about a plan, and apply the user's edits. An accepted plan changes the mode. Raises `ToolError`."""
-    permit, approval = await approve(call, replace(context, edited_arguments=None)), context.approver
+    permit = await approve(call, replace(context, edited_arguments=None))
+    approver = context.approver
     if permit.refusal:
         return permit
-    if approval.policy.mode != "plan":
+    if approver.policy.mode != "plan":
         raise ToolError(
-            f"plans can be submitted only in plan mode, and the mode is `{approval.policy.mode}`: do what was asked, "
+            f"plans can be submitted only in plan mode, and the mode is `{approver.policy.mode}`: do what was asked, "
             "or say in your answer what you would do"
         )
-    if approval.ask_about_plan is None:
+    if approver.ask_about_plan is None:
         return permit
-    submitted_plan, count = plan_of(call.arguments), 0
+    submitted_plan = plan_of(call.arguments)
+    question_count = 0
     plan = submitted_plan if context.edited_arguments is None else plan_of(context.edited_arguments)
     while True:
-        count += 1
-        id = f"plan-{call.id}" if count == 1 else f"plan-{call.id}-{count}"
-        question = PlanSubmitted(id, call.id, plan, approval.modes_after_plan, plan != submitted_plan)
-        await approval.record_question(call.id, {**call.arguments, "plan": plan} if plan != submitted_plan else None)
-        decision = await context.interrupt.race(approval.ask_about_plan(question))
+        question_count += 1
+        question_id = f"plan-{call.id}" if question_count == 1 else f"plan-{call.id}-{question_count}"
+        question = PlanSubmitted(question_id, call.id, plan, approver.modes_after_plan, plan != submitted_plan)
+        await approver.record_question(call.id, {**call.arguments, "plan": plan} if plan != submitted_plan else None)
+        decision = await context.interrupt.race(approver.ask_about_plan(question))
         if decision is None:
             return replace(permit, refusal=QUESTION_INTERRUPTED)
         if decision.verdict == "reject":
-            return replace(permit, refusal=_rejection_text(decision, approval.policy.mode))
+            return replace(permit, refusal=_rejection_text(decision, approver.policy.mode))
         plan = _edited_plan(plan, decision.plan, context)
         if decision.verdict == "accept" and plan == (decision.plan or plan):
             break
     try:
-        await approval.change_mode(_chosen_mode(decision, question))
+        await approver.change_mode(_chosen_mode(decision, question))
     except StoreFailed as error:
         context.emit(Noticed(str(error)))  # the mode is stored again at the end of the turn
     if plan == submitted_plan:
         return permit
-    edited = replace(call, arguments={**call.arguments, "plan": plan}, source="")
-    context.emit(CallEdited(call.id, call.name, edited.arguments))
-    return replace(permit, call=edited, is_edited=True)
+    edited_call = replace(call, arguments={**call.arguments, "plan": plan}, source="")
+    context.emit(CallEdited(call.id, call.name, edited_call.arguments))
+    return replace(permit, call=edited_call, is_edited=True)
 
 
 def is_plan_decided(calls: Sequence[ToolCall], outputs: Sequence[ToolOutput]) -> bool:
     """Whether a plan among the calls was accepted or rejected. The other calls of the reply are then outdated."""
-    ended = {output.call_id for output in outputs if output.status in ("done", "denied")}
-    return any(call.name == PLAN and call.id in ended for call in calls)
+    decided_call_ids = {output.call_id for output in outputs if output.status in ("done", "denied")}
+    return any(call.name == PLAN and call.id in decided_call_ids for call in calls)
 
 
 def _edited_plan(plan: str, edited_text: str, context: ApprovalContext) -> str:
@@ -85,5 +87,5 @@ def _chosen_mode(decision: PlanDecision, question: PlanSubmitted) -> Mode:
 
 def _rejection_text(decision: PlanDecision, mode: str) -> str:
     note = f": {decision.note}" if decision.note else ""
-    then = "The mode is still `plan`: ask what is not clear, and submit a better plan" if mode == "plan" else ""
-    return f"the user rejected the plan{note}\n{then}".rstrip()
+    advice = "The mode is still `plan`: ask what is not clear, and submit a better plan" if mode == "plan" else ""
+    return f"the user rejected the plan{note}\n{advice}".rstrip()

@@ -1,4 +1,4 @@
-"""The permission policy: decides whether a call may run. Pure: it neither accesses files nor asks the user.
+"""The permission policy: decides whether a call may run, without accessing files or asking the user.
 
 A rule is `TOOL` or `TOOL(PREFIX)`. TOOL may contain `*`. For a tool that works on files, PREFIX is a file or folder,
 relative to the working folder. For the shell, it is the beginning of a command, in whole words: `bash(git status)`; or,
@@ -165,22 +165,20 @@ def decide(request: PermissionRequest, policy: Policy) -> Ruling:
         if request.read_only_access is None:
             return Ruling("deny", PLAN_MODE_REFUSALS[request.effect])
         return replace(_decide_like_reading_tool(request.read_only_access, policy), requires_read_only=True)
-    hidden_denial = next((rule for rule in policy.deny if _may_deny(rule, request, policy.root)), None)
-    if hidden_denial is not None:
-        return Ruling("ask", f"deny rule {hidden_denial} may forbid this; the call does not show it")
+    possible_deny_rule = next((rule for rule in policy.deny if _may_deny(rule, request, policy.root)), None)
+    if possible_deny_rule is not None:
+        return Ruling("ask", f"deny rule {possible_deny_rule} may forbid this; the call does not show it")
     for rule in policy.allow:
         if _names_tool(rule, request) and _allows(rule, request, policy):
             return Ruling("allow", f"allow rule {rule}")
-    ruling, by_mode = (
-        _ruling_of_prefixes(request, policy),
-        _within_skill_bounds(_ruling_of_mode(request, policy), request, policy),
-    )
-    return by_mode if ruling is None or (ruling.verdict == "ask" and by_mode.verdict == "allow") else ruling
+    ruling = _ruling_by_prefixes(request, policy)
+    mode_ruling = _within_skill_bounds(_ruling_by_mode(request, policy), request, policy)
+    return mode_ruling if ruling is None or (ruling.verdict == "ask" and mode_ruling.verdict == "allow") else ruling
 
 
 def apply_hook_decision(request: PermissionRequest, policy: Policy, decision: "HookDecision | None") -> Ruling:
     """Return the ruling on a call, given the hooks' decision. An approval by hooks counts like an allow rule for the
-    tool. It does not allow a call that is denied, doubtful or always needs approval. Hooks of a project cannot allow
+    tool. It does not allow a call that is denied, doubtful or always needs approval. Project hooks cannot allow
     anything."""
     ruling = decide(request, policy)
     if ruling.verdict == "deny" or decision is None:
@@ -213,7 +211,7 @@ def _decide_like_reading_tool(access: ReadOnlyAccess, policy: Policy) -> Ruling:
     return ruling if is_named else Ruling("ask", f"`{access.secret_path}` may hold secrets")
 
 
-def _ruling_of_mode(request: PermissionRequest, policy: Policy) -> Ruling:
+def _ruling_by_mode(request: PermissionRequest, policy: Policy) -> Ruling:
     if request.effect == "write":
         autorun_file = first_autorun_file(request.subjects, policy.root)
         if autorun_file is not None:
@@ -235,14 +233,14 @@ def _ruling_of_mode(request: PermissionRequest, policy: Policy) -> Ruling:
         return Ruling("ask", f"{policy.mode} mode: MCP tools need your OK")
     if request.effect == "fetch":
         return Ruling("ask", f"{policy.mode} mode: web access needs your OK")
-    inside = (policy.root, *policy.added_folders)
-    outside = next((path for path in request.subjects if not is_within(path, inside)), None)
+    working_folders = (policy.root, *policy.added_folders)
+    outside_path = next((path for path in request.subjects if not is_within(path, working_folders)), None)
     if request.effect == "read":
-        if all(is_within(path, (*inside, *policy.readable_folders)) for path in request.subjects):
+        if all(is_within(path, (*working_folders, *policy.readable_folders)) for path in request.subjects):
             return Ruling("allow", "reading inside the working folder")
-        return Ruling("ask", f"`{outside}` is outside the working folder")
-    if outside is not None:
-        return Ruling("ask", f"`{outside}` is outside the working folder")
+        return Ruling("ask", f"`{outside_path}` is outside the working folder")
+    if outside_path is not None:
+        return Ruling("ask", f"`{outside_path}` is outside the working folder")
     if policy.mode == "accept-edits":
         return Ruling("allow", "accept-edits mode")
     return Ruling("ask", f"{policy.mode} mode: file changes need your OK")
@@ -264,8 +262,8 @@ def _ruling_on_command(request: PermissionRequest, policy: Policy) -> Ruling:
         if not runs_unsandboxed(request, policy):
             return replace(ruling, requires_read_only=ruling.verdict == "allow")  # approved commands run unrestricted
     if policy.mode == "auto":
-        why = f"commands are not sandboxed: {policy.sandbox_problem}; `--no-sandbox` runs them anyway"
-        return Ruling("ask", why)
+        reason = f"commands are not sandboxed: {policy.sandbox_problem}; `--no-sandbox` runs them anyway"
+        return Ruling("ask", reason)
     return Ruling("ask", f"{policy.mode} mode: commands need your OK")
 
 
@@ -286,13 +284,13 @@ def _within_skill_bounds(ruling: Ruling, request: PermissionRequest, policy: Pol
 
 def skill_limits_text(bounds: Sequence[SkillBounds]) -> str:
     """Describe the active skills, their tools, and whether the model activated them."""
-    named = " and ".join(
-        f"`{limits.skill}`{', which the model has read,' * limits.is_read_by_model}" for limits in bounds
+    skills_text = " and ".join(
+        f"`{skill.skill}`{', which the model has read,' * skill.is_read_by_model}" for skill in bounds
     )
-    rules = dict.fromkeys(str(rule) for limits in bounds for rule in limits.rules)
+    rules = dict.fromkeys(str(rule) for skill in bounds for rule in skill.rules)
     rules_text = join_limited(list(rules), _MAX_LISTED_RULES) or "nothing that runs or changes something"
-    in_use = " in use until this turn ends," if named.endswith(",") else ", in use until this turn ends,"
-    return f"{named}{in_use} {'works' if len(bounds) == 1 else 'work'} with {rules_text}"
+    in_use = " in use until this turn ends," if skills_text.endswith(",") else ", in use until this turn ends,"
+    return f"{skills_text}{in_use} {'works' if len(bounds) == 1 else 'work'} with {rules_text}"
 
 
 def runs_unsandboxed(request: PermissionRequest, policy: Policy) -> bool:
@@ -322,8 +320,12 @@ def is_about_call(rule: Rule, request: PermissionRequest, root: str) -> bool:
     rule = Rule(rule.tool, rule.prefix.removesuffix("*"))
     if request.effect == "run":
         rule_words = [word.casefold() for word in rule.words]
-        readings_of_all = (reading for command in request.subjects for reading in shell_interpretations(command))
-        return not rule_words or any(matches_deny_rule(reading, rule_words) for reading in readings_of_all)
+        interpretations = (
+            interpretation for command in request.subjects for interpretation in shell_interpretations(command)
+        )
+        return not rule_words or any(
+            matches_deny_rule(interpretation, rule_words) for interpretation in interpretations
+        )
     return not rule.prefix or any(_matches_folder(path, _rule_path(rule, root)) for path in request.subjects)
 
 
@@ -349,16 +351,18 @@ def _denies(rule: Rule, request: PermissionRequest, root: str) -> bool:
     if request.effect == "fetch":
         return matches_place(rule.prefix, request.subjects, any_port=True)
     if request.effect != "run":
-        place = _rule_path(rule, root)
-        is_inside = any(_matches_folder(path, place) for path in request.subjects)
+        denied_path = _rule_path(rule, root)
+        is_in_denied_path = any(_matches_folder(path, denied_path) for path in request.subjects)
         # `read` of a folder only lists file names, which `glob` shows as well.
-        contains_place = request.tool != Read.name and any(_matches_folder(place, path) for path in request.subjects)
-        return is_inside or (_applies_to_tool(rule, request) and contains_place)
+        contains_denied_path = request.tool != Read.name and any(
+            _matches_folder(denied_path, path) for path in request.subjects
+        )
+        return is_in_denied_path or (_applies_to_tool(rule, request) and contains_denied_path)
     rule_words = [word.casefold() for word in rule.words]
     return any(
-        matches_deny_rule(reading, rule_words)
+        matches_deny_rule(interpretation, rule_words)
         for command in request.subjects
-        for reading in shell_interpretations(command)
+        for interpretation in shell_interpretations(command)
     )
 
 
@@ -410,10 +414,10 @@ def _allows(rule: Rule, request: PermissionRequest, policy: Policy) -> bool:
         return all(
             subject == rule.exact_line and is_fully_visible(subject, policy.root) for subject in request.subjects
         )
-    return False  # prefixes are matched together, in `_ruling_of_prefixes`
+    return False  # prefixes are matched together, in `_ruling_by_prefixes`
 
 
-def _ruling_of_prefixes(request: PermissionRequest, policy: Policy) -> Ruling | None:
+def _ruling_by_prefixes(request: PermissionRequest, policy: Policy) -> Ruling | None:
     """Return the ruling if prefix rules cover every command of the line; None otherwise."""
     if request.effect != "run":
         return None
@@ -442,20 +446,22 @@ def _ruling_of_prefixes(request: PermissionRequest, policy: Policy) -> Ruling | 
 
 def _link_target_reason(request: PermissionRequest, covered: Sequence[Coverage], policy: Policy) -> str:
     """Return why a reading tool would need approval for the target of a link; empty if it would not."""
-    named, access = rule_paths(covered, policy.root), request.proved_access
-    others = [
+    rule_named_paths, access = rule_paths(covered, policy.root), request.proved_access
+    other_paths = [
         path
         for path in (*request.named_paths.link_targets, *(access.paths if access is not None else ()))
-        if path not in named
+        if path not in rule_named_paths
     ]
     if (
         access is not None
         and access.secret_path
-        and posixpath.normpath(posixpath.join(policy.root, access.secret_path)) not in named
+        and posixpath.normpath(posixpath.join(policy.root, access.secret_path)) not in rule_named_paths
     ):
         return f"`{access.secret_path}` may hold secrets"
-    outside = next((path for path in others if not is_within(path, (policy.root, *policy.readable_folders))), None)
-    return f"`{outside}` is outside the working folder" if outside is not None else ""
+    outside_path = next(
+        (path for path in other_paths if not is_within(path, (policy.root, *policy.readable_folders))), None
+    )
+    return f"`{outside_path}` is outside the working folder" if outside_path is not None else ""
 
 
 def command_coverage(request: PermissionRequest, policy: Policy) -> tuple[Coverage, ...]:

@@ -26,25 +26,29 @@ class ProjectRules:
     def __init__(self, folder: Path, project: Path) -> None:
         """`folder`: the folder of the user's settings; `project`: the project's real path. In a linked work tree, the
         rules of the main work tree apply as well."""
-        self._file, main = ProjectTable(folder / RULES_FILE_NAME, project), main_work_tree_folder(project)
-        self._files = (self._file,) if main is None else (ProjectTable(folder / RULES_FILE_NAME, main), self._file)
+        self._file, main_work_tree = ProjectTable(folder / RULES_FILE_NAME, project), main_work_tree_folder(project)
+        self._files = (
+            (self._file,)
+            if main_work_tree is None
+            else (ProjectTable(folder / RULES_FILE_NAME, main_work_tree), self._file)
+        )
 
     @property
     def path(self) -> str:
         return str(self._file.path)
 
     def read(self) -> SavedRules:
-        """Return the rules of the project. Invalid rules are left out and reported."""
+        """Return the rules of the project. Invalid rules are skipped and reported."""
         try:
             entries = [file.read() for file in self._files]
         except ConfigError as error:
             return SavedRules(problem=f"your project rules are ignored: {error}")
         rule_lists = [entry.get("allow", []) for entry in entries]
-        listed_rules = [rule for rules in rule_lists for rule in (rules if isinstance(rules, list) else [rules])]
-        valid_rules = tuple(rule for rule in listed_rules if isinstance(rule, str) and _is_rule(rule))
-        if len(valid_rules) == len(listed_rules):
+        all_rules = [rule for rules in rule_lists for rule in (rules if isinstance(rules, list) else [rules])]
+        valid_rules = tuple(rule for rule in all_rules if isinstance(rule, str) and _is_valid_rule(rule))
+        if len(valid_rules) == len(all_rules):
             return SavedRules(tuple(dict.fromkeys(valid_rules)))
-        invalid_rules = ", ".join(f"`{json.dumps(rule)}`" for rule in listed_rules if rule not in valid_rules)
+        invalid_rules = ", ".join(f"`{json.dumps(rule)}`" for rule in all_rules if rule not in valid_rules)
         return SavedRules(
             valid_rules,
             f"`{self.path}`: {invalid_rules} is not a valid rule and is ignored; a rule looks like `bash(git status)`",
@@ -55,13 +59,13 @@ class ProjectRules:
 
         def with_rule(entry: dict[str, object]) -> dict[str, object]:
             rules = entry.get("allow", [])
-            listed = rules if isinstance(rules, list) else [rules]
-            return {**entry, "allow": [*listed, *([] if rule in listed else [rule])]}
+            rule_list = rules if isinstance(rules, list) else [rules]
+            return {**entry, "allow": [*rule_list, *([] if rule in rule_list else [rule])]}
 
         self._file.change(with_rule)
 
 
-def _is_rule(text: str) -> bool:
+def _is_valid_rule(text: str) -> bool:
     try:
         parse_rule(text)
     except ConfigError:

@@ -55,9 +55,9 @@ def known_argument_names(tools: Mapping[str, Tool], offered: Collection[str]) ->
     """Return the normalised names of all arguments of the offered tools, including other agents' names for them."""
     return frozenset(
         name
-        for each in offered
-        if each in tools
-        for name in ebbtide_tools.foreign_calls.argument_names(each, tools[each].schema)
+        for tool_name in offered
+        if tool_name in tools
+        for name in ebbtide_tools.foreign_calls.argument_names(tool_name, tools[tool_name].schema)
     )
 
 
@@ -66,7 +66,7 @@ def matches_tool_exactly(name: str, arguments: Arguments, tools: Mapping[str, To
     names."""
     if name not in offered or name not in tools:
         return False
-    return {ebbtide_tools.foreign_calls.normalised_name(each) for each in arguments} <= set(
+    return {ebbtide_tools.foreign_calls.normalised_name(argument_name) for argument_name in arguments} <= set(
         ebbtide_tools.foreign_calls.argument_names(name, tools[name].schema)
     )
 
@@ -77,15 +77,15 @@ def _is_encodable(value: object) -> bool:
         case str():
             return value.isascii() or is_encodable(value)
         case Mapping():
-            return all(_is_encodable(key) and _is_encodable(each) for key, each in value.items())
+            return all(_is_encodable(key) and _is_encodable(item) for key, item in value.items())
         case list() | tuple():
             return all(map(_is_encodable, value))
         case _:
             return True
 
 
-def _is_different_object(result: object, before: object) -> bool:
-    return result is not before
+def _is_different_object(part: object, original: object) -> bool:
+    return part is not original
 
 
 def _with_storable_text(call: ToolCall) -> ToolCall:
@@ -102,9 +102,9 @@ def _resolve_call(call: ToolCall, tools: Mapping[str, Tool], offered: Collection
     are not built in, the arguments are not renamed."""
     if call.problem:
         return call
-    inner = unwrapped_call(call)
-    if inner is not call:
-        return _resolve_wrapped_call(call, inner, tools, offered, root)
+    inner_call = unwrapped_call(call)
+    if inner_call is not call:
+        return _resolve_wrapped_call(call, inner_call, tools, offered, root)
     try:
         if (
             call.name not in tools
@@ -141,8 +141,8 @@ def _as_bash_call(call: ToolCall, command: str) -> ToolCall:
     """Return a call of `bash` with `command`, which replaces the call of a tool that does not exist here."""
     source = call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
     note = (
-        f"[There is no tool `{ellipsize(call.name, MAX_VISIBLE_NAME_CHARS)}`: `bash` has done it, with the "
-        f"command {command}]"
+        f"[There is no tool `{ellipsize(call.name, MAX_VISIBLE_NAME_CHARS)}`: `bash` ran this "
+        f"command instead: {command}]"
     )
     return replace(call, name=Bash.name, arguments={"command": command}, source=source, called=call.name, note=note)
 
@@ -168,17 +168,17 @@ def _our_name(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str
 
 
 def _resolve_wrapped_call(
-    call: ToolCall, inner: ToolCall, tools: Mapping[str, Tool], offered: Collection[str], root: str
+    call: ToolCall, inner_call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str], root: str
 ) -> ToolCall:
     """Resolve the inner call of a `call_tool`. Return the outer call with it, or only the inner call if its tool is
     built in."""
-    resolved = _resolve_call(inner, tools, offered, root)
+    resolved = _resolve_call(inner_call, tools, offered, root)
     if resolved.problem:
         return replace(call, problem=resolved.problem)
     source = call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
     if isinstance(tools[resolved.name], Deferrable):
         arguments = {"name": resolved.name, "arguments": dict(resolved.arguments)}
-        return call if resolved is inner else replace(call, arguments=arguments, source=source, note=resolved.note)
+        return call if resolved is inner_call else replace(call, arguments=arguments, source=source, note=resolved.note)
     return replace(resolved, source=source, called=call.name)
 
 
@@ -196,27 +196,27 @@ def _fitted_arguments(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments,
         return calls.coercion.coerce_arguments(call.arguments, tool.schema), ""
     properties = tool.schema.get("properties")
     parameters = tuple(properties) if isinstance(properties, Mapping) else ()
-    known, unknown_names = ebbtide_tools.foreign_calls.split_unknown_arguments(
+    known_arguments, unknown_names = ebbtide_tools.foreign_calls.split_unknown_arguments(
         ebbtide_tools.foreign_calls.translated_arguments(tool.name, call.name, call.arguments, parameters, root),
         parameters,
     )
-    fitted, clamping_note = calls.coercion.clamp_to_bounds(
-        tool.name, calls.coercion.coerce_arguments(known, tool.schema), tool.schema
+    fitted_arguments, clamping_note = calls.coercion.clamp_to_bounds(
+        tool.name, calls.coercion.coerce_arguments(known_arguments, tool.schema), tool.schema
     )
     if not unknown_names:
-        return fitted, clamping_note
+        return fitted_arguments, clamping_note
     names = ellipsize(", ".join(f"`{name}`" for name in unknown_names), MAX_VISIBLE_NAME_CHARS)
     parameter_list = f"its arguments are {', '.join(f'`{name}`' for name in parameters)}"
     dropped_note = f"[Left out, since `{tool.name}` has no such argument: {names}; {parameter_list}.]"
-    return fitted, "\n".join(filter(None, (dropped_note, clamping_note)))
+    return fitted_arguments, "\n".join(filter(None, (dropped_note, clamping_note)))
 
 
 def unwrap_call_tool(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall:
     """Return the call of a server's tool that is inside a `call_tool`; other calls unchanged. Code that examines calls
     then finds the tool by its own name."""
-    inner = unwrapped_call(call)
-    is_builtin = inner.name in tools and not isinstance(tools[inner.name], Deferrable)
-    return call if is_builtin else inner
+    inner_call = unwrapped_call(call)
+    is_builtin = inner_call.name in tools and not isinstance(tools[inner_call.name], Deferrable)
+    return call if is_builtin else inner_call
 
 
 def tool_for(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
@@ -238,28 +238,38 @@ def tool_for(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
 def _unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str]) -> str:
     """Return the error for an unknown tool. It suggests similar names that were offered or are deferred and accept
     these arguments, or else tools that accept the arguments."""
-    known = [each for each, tool in tools.items() if each in offered or isinstance(tool, Deferrable)]
+    callable_names = [
+        tool_name for tool_name, tool in tools.items() if tool_name in offered or isinstance(tool, Deferrable)
+    ]
     name = ellipsize(call.name, MAX_VISIBLE_NAME_CHARS)
-    fit_by_tool = {each: fit for each in known if (fit := _argument_fit(call.arguments, tools[each])) is not None}
+    fit_by_tool = {
+        tool_name: fit
+        for tool_name in callable_names
+        if (fit := _argument_fit(call.arguments, tools[tool_name])) is not None
+    }
     similar_names = [
-        each
-        for each in most_similar_names(call.name[:MAX_VISIBLE_NAME_CHARS], known)
-        if not call.arguments or each in fit_by_tool or isinstance(tools[each], Deferrable)
+        tool_name
+        for tool_name in most_similar_names(call.name[:MAX_VISIBLE_NAME_CHARS], callable_names)
+        if not call.arguments or tool_name in fit_by_tool or isinstance(tools[tool_name], Deferrable)
     ]
     path_only_tools = (Read.name, Edit.name) if len(call.arguments) == 1 else (Read.name,)  # a path alone says little
     good_fits = {
-        each: fit
-        for each, fit in fit_by_tool.items()
-        if fit[0] > 1 or (fit[0] and fit[1] and each not in path_only_tools)
+        tool_name: fit
+        for tool_name, fit in fit_by_tool.items()
+        if fit[0] > 1 or (fit[0] and fit[1] and tool_name not in path_only_tools)
     }
-    suggestions = [each for each in similar_names if each in good_fits] or similar_names
-    suggestions = suggestions or [each for each, fit in good_fits.items() if fit == max(good_fits.values())]
+    suggestions = [tool_name for tool_name in similar_names if tool_name in good_fits] or similar_names
+    suggestions = suggestions or [tool_name for tool_name, fit in good_fits.items() if fit == max(good_fits.values())]
     if suggestions:
-        return f"{NO_TOOL.format(name)}; did you mean {' or '.join(f'`{each}`' for each in suggestions)}?"
-    builtin_names = [each for each in known if not isinstance(tools[each], Deferrable) and each not in (SEARCH, CALL)]
+        return f"{NO_TOOL.format(name)}; did you mean {' or '.join(f'`{tool_name}`' for tool_name in suggestions)}?"
+    builtin_names = [
+        tool_name
+        for tool_name in callable_names
+        if not isinstance(tools[tool_name], Deferrable) and tool_name not in (SEARCH, CALL)
+    ]
     can_search = SEARCH in offered and any(isinstance(tool, Deferrable) for tool in tools.values())
     search_hint = f"; `{SEARCH}` finds others" if can_search else ""
-    changers = " and ".join(f"`{each}`" for each in (Edit.name, Write.name) if each in builtin_names)
+    changers = " and ".join(f"`{tool_name}`" for tool_name in (Edit.name, Write.name) if tool_name in builtin_names)
     edit_hint = f"; {changers} change files" if changers and call.arguments else ""
     bash_hint = (
         f"{',' if edit_hint else ';'} `bash` runs any command" if Bash.name in builtin_names and call.arguments else ""
@@ -268,8 +278,8 @@ def _unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered: Coll
 
 
 def _argument_fit(arguments: Arguments, tool: Tool) -> tuple[int, int] | None:
-    """Return how well the arguments fit a tool, or None if one does not. The first number is the count of required
-    arguments, or 0 if one of these is missing; the second is the count of arguments that have the tool's own name."""
+    """Return how well the arguments fit a tool; None if one does not fit. The first number is the count of required
+    arguments, or 0 if one of these is missing; the second, the count of arguments that need not be renamed."""
     properties, required = tool.schema.get("properties"), tool.schema.get("required")
     if isinstance(tool, Deferrable) or not isinstance(properties, Mapping) or not isinstance(required, list | tuple):
         return None
@@ -288,12 +298,11 @@ def most_similar_names(name: str, names: Iterable[str]) -> tuple[str, ...]:
     """Return the names most similar to a wrong one in spelling, or else those that share words with it."""
     import difflib  # noqa: PLC0415  # deferred: only needed for a wrong name
 
-    known = {each.lower(): each for each in names}
-    matches = [known[each] for each in difflib.get_close_matches(name.lower(), known, n=MAX_SIMILAR_NAMES, cutoff=0.6)]
+    names_by_lower_name = {candidate.lower(): candidate for candidate in names}
+    close_matches = difflib.get_close_matches(name.lower(), names_by_lower_name, n=MAX_SIMILAR_NAMES, cutoff=0.6)
+    matches = [names_by_lower_name[lower_name] for lower_name in close_matches]
     if matches:
         return tuple(matches)
-    choices = list(known.values())
-    return tuple(
-        choices[place]
-        for place in best_matches(name, [dict.fromkeys(words_of(each), 1.0) for each in choices], MAX_SIMILAR_NAMES)
-    )
+    choices = list(names_by_lower_name.values())
+    choice_words = [dict.fromkeys(words_of(choice), 1.0) for choice in choices]
+    return tuple(choices[index] for index in best_matches(name, choice_words, MAX_SIMILAR_NAMES))

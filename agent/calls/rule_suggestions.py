@@ -1,5 +1,5 @@
-"""Suggests rules for a permission question, with the past calls that each would have allowed. Pure: applies `policy` to
-present and past calls."""
+"""Suggests rules for a permission question, with the past calls that each would have allowed: applies `policy` to
+present and past calls. No I/O."""
 
 import posixpath
 from collections import Counter
@@ -87,17 +87,32 @@ def exact_rule(request: PermissionRequest, root: str) -> str:
 def try_rules(
     offers: Sequence[str], request: PermissionRequest, past_requests: Sequence[PermissionRequest], policy: Policy
 ) -> tuple[RuleTrial, ...]:
-    """Return, for each rule separately, which past calls it would have allowed."""
-    similar_counts = Counter(call for call in past_requests if is_same_tool_or_server(call.tool, request.tool))
-    asked_counts = {call: count for call, count in similar_counts.items() if decide(call, policy).verdict == "ask"}
-    total = sum(asked_counts.values())
+    """Return which past calls each rule alone would have allowed."""
+    similar_counts = Counter(
+        past_request for past_request in past_requests if is_same_tool_or_server(past_request.tool, request.tool)
+    )
+    asked_counts = {
+        past_request: count
+        for past_request, count in similar_counts.items()
+        if decide(past_request, policy).verdict == "ask"
+    }
+    asked_count = sum(asked_counts.values())
     trials = []
     for offer in offers:
-        wider = replace(policy, allow=(*policy.allow, parse_rule(offer)))
-        allowed = {call: count for call, count in asked_counts.items() if decide(call, wider).verdict == "allow"}
-        others = sorted((call for call in allowed if call != request), key=lambda call: -allowed[call])
-        examples = tuple(dict.fromkeys(_request_text(call, policy.root) for call in others))[:MAX_EXAMPLES]
-        trials.append(RuleTrial(offer, sum(allowed.values()), total, examples))
+        wider_policy = replace(policy, allow=(*policy.allow, parse_rule(offer)))
+        allowed = {
+            past_request: count
+            for past_request, count in asked_counts.items()
+            if decide(past_request, wider_policy).verdict == "allow"
+        }
+        other_requests = sorted(
+            (past_request for past_request in allowed if past_request != request),
+            key=lambda past_request: -allowed[past_request],
+        )
+        examples = tuple(dict.fromkeys(_request_text(past_request, policy.root) for past_request in other_requests))[
+            :MAX_EXAMPLES
+        ]
+        trials.append(RuleTrial(offer, sum(allowed.values()), asked_count, examples))
     return tuple(trials)
 
 
@@ -125,29 +140,29 @@ def _wider_rules(request: PermissionRequest, policy: Policy) -> Iterator[str]:
         yield request.tool
         yield server_prefix(request.tool)
     elif not changes_autorun_file(request, policy.root):
-        folder, *others = {posixpath.dirname(path) for path in request.subjects} or {"/"}
-        if not others and folder != "/":  # a rule for the whole disk is never intended
+        folder, *other_folders = {posixpath.dirname(path) for path in request.subjects} or {"/"}
+        if not other_folders and folder != "/":  # a rule for the whole disk is never intended
             yield str(Rule(request.tool, _relative_to_root(folder, policy.root)))
         if all(path.startswith(policy.root.rstrip("/") + "/") for path in request.subjects):
             yield str(Rule(request.tool, "."))
 
 
 def _prefix_rules(request: PermissionRequest, policy: Policy) -> Iterator[str]:
-    """Yield rules for all commands that begin with the same words. None are offered if commands with different
-    beginnings lack a rule."""
+    """Yield rules for all commands that begin with the same words; nothing if commands without a rule begin
+    differently."""
     uncovered_commands = [coverage.command for coverage in command_coverage(request, policy) if coverage.prefix is None]
-    beginnings = list(dict.fromkeys(rule_prefix(_launched_words(command, request)) for command in uncovered_commands))
-    if len(beginnings) != 1 or not all(
-        is_partial_cover(beginnings[0], command, request.trusted_launches) for command in uncovered_commands
+    prefixes = list(dict.fromkeys(rule_prefix(_launched_words(command, request)) for command in uncovered_commands))
+    if len(prefixes) != 1 or not all(
+        is_partial_cover(prefixes[0], command, request.trusted_launches) for command in uncovered_commands
     ):
         return
-    (texts,) = beginnings
-    # A rule consists of words separated by blanks, so it cannot contain an empty word or a blank.
-    if not texts or any(text.split() != [text] for text in texts):
+    (prefix,) = prefixes
+    # A rule consists of words separated by spaces, so it cannot contain an empty word or one with a space.
+    if not prefix or any(word.split() != [word] for word in prefix):
         return
-    yield str(Rule(request.tool, " ".join(texts)))
-    if texts[1:] and looks_like_path(texts[-1]) and rule_prefix(texts[:1]):
-        yield str(Rule(request.tool, texts[0]))
+    yield str(Rule(request.tool, " ".join(prefix)))
+    if prefix[1:] and looks_like_path(prefix[-1]) and rule_prefix(prefix[:1]):
+        yield str(Rule(request.tool, prefix[0]))
 
 
 def _launched_words(command: SimpleCommand, request: PermissionRequest) -> Sequence[str]:
@@ -163,8 +178,8 @@ def _relative_to_root(path: str, root: str) -> str:
     return posixpath.relpath(path, root) if is_within(path, (root,)) else path
 
 
-def _request_text(call: PermissionRequest, root: str) -> str:
-    if call.effect == "run":
-        return call.subjects[0] if call.subjects else call.tool
-    places = (posixpath.relpath(path, root) if path.startswith(f"{root}/") else path for path in call.subjects)
-    return ", ".join(places) or call.tool
+def _request_text(request: PermissionRequest, root: str) -> str:
+    if request.effect == "run":
+        return request.subjects[0] if request.subjects else request.tool
+    paths = (posixpath.relpath(path, root) if path.startswith(f"{root}/") else path for path in request.subjects)
+    return ", ".join(paths) or request.tool

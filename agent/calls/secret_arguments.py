@@ -21,7 +21,7 @@ def with_secrets(call: ToolCall, tool: Tool, secrets: SecretTokens) -> Mapping[s
     if tool.effect in _EFFECTS_WITH_TOKENS or not has_tokens(call.arguments):
         return call.arguments
     if role_of(tool.name) == "remember":  # a remembered text is shown to models in later sessions
-        raise ToolError("`⟦secret:…⟧` stands for a secret, and none is remembered: say where it is found instead")
+        raise ToolError("`⟦secret:…⟧` stands for a secret, which cannot be remembered: say where to find it instead")
     if tool.effect not in _EFFECTS_WITH_SECRETS:
         raise ToolError(
             f"`⟦secret:…⟧` stands for a value that is not shown, and `{tool.name}` is not given it: let a command read "
@@ -30,4 +30,4 @@ def with_secrets(call: ToolCall, tool: Tool, secrets: SecretTokens) -> Mapping[s
     try:
         return cast(Mapping[str, object], secrets.reveal(call.arguments))
     except UnknownToken as error:
-        raise ToolError(f"`{error}` stands for nothing that is known any more: look at where it was again") from error
+        raise ToolError(f"`{error}` no longer stands for a known secret: read its source again") from error

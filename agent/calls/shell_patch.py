@@ -1,5 +1,5 @@
 """Converts shell commands that pass a patch to `apply_patch`, as if it were a program (`apply_patch <<'EOF' …`), to
-calls of the tool of that name, so that they are approved and shown as file changes. Pure."""
+calls of the tool `apply_patch`, so that they are approved and shown as file changes."""
 
 import posixpath
 import re
@@ -9,10 +9,10 @@ from ebbtide.tools.base import Arguments, ToolError
 from ebbtide.tools.commands.nested import SHELLS
 from ebbtide.tools.lazy import regex
 
-RUN_AS_PATCH_NOTE = "[Done as a call of `apply_patch`, which is a tool and no program.]"
+RUN_AS_PATCH_NOTE = "[Run as a call of the tool `apply_patch`, which is not a program.]"
 NOT_A_PROGRAM_ERROR = (
-    "`apply_patch` is a tool and no program: call it by itself, with the text from `*** Begin Patch` to "
-    "`*** End Patch` as `patch`, and run what else the command does in a call of its own"
+    "`apply_patch` is a tool, not a program: call it directly, with the text from `*** Begin Patch` to "
+    "`*** End Patch` as `patch`, and run the rest of the command in a separate call"
 )
 MAX_PARSED_COMMAND_CHARS = 200_000
 """Maximum length of a command whose quotes are parsed, in characters. `shlex` takes quadratic time."""
@@ -38,8 +38,8 @@ def patch_in_command(arguments: Arguments) -> str | None:
 
 
 def _patch_in_script(command: str, folder: str) -> str | None:
-    if (inner := _shell_script(command)) is not None:
-        return _patch_in_script(inner, folder)
+    if (nested_script := _shell_script(command)) is not None:
+        return _patch_in_script(nested_script, folder)
     cd_command = _CD_COMMAND.match(command)
     script = command[cd_command.end() :] if cd_command else command
     heredoc = _HEREDOC_PATCH.match(script) or _PIPED_PATCH.match(script)
@@ -64,8 +64,8 @@ def _literal_words(command: str) -> list[str]:
     """Return the words of a command; empty if a shell would expand something in them."""
     if len(command) > MAX_PARSED_COMMAND_CHARS:
         return []
-    parts = [found[0] for found in _SHELL_SYNTAX.finditer(command)]
-    if any(part in "$`;&|<>()" or (part[0] == '"' and re.search(r"[\\$`]", part)) for part in parts):
+    tokens = [match[0] for match in _SHELL_SYNTAX.finditer(command)]
+    if any(token in "$`;&|<>()" or (token[0] == '"' and re.search(r"[\\$`]", token)) for token in tokens):
         return []
     try:
         return shlex.split(command)
@@ -81,8 +81,8 @@ def _quoted_patch(command: str) -> str | None:
 def _lines_before_tag(text: str, tag: str) -> str | None:
     """Return the lines before the tag; None if the tag is missing or something follows it."""
     lines = text.rstrip().split("\n")
-    ends = [index for index, line in enumerate(lines) if line.strip() == tag]
-    return "\n".join(lines[:-1]) if ends == [len(lines) - 1] else None
+    tag_indices = [index for index, line in enumerate(lines) if line.strip() == tag]
+    return "\n".join(lines[:-1]) if tag_indices == [len(lines) - 1] else None
 
 
 def _patch_from_folder(folder: str, patch: str) -> str:

@@ -1,6 +1,6 @@
-"""Tracks which skills are active. A skill is active from when the user names it, or the model reads it, until the turn
-ends. While it is active, the mode allows only the tools that it lists; it does not allow any tool that the mode does
-not."""
+"""Tracks which skills are active. A skill becomes active when the user names it or the model reads it, and stays so
+until the turn ends. While it is active, the mode allows only tools that the skill lists; a skill never allows more than
+the mode."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ _FILE_CHANGING_TOOLS = (Edit.name, Write.name)
 
 
 def bounds_of(skill: "Skill", *, is_read: bool = False) -> SkillBounds:
-    """Return the bounds of a skill, as rules. Tools without an exactly equivalent rule are left out, so that they need
+    """Return the bounds of a skill, as rules. Tools without an exactly equivalent rule are skipped, so that they need
     approval. `is_read`: the model read the skill on its own initiative."""
     rules = [rule for tool in skill.tools for rule in rules_for_claude_tool(tool)]
     if {Rule(name) for name in _FILE_CHANGING_TOOLS} <= {*rules}:
@@ -40,8 +40,8 @@ def bounds_of(skill: "Skill", *, is_read: bool = False) -> SkillBounds:
 def rules_for_claude_tool(tool: str) -> Sequence[Rule]:
     """Return the rules for a tool in Claude Code's notation, `Read` or `Bash(git log:*)`; empty if there is no exact
     equivalent."""
-    name, _, rest = tool.strip().partition("(")
-    our_name, pattern = tool_for_alias(our_names([name])[0]), rest.removesuffix(")").strip()
+    name, _, pattern_text = tool.strip().partition("(")
+    our_name, pattern = tool_for_alias(our_names([name])[0]), pattern_text.removesuffix(")").strip()
     try:
         if pattern in ("", "*", "**"):
             return (parse_rule(our_name),)
@@ -60,12 +60,12 @@ class ActiveSkills:
         self, extensions: "SessionExtensions", approval: Approver, root: str, notify: Callable[[str], None]
     ) -> None:
         """`notify`: receives notices for the user about skills that the model activated."""
-        self._extensions, self._approval, self._root, self._notify = extensions, approval, root, notify
+        self._extensions, self._approver, self._root, self._notify = extensions, approval, root, notify
 
     def observe(self, event: Event) -> None:
         match event:
-            case TurnStarted() | TurnFinished() | TurnFailed() if self._approval.policy.skill_bounds:
-                self._approval.policy = replace(self._approval.policy, skill_bounds=())
+            case TurnStarted() | TurnFinished() | TurnFailed() if self._approver.policy.skill_bounds:
+                self._approver.policy = replace(self._approver.policy, skill_bounds=())
             case ToolStarted(name=Read.name | Bash.name):
                 subject = event.arguments.get("path" if event.name == Read.name else "command")
                 if isinstance(subject, str) and "skill.md" in subject.lower():
@@ -75,21 +75,21 @@ class ActiveSkills:
 
     def _activate_read_skills(self, subject: str, tool: str) -> None:
         for skill in self._extensions.skills:
-            in_use = {each.skill for each in self._approval.policy.skill_bounds}
-            if not skill.tools or skill.name in in_use or self._extensions.trust_state(skill) != "on":
+            active_names = {bounds.skill for bounds in self._approver.policy.skill_bounds}
+            if not skill.tools or skill.name in active_names or self._extensions.trust_state(skill) != "on":
                 continue
             path = str(skill.path)
             is_read = os.path.realpath(os.path.join(self._root, subject)) == os.path.realpath(path)
             if is_read or (tool == Bash.name and (path in subject or os.path.relpath(path, self._root) in subject)):
-                activate_skill(skill, self._approval, is_read=True)
+                activate_skill(skill, self._approver, is_read=True)
                 self._report_limits(skill)
 
     def _report_limits(self, skill: "Skill") -> None:
-        policy = self._approval.policy
+        policy = self._approver.policy
         if policy.mode in _MODES_THAT_ASK:
             return
         consequence = (
-            "is asked about" if self._approval.ask is not None else "is denied unless an `--allow` rule names it"
+            "is asked about" if self._approver.ask is not None else "is denied unless an `--allow` rule names it"
         )
         self._notify(
             f"{skill_limits_text(policy.skill_bounds[-1:])}; anything else that changes or runs something {consequence}"
@@ -98,7 +98,7 @@ class ActiveSkills:
 
 def activate_skill(skill: "Skill", approval: Approver, *, is_read: bool = False) -> None:
     """Activate a skill until the turn ends. `is_read`: the model read it, without the user naming it."""
-    if skill.tools and skill.name not in (each.skill for each in approval.policy.skill_bounds):
+    if skill.tools and skill.name not in (bounds.skill for bounds in approval.policy.skill_bounds):
         approval.policy = replace(
             approval.policy, skill_bounds=(*approval.policy.skill_bounds, bounds_of(skill, is_read=is_read))
         )

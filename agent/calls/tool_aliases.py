@@ -1,4 +1,4 @@
-"""Maps other agents' tool names to ours, since models often call the tools they were trained with. Pure."""
+"""Maps other agents' tool names to ours, since models often call the tools they were trained with."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -28,21 +28,21 @@ def tool_for_alias(name: str) -> str:
 
 
 def resolve_alias(name: str, arguments: Arguments, known_tools: Collection[str]) -> str | None:
-    """Return our tool for a name that none of the `known_tools` tools has; None if there is none. Raises `ToolError`
-    for a tool of another agent that has no equivalent."""
+    """Return our tool for a name that is not in `known_tools`; None if there is none. Raises `ToolError` for a tool of
+    another agent that has no equivalent."""
     for prefix in NAME_PREFIXES:
         name = name.removeprefix(prefix)
     name = _NAME_SUFFIX.sub("", name)
     if name in known_tools:
         return name
-    wanted = normalised_name(name)
-    if wanted in ("multitooluseparallel", "batch") and any(isinstance(each, list) for each in arguments.values()):
-        raise ToolError("no tool calls others: make these calls themselves, several in one reply")
-    if wanted in _TURN_ENDING_TOOLS:
+    plain_name = normalised_name(name)
+    if plain_name in ("multitooluseparallel", "batch") and any(isinstance(value, list) for value in arguments.values()):
+        raise ToolError("no tool calls other tools: make these calls directly, several in one reply")
+    if plain_name in _TURN_ENDING_TOOLS:
         raise ToolError("no tool ends the work: write your answer as text, without a call")
     for tool in known_tools:
-        if traits_of(tool).accepts_foreign_call(wanted, arguments):
+        if traits_of(tool).accepts_foreign_call(plain_name, arguments):
             return tool
-    exact_matches = [ours for ours in known_tools if normalised_name(ours) == wanted]
-    ours = exact_matches[0] if len(exact_matches) == 1 else _tools_by_alias().get(wanted)
+    exact_matches = [ours for ours in known_tools if normalised_name(ours) == plain_name]
+    ours = exact_matches[0] if len(exact_matches) == 1 else _tools_by_alias().get(plain_name)
     return ours if ours in known_tools else None

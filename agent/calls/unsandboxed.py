@@ -18,12 +18,13 @@ async def retry_unsandboxed(
     """If the user allows it, run the command again outside the sandbox and return that result; otherwise return the
     first result. Return None if the user interrupts the second run. Nothing is asked without a user or in `auto` mode.
     """
-    approval, call, ask = context.approver, permit.call, context.approver.ask
-    if not result.blocked_by_sandbox or approval.policy.mode == "plan":
+    approver, call = context.approver, permit.call
+    ask = approver.ask
+    if not result.blocked_by_sandbox or approver.policy.mode == "plan":
         return result
-    outside_request, outside_policy = unsandboxed_variant(permit.request, approval.policy)
+    outside_request, outside_policy = unsandboxed_variant(permit.request, approver.policy)
     offers = calls.rule_suggestions.offered_outside_rules(outside_request, outside_policy)
-    if not result.failed or ask is None or approval.policy.mode == "auto":
+    if not result.failed or ask is None or approver.policy.mode == "auto":
         return _with_sandbox_advice(result, offers)
     reason = f"it failed in the sandbox, where {result.blocked_by_sandbox}; allow it to run again, outside the sandbox"
     question = PermissionAsked(
@@ -33,10 +34,10 @@ async def retry_unsandboxed(
         call.arguments,
         f"{reason}. A rule makes such commands always run there" if offers else reason,
         offers=offers,
-        rules_file=approval.project_rules.path if approval.project_rules is not None and offers else "",
+        rules_file=approver.project_rules.path if approver.project_rules is not None and offers else "",
         offers_exact=calls.rule_suggestions.exact_rule(outside_request, outside_policy.root) in offers,
     )
-    await approval.record_question(call.id, None)
+    await approver.record_question(call.id, None)
 
     async def answer() -> Decision:
         return await ask(question)

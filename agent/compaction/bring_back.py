@@ -21,12 +21,12 @@ from ebbtide.tools.outputs.plain_text import is_mostly_noise
 from ebbtide.tools.outputs.stored import StoredContent
 from ebbtide.tools.read_result import referenced_range
 
-Part = TypeVar("Part")
+T = TypeVar("T")
 
 MAX_BROUGHT_BACK_BYTES = 51_200
-"""Maximum bytes brought back at once."""
+"""Maximum number of bytes brought back at once."""
 SNIFF_BYTES = 1 << 14
-"""Bytes examined to tell whether the content is text."""
+"""Number of bytes examined to determine whether the content is text."""
 MIN_RETRY_BYTES = 64
 """If the content does not fit at this size, only the note without content is added."""
 
@@ -47,39 +47,41 @@ async def bring_back(
     only_price: bool = False,
 ) -> BringBackResult:
     """Add the content of a reference to the conversation, limited to half of the remaining room. `only_price`: change
-    nothing, and return the event that would be emitted. Raises `AgentError`."""
-    before = budget_of(conversation, window)
-    room = before.remaining // 2
-    if room <= 0:
+    nothing; return the unchanged conversation and the event that would be emitted. Raises `AgentError`."""
+    budget = budget_of(conversation, window)
+    max_tokens = budget.remaining // 2
+    if max_tokens <= 0:
         raise AgentError("the window is full: free space with `/compact` first")
     stored = await recall.fetch(ref)
     with closing(stored.content):
-        note, is_whole = _largest_fitting_note(stored, room, window.model.meter.message_tokens)
+        note, is_whole = _fit_note(stored, max_tokens, window.model.meter.message_tokens)
     message = User((note,))
-    after = conversation.plus(message)
-    event = _event(stored.ref, before, budget_of(after, window), is_whole, window.model)
+    new_conversation = conversation.plus(message)
+    event = _brought_back_event(stored.ref, budget, budget_of(new_conversation, window), is_whole, window.model)
     if only_price:
         return BringBackResult(conversation, event)
     await turn.recorder.record_user_message(message)
     turn.emit(event)
-    return BringBackResult(after, event)
+    return BringBackResult(new_conversation, event)
 
 
-def _largest_fitting_note(stored: StoredContent, room: int, size_of: Callable[[Message], int]) -> tuple[Note, bool]:
-    """Return a note with as much of the content as fits into `room` tokens, and whether it is complete."""
+def _fit_note(stored: StoredContent, max_tokens: int, count_tokens: Callable[[Message], int]) -> tuple[Note, bool]:
+    """Return a note with as much of the content as fits into `max_tokens` tokens, and whether it is complete."""
     max_bytes = MAX_BROUGHT_BACK_BYTES
     while True:
         note, is_whole = bring_back_note(stored, max_bytes)
-        size = size_of(User((note,)))
-        if size <= room or max_bytes == 0:
+        token_count = count_tokens(User((note,)))
+        if token_count <= max_tokens or max_bytes == 0:
             return note, is_whole
-        max_bytes = max_bytes * room * 9 // (size * 10) if max_bytes > MIN_RETRY_BYTES else 0
+        max_bytes = max_bytes * max_tokens * 9 // (token_count * 10) if max_bytes > MIN_RETRY_BYTES else 0
 
 
-def _event(ref: str, before: ContextBudget, after: ContextBudget, is_whole: bool, model: ModelContext) -> BroughtBack:
-    size = after.used - before.used
-    cost = cost_of_new_tokens(size, after.used, model.facts.prices)
-    return BroughtBack(ref, size, is_whole, after.used, after.window.effective, cost)
+def _brought_back_event(
+    ref: str, budget: ContextBudget, new_budget: ContextBudget, is_whole: bool, model: ModelContext
+) -> BroughtBack:
+    new_tokens = new_budget.used - budget.used
+    cost = cost_of_new_tokens(new_tokens, new_budget.used, model.facts.prices)
+    return BroughtBack(ref, new_tokens, is_whole, new_budget.used, new_budget.window.effective, cost)
 
 
 def cost_of_new_tokens(size: int, used: int, prices: Prices | None) -> float | None:
@@ -90,9 +92,9 @@ def cost_of_new_tokens(size: int, used: int, prices: Prices | None) -> float | N
     return size * max(price.cache_write, price.input)
 
 
-def require_stored(part: Part | None) -> Part:
-    """Return `part`, an object that looks up stored content. Raises `AgentError` if it is None because the session is
-    not stored."""
+def require_stored(part: T | None) -> T:
+    """Return `part`, an object that looks up stored content. Raises `AgentError` if it is None, which means that the
+    session is not stored."""
     if part is None:
         raise AgentError("this session is not stored, so there is nothing to look up")
     return part
@@ -112,11 +114,13 @@ def bring_back_note(stored: StoredContent, max_bytes: int) -> tuple[Note, bool]:
     except ToolError as error:
         raise AgentError(str(error)) from error
     data = stored.content.read(start, min(end - start, max_bytes))
-    head = stored.content.read(0, SNIFF_BYTES)
-    if b"\0" in head or is_mostly_noise(head.decode("utf-8", "replace")):
+    sample = stored.content.read(0, SNIFF_BYTES)
+    if b"\0" in sample or is_mostly_noise(sample.decode("utf-8", "replace")):
         raise AgentError(f"`{stored.ref}` is not text: let the model read it with `read_result`")
     omitted_bytes = end - start - len(data)
     text = data.decode("utf-8", "ignore" if omitted_bytes > 0 else "replace")
-    left_out = f"\n[… {pluralize(omitted_bytes, 'byte')} left out; `recall` shows them …]" if omitted_bytes > 0 else ""
-    note_text = f"[The user brings `{stored.ref}` back into view:]\n{text}{left_out}"
+    omission_note = (
+        f"\n[… {pluralize(omitted_bytes, 'byte')} left out; `recall` shows them …]" if omitted_bytes > 0 else ""
+    )
+    note_text = f"[The user brings `{stored.ref}` back into view:]\n{text}{omission_note}"
     return Note(note_text, kind="brought", name=stored.ref), omitted_bytes <= 0

@@ -1,7 +1,7 @@
-"""Files that stay in view across a summary, with the content that was read. Pure.
+"""Files that stay in view across a summary, with the content that was read. No I/O.
 
-In recorded sessions, a fifth to a third of the content needed again after a summary was in files read shortly before
-and not changed since. To read such a file again takes another request.
+In recorded sessions, a fifth to a third of the content needed again after a summary was in files that had been read
+shortly before and not changed since. Reading such a file again takes another request.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,8 @@ from ebbtide.agent.view.stubs import one_line
 from ebbtide.agent.view.visible import numbered_outputs, outcome_with_ref
 
 MAX_NAMES_SHARE, MIN_NAMES_BYTES, MAX_NAMES_BYTES = 0.12, 40, 900
-"""Maximum share of an output's size for its names, and their minimum and maximum size in bytes."""
+"""Maximum share of an output's size that its names may take, and the minimum and maximum in bytes. If less than the
+minimum is available, no names are listed."""
 
 
 def dropped_outputs(
@@ -42,20 +43,22 @@ def _output_lines(
     conversation: Conversation, cut: int, retained_refs: frozenset[str], visible_text: str
 ) -> Iterator[str]:
     unmasked = replace(conversation, masked=frozenset(), retold=(), pinned=frozenset())
-    measured = Inventory().of(unmasked)
-    numbered_by_ref = {one.ref: one for one in numbered_outputs(unmasked)}
-    leaving = [
+    inventory = Inventory().of(unmasked)
+    numbered_by_ref = {numbered.ref: numbered for numbered in numbered_outputs(unmasked)}
+    removed_items = [
         item
-        for item in measured.items
+        for item in inventory.items
         if item.key in numbered_by_ref
         and item.message_index < cut
         and item.key not in retained_refs
         and not item.is_superseded
     ]
-    for item in sorted(leaving, key=lambda item: (-measured.reread_probability(item), -item.message_index)):
+    for item in sorted(removed_items, key=lambda item: (-inventory.reread_probability(item), -item.message_index)):
         text = numbered_by_ref[item.key].output.text
-        room = min(int(MAX_NAMES_SHARE * len(text)), MAX_NAMES_BYTES)
-        names = name_index(text, visible_text, room, "names in it") if room >= MIN_NAMES_BYTES else ""
+        max_name_bytes = min(int(MAX_NAMES_SHARE * len(text)), MAX_NAMES_BYTES)
+        names = (
+            name_index(text, visible_text, max_name_bytes, "names in it") if max_name_bytes >= MIN_NAMES_BYTES else ""
+        )
         if names:
             visible_text += names
             yield f"- {outcome_with_ref(numbered_by_ref[item.key])} {names[1:]}"
@@ -64,44 +67,44 @@ def _output_lines(
 MAX_FILES, MAX_AGE_REQUESTS = 5, 20
 """Maximum number of carried files, and maximum age of a read, in requests."""
 _MIN_MISS_COST_SHARE = 0.26
-"""A file stays if the expected cost of missing it exceeds this share of its size, both in tokens written to the cache.
-A file that stays is written once more and read about twenty times. The cost of missing it counts as ten times the cost
-of reading it again."""
+"""A file stays if the expected cost of removing it exceeds this share of its size, both in tokens written to the cache.
+A file that stays is written once more and read about twenty times. Removing a file that is needed counts as ten times
+the cost of reading it again."""
 _RECALL_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_440, 2_500
 """Fixed cost of reading a file again, and the maximum size of content that this fetches, both in tokens."""
 
 
 def with_carried_files(conversation: Conversation, plan: CompactionPlan, caps: CompactionCaps) -> CompactionPlan:
-    """Return the plan with the files that stay in view and the names found in other outputs. Return it unchanged if the
-    compaction would then save too little."""
+    """Return the plan with the files that stay in view and the names in other outputs. Return it unchanged if the
+    compaction would otherwise save too little."""
     cut = len(plan.covered)
     files = carried_files(conversation, cut, caps.carried)
-    retained_refs = frozenset(one.ref for one in (*files, *plan.tail_view.summary.pinned))
-    visible_text = "\n".join(part.text for one in files for part in one.parts if isinstance(part, Text))
+    retained_refs = frozenset(file.ref for file in (*files, *plan.tail_view.summary.pinned))
+    visible_text = "\n".join(part.text for file in files for part in file.parts if isinstance(part, Text))
     extended = replace(
         plan, carried=files, names=dropped_outputs(conversation, cut, caps.names, retained_refs, visible_text)
     )
-    largest = conversation_tokens(apply_compaction(extended, Draft("", ""), caps)) + caps.retain + caps.summary
-    return extended if largest < MAX_REMAINING_SHARE * conversation_tokens(conversation) else plan
+    max_tokens = conversation_tokens(apply_compaction(extended, Draft("", ""), caps)) + caps.retain + caps.summary
+    return extended if max_tokens < MAX_REMAINING_SHARE * conversation_tokens(conversation) else plan
 
 
 def carried_files(conversation: Conversation, cut: int, max_tokens: int) -> tuple[CarriedPart, ...]:
-    """Return the files that stay of the first `cut` messages, in reading order: the newest complete reads of files that
-    no call has touched since, within `max_tokens` tokens in total."""
+    """Return the files read in the first `cut` messages that stay in view, in reading order: the newest complete reads
+    of files that no call has touched since, within `max_tokens` tokens in total."""
     return tuple(reversed(tuple(_newest_reads(conversation, cut, max_tokens))))
 
 
 def _newest_reads(conversation: Conversation, cut: int, remaining_tokens: int) -> Iterator[CarriedPart]:
     parts = {part.key: part for part in view_parts(conversation) if isinstance(part, OutputPart)}
-    measured, remaining_files = Inventory().of(conversation), MAX_FILES
-    for item in reversed(measured.items):
+    inventory, remaining_files = Inventory().of(conversation), MAX_FILES
+    for item in reversed(inventory.items):
         part = parts.get(item.key)
         if part is None or item.content != "file" or item.is_stale or item.is_superseded or item.message_index >= cut:
             continue
-        if not remaining_files or measured.replies_since(item) > MAX_AGE_REQUESTS:
+        if not remaining_files or inventory.replies_since(item) > MAX_AGE_REQUESTS:
             return
-        is_whole = part.state == "visible" and part.numbered.output.status == "done" and not part.visible.images
-        miss_cost = measured.reread_probability(item) * (_RECALL_COST_TOKENS + min(item.tokens, _MAX_FETCHED_TOKENS))
-        if is_whole and item.tokens <= remaining_tokens and miss_cost >= _MIN_MISS_COST_SHARE * item.tokens:
+        is_complete = part.state == "visible" and part.numbered.output.status == "done" and not part.visible.images
+        miss_cost = inventory.reread_probability(item) * (_RECALL_COST_TOKENS + min(item.tokens, _MAX_FETCHED_TOKENS))
+        if is_complete and item.tokens <= remaining_tokens and miss_cost >= _MIN_MISS_COST_SHARE * item.tokens:
             remaining_tokens, remaining_files = remaining_tokens - item.tokens, remaining_files - 1
             yield CarriedPart(part.key, one_line(part.what, MAX_PIN_LINE_CHARS), part.ref, (Text(part.visible.text),))

@@ -1,4 +1,4 @@
-"""Cost and savings of a manual view edit, before it is applied. Pure.
+"""Cost and savings of a manual view edit, before it is applied. No I/O.
 
 Costs are in units of one fresh input token. Everything after the first change must be written to the provider's cache
 again. Removed content need no longer be read from the cache with each request.
@@ -21,7 +21,7 @@ class EditPricing:
     """How view edits are measured and priced."""
 
     size: Callable[[Message], int]
-    """Estimated tokens of a single message."""
+    """Returns the estimated tokens of a message."""
     used: int
     """Tokens of the next request."""
     fixed_tokens: int
@@ -54,7 +54,7 @@ class ViewEditPlan:
     freed: int = 0
     """Tokens saved in every further request; negative if the view grows."""
     cache_write_tokens: int = 0
-    """Tokens that must be written to the cache again."""
+    """Tokens that the next request must write to the cache again."""
     cost: float = 0.0
     """One-time cost, in fresh input tokens."""
     saves: float = 0.0
@@ -80,29 +80,31 @@ def price_edit(
     act: Act, name: str, what: str, before: Conversation, after: Conversation, pricing: EditPricing
 ) -> ViewEditPlan:
     """Return the plan of an edit that needs no model."""
-    unchanged, first = first_change(before, after)
-    if first is None:
+    unchanged, first_changed = first_change(before, after)
+    if first_changed is None:
         return ViewEditPlan(act, name, what, after, unchanged, is_rewrite=before.excluded_tools != after.excluded_tools)
     freed = round((_view_tokens(before, pricing) - _view_tokens(after, pricing)) * pricing.scale)
-    behind = invalidated_cache_tokens(before, after, pricing)
-    cost = 0.0 if pricing.is_cold else (pricing.prices.write - pricing.prices.read) * behind
-    changed = replace(after, anchor=None, anchored=0)
-    return ViewEditPlan(act, name, what, changed, unchanged, freed, behind, cost, pricing.prices.read * freed)
+    invalidated_tokens = invalidated_cache_tokens(before, after, pricing)
+    cost = 0.0 if pricing.is_cold else (pricing.prices.write - pricing.prices.read) * invalidated_tokens
+    edited = replace(after, anchor=None, anchored=0)
+    return ViewEditPlan(
+        act, name, what, edited, unchanged, freed, invalidated_tokens, cost, pricing.prices.read * freed
+    )
 
 
 def invalidated_cache_tokens(before: Conversation, after: Conversation, pricing: EditPricing) -> int:
     """Return the tokens that must be written to the cache again after the view changed from `before` to `after`: those
     after the first change, except those that an earlier change has already invalidated."""
-    unchanged, first = first_change(before, after)
-    if first is None:
+    unchanged, first_changed = first_change(before, after)
+    if first_changed is None:
         return 0
-    limit = (
+    end = (
         _sent_message_count(after)
         if pricing.cached is None
         else min(_sent_message_count(after), _index_after_sent(after, pricing.cached))
     )
-    visible = visible_messages(after)[first:limit]
-    opening = summary_messages(after.summary) if unchanged == 0 and limit > 0 and pricing.cached != 0 else ()
+    visible = visible_messages(after)[first_changed:end]
+    opening = summary_messages(after.summary) if unchanged == 0 and end > 0 and pricing.cached != 0 else ()
     return round(sum(map(pricing.size, (*opening, *visible))) * pricing.scale)
 
 
@@ -132,19 +134,19 @@ def sent_indices(conversation: Conversation) -> tuple[int, ...]:
     """Return, for each message, the index of the sent message that contains it. Adjacent user messages are merged for
     sending."""
     indices, sent_index = list[int](), 0 if summary_messages(conversation.summary) else -1
-    before: Message | None = User(()) if sent_index == 0 else None
+    previous: Message | None = User(()) if sent_index == 0 else None
     for message in conversation.messages:
-        if before is None or not (isinstance(message, User) and isinstance(before, User)):
+        if previous is None or not (isinstance(message, User) and isinstance(previous, User)):
             sent_index += 1
         indices.append(sent_index)
-        before = message
+        previous = message
     return tuple(indices)
 
 
 def _index_after_sent(conversation: Conversation, sent_count: int) -> int:
     """Return the index of the first message after the first `sent_count` sent ones."""
     indices = sent_indices(conversation)
-    return next((index for index, found in enumerate(indices) if found >= sent_count), len(indices))
+    return next((index for index, sent_index in enumerate(indices) if sent_index >= sent_count), len(indices))
 
 
 def _sent_message_count(conversation: Conversation) -> int:
@@ -154,20 +156,20 @@ def _sent_message_count(conversation: Conversation) -> int:
 
 
 MAX_HOLD_TOKENS, HOLD_WINDOW_DIVISOR = 20_000, 10
-"""After an undo, nothing is rewritten automatically until the view has grown by this many tokens, or by
+"""After an undo, nothing is rewritten automatically until the view has grown by `MAX_HOLD_TOKENS`, or by
 1/`HOLD_WINDOW_DIVISOR` of the effective window if that is less."""
 
 
 def min_size_after_undo(used: int, effective: int) -> int:
-    """Return the size of a request below which nothing is rewritten automatically, after an undo has made the request
-    `used` tokens long. A nearly full window is rewritten nevertheless."""
+    """Return the request size, in tokens, below which nothing is rewritten automatically after an undo. `used`: size of
+    the request after the undo. A nearly full window is rewritten nevertheless."""
     return used + max(min(effective // HOLD_WINDOW_DIVISOR, MAX_HOLD_TOKENS), 1)
 
 
 def tokens_after_prefix(budget: ContextBudget) -> int:
-    """Return the tokens after system prompt and tools. A rewrite leaves only these two in the cache."""
-    fixed = budget.system + budget.instructions + budget.memories + budget.skills + budget.tools
-    return max(budget.used - fixed, 0)
+    """Return the tokens that follow the system prompt and tools, which are all that a rewrite leaves in the cache."""
+    prefix_tokens = budget.system + budget.instructions + budget.memories + budget.skills + budget.tools
+    return max(budget.used - prefix_tokens, 0)
 
 
 def undo_refusal(before: ContextBudget) -> str:

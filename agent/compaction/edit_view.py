@@ -36,18 +36,18 @@ from ebbtide.agent.window.session_context import TurnContext, WindowContext
 def edit_pricing(conversation: Conversation, budget: ContextBudget, window: WindowContext) -> EditPricing:
     """Return how view edits are measured and priced in this session."""
     model = window.model
-    fixed = budget.system + budget.instructions + budget.memories + budget.skills + budget.tools
+    fixed_tokens = budget.system + budget.instructions + budget.memories + budget.skills + budget.tools
     facts = model.facts
     return EditPricing(
         model.meter.message_tokens,
         budget.used,
-        fixed,
+        fixed_tokens,
         budget.effective_window,
         unit_prices(facts.prices, is_uncached=window.watch.is_uncached),
         window.compaction_settings.caps,
         window.watch.is_cache_cold(facts),
         window.watch.unchanged_messages,
-        token_scale(budget.used - fixed, conversation, model.meter.message_tokens),
+        token_scale(budget.used - fixed_tokens, conversation, model.meter.message_tokens),
     )
 
 
@@ -95,8 +95,8 @@ async def quote_edit(
 async def apply_edit(
     conversation: Conversation, window: WindowContext, turn: TurnContext, request: EditRequest
 ) -> EditOutcome:
-    """Apply an edit. Raises `AgentError` if it is refused or no model returned a usable summary; nothing has changed in
-    that case."""
+    """Apply an edit. Raises `AgentError`, without changing anything, if it is refused or no model returned a usable
+    summary."""
     plan = await plan_edit(request, conversation, window)
     if isinstance(plan, Refusal):
         raise AgentError(plan.why)
@@ -138,8 +138,8 @@ def _plan_tool_edit(
     names = tools_named(request.key, window.tools.present)
     if not names:
         return Refusal(f"there is no tool or server `{request.key}` to disable")
-    disabled_names = names & conversation.excluded_tools
-    if request.act == "offer" and not disabled_names:
+    already_disabled = names & conversation.excluded_tools
+    if request.act == "offer" and not already_disabled:
         return Refusal(f"`{request.key}` is not disabled")
     if request.act == "defer" and names <= conversation.excluded_tools:
         return Refusal(f"`{request.key}` is already disabled")
@@ -152,25 +152,25 @@ def _plan_tool_edit(
             deferred, tools, pricing.effective_tokens, window.model.meter.definition_tokens
         )
 
-    before, after = (
+    old_size, new_size = (
         visible_size(conversation.excluded_tools, window.tools.all),
         visible_size(new_excluded, window.tools.present),
     )
-    if request.act == "defer" and after >= before:
+    if request.act == "defer" and new_size >= old_size:
         return Refusal(f"disabling `{request.key}` saves nothing: the tool search takes as much")
-    return plan_tool_deferral(request.act, request.key, names, conversation, pricing, before, after)
+    return plan_tool_deferral(request.act, request.key, names, conversation, pricing, old_size, new_size)
 
 
 def tools_named(name: str, tools: Sequence[ToolSpec]) -> frozenset[str]:
     """Return the deferrable tools that a name refers to: one tool, or all tools of a server."""
     names = {spec.name for spec in tools if spec.kind != "builtin"}
     server = name if name.startswith("mcp__") else f"mcp__{name}"
-    return frozenset({name} & names or {known for known in names if server_prefix(known) == server})
+    return frozenset({name} & names or {tool_name for tool_name in names if server_prefix(tool_name) == server})
 
 
 async def _apply_view(
     plan: ViewEditPlan,
-    after: Conversation,
+    new_view: Conversation,
     conversation: Conversation,
     window: WindowContext,
     turn: TurnContext,
@@ -179,14 +179,14 @@ async def _apply_view(
     """Replace the view with the edited one, and record it with its cost."""
     model = window.model
     budget = budget_of(conversation, window)
-    before = window.tools.offered
-    if after.excluded_tools != conversation.excluded_tools:
-        window.tools.deferral.user_deferred = after.excluded_tools
+    offered_before = window.tools.offered
+    if new_view.excluded_tools != conversation.excluded_tools:
+        window.tools.deferral.user_deferred = new_view.excluded_tools
         window.watch.note_rewrite(plan.unchanged_messages)
         choose_tools(window, turn.emit)
     elif plan.is_rewrite:
         window.watch.note_rewrite(plan.unchanged_messages)
-    is_rewrite = plan.is_rewrite or window.tools.offered != before
+    is_rewrite = plan.is_rewrite or window.tools.offered != offered_before
     if is_rewrite:
         model.meter.update_scale(conversation, budget)
         model.meter.reset_counters()
@@ -196,7 +196,7 @@ async def _apply_view(
         plan.name,
         plan.what,
         budget.used,
-        budget_of(after, window).used if is_rewrite else budget.used,
+        budget_of(new_view, window).used if is_rewrite else budget.used,
         budget.window.effective,
         Price(plan.freed, plan.cache_write_tokens, round(plan.cost), 0, dollars_per_token(model.facts.prices))
         if is_rewrite
@@ -204,8 +204,8 @@ async def _apply_view(
         cost,
     )
     turn.emit(event)
-    await turn.recorder.record_snapshot(after, User(()), request_mark(window), conversation if is_rewrite else None)
-    return EditOutcome(after, (event,))
+    await turn.recorder.record_snapshot(new_view, User(()), request_mark(window), conversation if is_rewrite else None)
+    return EditOutcome(new_view, (event,))
 
 
 async def _summarise_item(
@@ -227,34 +227,34 @@ async def _summarise_item(
     summary = await reader(call, ITEM_SUMMARY_PURPOSE, iter((data,)), len(data))
     if summary is None:
         raise AgentError(f"no model summarised `{plan.name}`: nothing has changed")
-    after = with_item_summary(plan, summary)
+    new_view = with_item_summary(plan, summary)
     freed = round(
         conversation_tokens(conversation, model.meter.message_tokens)
-        - conversation_tokens(after, model.meter.message_tokens)
+        - conversation_tokens(new_view, model.meter.message_tokens)
     )
     if freed <= 0:
         raise AgentError(f"the summary of `{plan.name}` is no shorter: nothing has changed")
     cost = None if None in costs else sum(cost for cost in costs if cost is not None)
-    return await _apply_view(replace(plan, freed=freed), after, conversation, window, turn, cost)
+    return await _apply_view(replace(plan, freed=freed), new_view, conversation, window, turn, cost)
 
 
 async def _fetch_item(ref: str, archive: SessionArchive | None) -> bytes | None:
     """Return the content of a reference, up to the length that a model reads; None if it is not text or not stored."""
     try:
-        found = await archive.recall.fetch(ref) if archive is not None else None
+        stored = await archive.recall.fetch(ref) if archive is not None else None
     except (ReferenceFailed, StoreFailed):
         return None
-    if found is None:
+    if stored is None:
         return None
-    with closing(found.content):
-        return found.content.read(0, MAX_ITEM_BYTES) if found.media_type.startswith("text/") else None
+    with closing(stored.content):
+        return stored.content.read(0, MAX_ITEM_BYTES) if stored.media_type.startswith("text/") else None
 
 
 def _summary_input(key: str, conversation: Conversation) -> tuple[ToolCall, str]:
     """Return the call that the item answers, and the text to summarise."""
-    for found in numbered_outputs(conversation):
-        if found.ref == key:
-            return found.call, found.output.text
+    for numbered in numbered_outputs(conversation):
+        if numbered.ref == key:
+            return numbered.call, numbered.output.text
     message = conversation.messages[int(key.removeprefix("m")) - conversation.messages_before]
     return ToolCall("", "message", {}), message_text(message)
 
@@ -262,12 +262,12 @@ def _summary_input(key: str, conversation: Conversation) -> tuple[ToolCall, str]
 async def _summarise_before(
     plan: ViewEditPlan, conversation: Conversation, window: WindowContext, turn: TurnContext
 ) -> EditOutcome:
-    """Summarise everything up to an item, like any other compaction, and return the receipts."""
-    received: list[Event] = []
+    """Summarise everything up to an item, like any other compaction, and return the compaction's events."""
+    events: list[Event] = []
 
     def emit(event: Event) -> None:
         turn.emit(event)
-        received.append(event)
+        events.append(event)
 
     compacted = await compact_now(
         conversation, window, replace(turn, emit=emit), "asked", chosen=ForcedStrategy("summary", cut=plan.cut)
@@ -276,6 +276,4 @@ async def _summarise_before(
         raise AgentError("the summary was interrupted: nothing has changed")
     if not compacted.result.strategies:
         raise AgentError("no usable summary was written: nothing has changed")
-    return EditOutcome(
-        compacted.conversation, tuple(event for event in received if isinstance(event, ContextCompacted))
-    )
+    return EditOutcome(compacted.conversation, tuple(event for event in events if isinstance(event, ContextCompacted)))

@@ -1,4 +1,4 @@
-"""Runs a compaction: tries one strategy after the other, from the cheapest to the last resort, until there is enough
+"""Runs a compaction: tries one strategy after another, from the cheapest to the last resort, until there is enough
 room. The strategies run in a thread, so that the interface stays responsive."""
 
 import asyncio
@@ -55,8 +55,8 @@ class CompactResult:
     before_messages: int
     after_messages: int
     strategies: tuple[str, ...]
-    """The strategies that took effect, in order; empty if none did. `tools`: tools were deferred; `pins`: pins were
-    reduced; the others are described at `Strategy`."""
+    """The strategies that took effect, in order; empty if none did. `tools` means that tools were deferred, and `pins`
+    that pins were shortened; see `Strategy` for the others."""
     is_interrupted: bool = False
     """Whether the user interrupted it; the conversation is then unchanged."""
 
@@ -71,14 +71,14 @@ class CompactedConversation:
 
 @dataclass(frozen=True, slots=True)
 class ForcedStrategy:
-    """The only strategy to try, with the price that was the reason to choose it, if any."""
+    """The only strategy to try, and the price for which it was chosen, if any."""
 
     strategy: Strategy
     price: Price | None = None
     cut: int | None = None
-    """Index before which a summary must end, if that was also chosen."""
+    """Index of the first message that a summary must not cover; None to choose it automatically."""
     keys: frozenset[str] = frozenset()
-    """Keys of the items to mask, if they were also chosen."""
+    """Keys of the items to mask; empty to choose them automatically."""
 
 
 async def compact(
@@ -96,16 +96,16 @@ async def compact(
     room = context.room if forced is None else replace(context.room, deferrable=0)
     context = replace(context, settings=replace(context.settings, caps=fitting_caps(context.settings.caps, room)))
     floor = await asyncio.to_thread(solve_floor, conversation, context.settings.caps, room)
-    after, applied, writer = conversation, list[str](), ""
+    current, applied, writer = conversation, list[str](), ""
     if floor.deferred:
         # The provider's count included the deferred tools.
-        after, applied = replace(conversation, anchor=None, anchored=0), [DEFER_TOOLS]
+        current, applied = replace(conversation, anchor=None, anchored=0), [DEFER_TOOLS]
         room = room.with_tools_deferred
     if floor.pins != "whole" and forced is None:
-        shrunk = shrink_pins(after, floor.pins)
-        applied = applied if shrunk is after else [*applied, PINS_STRATEGY]
-        after = shrunk
-    is_done = bool(applied) and cause != "asked" and is_enough(DEFER_TOOLS, after, room)
+        shrunk = shrink_pins(current, floor.pins)
+        applied = applied if shrunk is current else [*applied, PINS_STRATEGY]
+        current = shrunk
+    is_enough_already = bool(applied) and cause != "asked" and is_enough(DEFER_TOOLS, current, room)
     strategies = LADDERS[cause] if forced is None else (forced.strategy,)
     if cause != "asked" and forced is None and context.learned_limits.is_in_cooldown(room.effective):
         strategies = tuple(strategy for strategy in strategies if strategy not in ("summary", "chunks"))
@@ -115,41 +115,43 @@ async def compact(
     )  # in a small window, a summary in many chunks would cost more than the work itself
     context = replace(context, emit=summary_cost.record_event, pieces=max_chunks)
     context.emit(CompactionStarted(await asyncio.to_thread(context.size, conversation)))
-    for strategy in () if is_done else strategies:
-        candidate = await _try_strategy(strategy, after, context, floor, focus, forced)
+    for strategy in () if is_enough_already else strategies:
+        candidate = await _try_strategy(strategy, current, context, floor, focus, forced)
         if context.interrupt.is_requested():
             unchanged = compaction_result(conversation, conversation, (), context.size)
             context.emit(NothingCompacted())
             return CompactedConversation(conversation, replace(unchanged, is_interrupted=True), floor.problem)
         if candidate is None:
             continue
-        is_only = forced is not None
+        is_only_strategy = forced is not None
         is_size_unknown = cause == "pictures" or (strategy == "pictures" and cause == "overflow")
         has_room, is_accepted = await asyncio.to_thread(
-            _judge_outcome, strategy, after, candidate, room, context.size, is_only=is_only
+            _judge_outcome, strategy, current, candidate, room, context.size, is_only_strategy=is_only_strategy
         )
         if not is_size_unknown and not is_accepted:
             continue
-        after, applied = candidate, [*applied, strategy]
+        current, applied = candidate, [*applied, strategy]
         writer = summary_cost.model if strategy in ("summary", "chunks") else writer
         if cause == "asked" or has_room:
             break
     deferred = floor.deferred if DEFER_TOOLS in applied else 0
-    result = await asyncio.to_thread(compaction_result, conversation, after, applied, context.size, deferred)
+    result = await asyncio.to_thread(compaction_result, conversation, current, applied, context.size, deferred)
     if "pictures" in applied and cause == "overflow":
-        # How the provider counts pictures is unknown, but the request exceeded the available room.
+        # It is unknown how the provider counts images, but the request exceeded the available room.
         result = replace(result, before_tokens=max(result.before_tokens, room.effective, result.after_tokens + 1))
     if applied:
-        items = await asyncio.to_thread(receipt_items, conversation, after, applied, floor.deferred, room.ratio)
-        event = compaction_event(result, cause, items)
-        price = (forced.price if forced else None) or context.price_of(applied, newly_masked_keys(conversation, after))
+        receipt = await asyncio.to_thread(receipt_items, conversation, current, applied, floor.deferred, room.ratio)
+        event = compaction_event(result, cause, receipt)
+        price = (forced.price if forced else None) or context.price_of(
+            applied, newly_masked_keys(conversation, current)
+        )
         context.emit(replace(event, price=price, model=writer, cost=summary_cost.cost))
     else:
         context.emit(NothingCompacted())
     if floor.problem and (cause == "asked" or not context.learned_limits.is_floor_reported):
         context.emit(Noticed(f"{floor.problem}; use a model with a larger window for more room"))
         context.learned_limits.is_floor_reported = True
-    return CompactedConversation(after, result, floor.problem)
+    return CompactedConversation(current, result, floor.problem)
 
 
 def _judge_outcome(
@@ -159,11 +161,11 @@ def _judge_outcome(
     room: Room,
     size: Callable[[Conversation], int],
     *,
-    is_only: bool,
+    is_only_strategy: bool,
 ) -> tuple[bool, bool]:
-    """Return whether a strategy's outcome leaves enough room, and whether it is accepted. `is_only`: no other strategy
-    will be tried."""
-    has_room = room.used_share(after) <= 1.0 if is_only else is_enough(strategy, after, room)
+    """Return whether a strategy's outcome leaves enough room, and whether it is accepted. `is_only_strategy`: no other
+    strategy will be tried."""
+    has_room = room.used_share(after) <= 1.0 if is_only_strategy else is_enough(strategy, after, room)
     return has_room, _is_accepted(strategy, before, after, has_room, size)
 
 
@@ -171,8 +173,8 @@ def _is_accepted(
     strategy: Strategy, before: Conversation, after: Conversation, has_room: bool, size: Callable[[Conversation], int]
 ) -> bool:
     """Whether a strategy's outcome is accepted. It must be smaller; with a summary, by at least a tenth. `mask` and
-    `cut` must also leave enough room: without that, masking would only invalidate the cache from which a summary is
-    read, and cutting would hide unseen outputs in vain. The last resorts must also be smaller as measured by `size`."""
+    `cut` must also leave enough room: otherwise, masking would only invalidate the cache that a summary would read, and
+    cutting would hide unseen outputs in vain. The last resorts must also be smaller as measured by `size`."""
     match strategy:
         case "mask" | "cut":
             return conversation_tokens(after) < conversation_tokens(before) and has_room
@@ -208,10 +210,10 @@ async def _try_strategy(
         return None
     context.learned_limits.requests_since_summary = 0
     draft = await summarise(conversation, plan, context, floor, focus, cached=strategy == "summary")
-    after = await asyncio.to_thread(_with_summary, conversation, plan, draft, floor) if draft else None
-    if after is not None:
+    compacted = await asyncio.to_thread(_with_summary, conversation, plan, draft, floor) if draft else None
+    if compacted is not None:
         context.learned_limits.summary_failures = 0
-        return after
+        return compacted
     if draft:
         context.emit(CompactionFailed(context.provider.facts.id, "it saves too little"))
     if not context.interrupt.is_requested():
@@ -226,8 +228,8 @@ def _apply_mask(
 ) -> Conversation | None:
     if forced is None or not forced.keys:
         return mask_least_needed(conversation, context.settings.caps, context.room)
-    after = mask_by_keys(conversation, forced.keys)
-    return None if after is conversation else after
+    masked = mask_by_keys(conversation, forced.keys)
+    return None if masked is conversation else masked
 
 
 def _worthwhile_plan(conversation: Conversation, floor: CompactionFloor, cut: int | None) -> CompactionPlan | None:
@@ -245,8 +247,8 @@ def _with_summary(
     conversation: Conversation, plan: CompactionPlan, draft: Draft, floor: CompactionFloor
 ) -> Conversation | None:
     """Return the conversation with the summary; None if that saves too little."""
-    after = apply_compaction(plan, draft, floor.caps)
-    return after if is_worthwhile(conversation, after) else None
+    compacted = apply_compaction(plan, draft, floor.caps)
+    return compacted if is_worthwhile(conversation, compacted) else None
 
 
 def compaction_event(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...]) -> ContextCompacted:
@@ -268,8 +270,8 @@ def compaction_result(
     size: Callable[[Conversation], int],
     deferred: int = 0,
 ) -> CompactResult:
-    """Return the result of a compaction. Sizes are those of whole requests, with system prompt and tools, as shown
-    everywhere. `deferred`: tokens of the tools that it deferred."""
+    """Return the result of a compaction. Sizes are those of complete requests, with system prompt and tools.
+    `deferred`: tokens of the tools that it deferred."""
     return CompactResult(
         size(before), size(after) - deferred, len(before.messages), len(after.messages), tuple(applied)
     )

@@ -43,9 +43,9 @@ class SummaryQuote:
 
     model: str
     read_tokens: int
-    """Tokens read."""
+    """Input tokens."""
     is_cached: bool
-    """Whether they are read from the provider's cache."""
+    """Whether the input is read from the provider's cache."""
     written_tokens: int
     cost: float | None
     """US dollars; None if the price is unknown."""
@@ -68,19 +68,19 @@ class Preview:
     """Same as `CompactionContext.size`."""
 
     def with_summary(self, draft: Draft | None) -> Conversation:
-        """Return the conversation with this summary; with only the facts if it is None."""
+        """Return the conversation compacted with this summary, or with only the ledger's facts if `draft` is None."""
         caps = caps_for_draft(self.floor.caps, draft) if draft is not None else self.floor.caps
         return apply_compaction(self.plan, draft, caps)
 
     def result(self, draft: Draft | None) -> CompactResult:
-        """Return the result of a compaction with this summary, or with only the facts."""
+        """Return the result of a compaction with this summary, or with only the facts if `draft` is None."""
         strategies = _applied_strategies("summary" if draft else "ledger", self.floor)
         return compaction_result(
             self.conversation, self.with_summary(draft), strategies, self.size, self.floor.deferred
         )
 
     def missing(self, draft: Draft) -> tuple[str, ...]:
-        """Return the required facts that a summary omits, as lines to add."""
+        """Return, as lines to add, the required facts that a summary omits."""
         return missing_from_summary(self.plan, draft, caps_for_draft(self.floor.caps, draft))
 
 
@@ -119,13 +119,15 @@ def _build_preview(
             NOTHING_TO_COMPACT if plan is None else _no_gain_message(conversation, plan, floor, context.size)
         )
     floor, plan = replace(floor, caps=caps), with_carried_files(shrunk, plan, caps)
-    after = apply_compaction(plan, Draft("", ""), caps)
-    result = compaction_result(conversation, after, _applied_strategies("summary", floor), context.size, floor.deferred)
+    expected_view = apply_compaction(plan, Draft("", ""), caps)
+    result = compaction_result(
+        conversation, expected_view, _applied_strategies("summary", floor), context.size, floor.deferred
+    )
     result = replace(
         result, after_tokens=result.after_tokens + round((caps.retain + caps.summary) * context.room.ratio)
     )
-    items = receipt_items(conversation, after, result.strategies, floor.deferred, context.room.ratio)
-    expected = compaction_event(result, "asked", items)
+    receipt = receipt_items(conversation, expected_view, result.strategies, floor.deferred, context.room.ratio)
+    expected = compaction_event(result, "asked", receipt)
     quote = _summary_quote(conversation, plan, floor, context, facts)
     return Preview(conversation, focus, expected, quote, plan, floor, context.room, context.size)
 
@@ -175,25 +177,26 @@ async def apply_summary(
     drafted: SummaryDraft,
     emit: Callable[[Event], None],
 ) -> CompactedConversation:
-    """Compact with a reviewed and possibly edited summary. Without one, only the facts replace the removed messages.
-    Raises `AgentError` if the summary omits required facts or saves too little; nothing has changed in that case."""
+    """Compact with a reviewed and possibly edited summary; if `draft` is None, only the facts replace the removed
+    messages. Raises `AgentError`, without changing anything, if the summary omits required facts or saves too
+    little."""
     _require_unchanged(conversation, preview)
-    after, result, items = await asyncio.to_thread(_apply_draft, preview, draft)
+    compacted_view, result, receipt = await asyncio.to_thread(_apply_draft, preview, draft)
     writer = drafted.model if draft is not None else ""
     is_edited = draft is not None and drafted.draft is not None and draft != drafted.draft
     budget = budget_of(conversation, window)
     price = (await compaction_context(conversation, budget, window, turn)).price_of(result.strategies, ())
     event = replace(
-        compaction_event(result, "asked", items),
+        compaction_event(result, "asked", receipt),
         model=f"{writer}, edited by you" if is_edited else writer or ("you" if draft is not None else ""),
         cost=drafted.cost,
         price=price,
     )
     turn.emit(event)
     emit(event)
-    done = CompactedConversation(after, result, preview.floor.problem)
-    await record_rewrite(conversation, budget, done, window, turn, "asked")
-    return done
+    compacted = CompactedConversation(compacted_view, result, preview.floor.problem)
+    await record_rewrite(conversation, budget, compacted, window, turn, "asked")
+    return compacted
 
 
 def _apply_draft(preview: Preview, draft: Draft | None) -> tuple[Conversation, CompactResult, tuple[ReceiptItem, ...]]:
@@ -201,12 +204,14 @@ def _apply_draft(preview: Preview, draft: Draft | None) -> tuple[Conversation, C
     missing = preview.missing(draft) if draft is not None else ()
     if missing:
         raise AgentError(f"the summary omits required facts: {'; '.join(missing)}")
-    after = preview.with_summary(draft)
-    if not is_worthwhile(preview.conversation, after):
+    compacted_view = preview.with_summary(draft)
+    if not is_worthwhile(preview.conversation, compacted_view):
         raise AgentError("the summary saves too little: make it shorter")
     result = preview.result(draft)
-    items = receipt_items(preview.conversation, after, result.strategies, preview.floor.deferred, preview.room.ratio)
-    return after, result, items
+    receipt = receipt_items(
+        preview.conversation, compacted_view, result.strategies, preview.floor.deferred, preview.room.ratio
+    )
+    return compacted_view, result, receipt
 
 
 def _require_unchanged(conversation: Conversation, preview: Preview) -> None:
@@ -215,8 +220,8 @@ def _require_unchanged(conversation: Conversation, preview: Preview) -> None:
 
 
 def _applied_strategies(strategy: str, floor: CompactionFloor) -> tuple[str, ...]:
-    tool_steps, pins = (DEFER_TOOLS,) if floor.deferred else (), (PINS_STRATEGY,) if floor.pins != "whole" else ()
-    return (*tool_steps, *pins, strategy)
+    tools, pins = (DEFER_TOOLS,) if floor.deferred else (), (PINS_STRATEGY,) if floor.pins != "whole" else ()
+    return (*tools, *pins, strategy)
 
 
 def _summary_quote(

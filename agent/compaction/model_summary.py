@@ -1,5 +1,5 @@
-"""Summaries written by a model: by the session's model, which has the conversation in its cache, or by another one,
-which reads it as text. `ebbtide.agent.compaction.summary` contains the prompt and the parser."""
+"""Summaries written by a model: the session's model, which has the conversation in its cache, or another one, which
+reads it as text. `ebbtide.agent.compaction.summary` contains the prompt and the parser."""
 
 import asyncio
 from collections.abc import Callable, Container, Coroutine, Sequence
@@ -52,10 +52,10 @@ class CompactionContext:
 
     provider: Provider
     request: Callable[[Conversation], Request]
-    """Returns the request that would continue a conversation, with the same system prompt and tools."""
+    """Returns the request that would continue a conversation with the session's system prompt and tools."""
     room: Room
     size: Callable[[Conversation], int]
-    """Returns the tokens of a request with this conversation, measured like all other figures."""
+    """Returns the tokens of a request with this conversation, measured as for display."""
     settings: CompactionSettings
     interrupt: Interrupt
     emit: Callable[[Event], None]
@@ -94,8 +94,9 @@ async def summarise(
     *,
     cached: bool,
 ) -> Draft | None:
-    """Let a model write the summary: first the models that the user set for summaries, then the session's own. Return
-    None if none of them returned a usable summary."""
+    """Let a model write the summary: first the models that the user set for summaries, then the session's own.
+    `cached`: whether to send the conversation as it is, so that the session's model reads it from its cache. Return
+    None if no model returned a usable summary."""
     prompt = summary_instruction(
         context.settings.preferences, focus, retain_tokens=floor.caps.retain, summary_tokens=floor.caps.summary
     )
@@ -125,9 +126,13 @@ def _summary_request(
     focus: str | None,
 ) -> Request | None:
     """Return the request to the model that has the conversation in its cache; None if it does not fit the window."""
-    caps, outputs = floor.caps, output_reference_lines(plan)
+    caps, output_lines = floor.caps, output_reference_lines(plan)
     prompt = summary_instruction(
-        context.settings.preferences, focus, retain_tokens=caps.retain, summary_tokens=caps.summary, outputs=outputs
+        context.settings.preferences,
+        focus,
+        retain_tokens=caps.retain,
+        summary_tokens=caps.summary,
+        outputs=output_lines,
     )
     with_instruction = _seen_messages(conversation).plus(User((Text(prompt),)))
     return context.request(with_instruction) if context.room.has_room_for(with_instruction) else None
@@ -162,8 +167,10 @@ async def _summarisers_of(
         return ()
     job = await asyncio.to_thread(summary_job, conversation, plan, context, cached=cached)
     try:
-        found = await context.summarisers(job, context.emit)
-        return [provider for provider in found if provider.facts.id not in context.learned_limits.silent_summarisers]
+        summarisers = await context.summarisers(job, context.emit)
+        return [
+            provider for provider in summarisers if provider.facts.id not in context.learned_limits.silent_summarisers
+        ]
     except AgentError as error:
         context.emit(Noticed(f"the summary model cannot be used: {error}"))
         return ()
@@ -176,19 +183,23 @@ async def _summarise_in_chunks(
     its window, each together with the summary of the previous ones."""
     window = (context.learned_limits.window if provider is context.provider else None) or provider.window
     summary_tokens = context.settings.caps.retain + context.settings.caps.summary
-    room = window.effective - estimate_text(SUMMARISER_PROMPT) - estimate_text(instructions) - summary_tokens
+    available_tokens = (
+        window.effective - estimate_text(SUMMARISER_PROMPT) - estimate_text(instructions) - summary_tokens
+    )
     # In a small window, most of the output reserve is used for input, because a summary needs little of it.
     unused_reserve = (
-        max(window.output - max(2 * summary_tokens, MIN_SUMMARY_TOKENS), 0) if room < window.size // 4 else 0
+        max(window.output - max(2 * summary_tokens, MIN_SUMMARY_TOKENS), 0)
+        if available_tokens < window.size // 4
+        else 0
     )
-    size = max(min(window.size // 2, room + unused_reserve), 500)
-    chunk_texts = await asyncio.to_thread(lambda: split_into_chunks(transcript(plan), size))
+    chunk_tokens = max(min(window.size // 2, available_tokens + unused_reserve), 500)
+    chunk_texts = await asyncio.to_thread(lambda: split_into_chunks(transcript(plan), chunk_tokens))
     if not 0 < len(chunk_texts) <= context.pieces:
         return None
-    so_far = ""
+    previous_summary = ""
     draft: Draft | None = None
-    for piece in chunk_texts:
-        prompt = f"{so_far}{piece}\n\n{instructions}"
+    for chunk_text in chunk_texts:
+        prompt = f"{previous_summary}{chunk_text}\n\n{instructions}"
         request = Request(
             SUMMARISER_PROMPT,
             (User((Text(prompt),)),),
@@ -205,12 +216,12 @@ async def _summarise_in_chunks(
         draft = _draft_or_none(reading, provider, context)
         if draft is None:
             return None
-        so_far = f"[summary of what came before]\n{draft.retain}\n{draft.summary}\n\n"
+        previous_summary = f"[summary of what came before]\n{draft.retain}\n{draft.summary}\n\n"
     return draft
 
 
 async def _request_summary(provider: Provider, request: Request, context: CompactionContext) -> SummaryReading:
-    """Send one request for a summary. Of its events, only its cost and its retries are emitted."""
+    """Send one request for a summary. Only the events for its cost and its retries are emitted."""
 
     def forward_cost(event: Event) -> None:
         if isinstance(event, ReplyFinished):
@@ -218,16 +229,16 @@ async def _request_summary(provider: Provider, request: Request, context: Compac
         elif isinstance(event, RetryScheduled):
             context.emit(event)
 
-    def ask(
-        emit: Callable[[Event], None], persistence: RetryLimits = REPLACEABLE_MODEL_LIMITS
+    def send_request(
+        emit: Callable[[Event], None], retry_limits: RetryLimits = REPLACEABLE_MODEL_LIMITS
     ) -> Coroutine[Any, Any, Reply]:
-        return stream_reply(provider, request, context.interrupt, emit, retries=RetryPolicy(persistence))
+        return stream_reply(provider, request, context.interrupt, emit, retries=RetryPolicy(retry_limits))
 
     try:
         if provider is context.provider:
-            reply = await ask(forward_cost, OPTIONAL_REQUEST_LIMITS)
+            reply = await send_request(forward_cost, OPTIONAL_REQUEST_LIMITS)
         else:
-            reply = await with_silence_timeout(provider.facts.id, ask, forward_cost, context.emit)
+            reply = await with_silence_timeout(provider.facts.id, send_request, forward_cost, context.emit)
     except EmptyAnswer:
         return UnusableSummary("it is empty")
     return parse_summary(reply.message.text, reply.message.calls, reply.stop_reason)

@@ -1,10 +1,10 @@
-"""What is removed from the view when it gets too large, and the resulting conversation. Pure.
+"""What is removed from the view when it gets too large, and the resulting conversation. No I/O.
 
 The strategies, from the cheapest to the last resort: old outputs become one line each; unseen outputs are cut to a fair
 share; a model writes a summary; the ledger's facts replace the history; attachments of the open request are shortened;
 unseen outputs are cut to the remaining room; the older half of the turns is dropped; only the user's last message and
-the newest step remain; that message loses its pictures; the newest outputs become references; the step itself is
-dropped and its outputs are named. If no model accepts even that, long user text is reduced to head and tail.
+the newest step remain; that message loses its images; the newest outputs become references; the step itself is dropped
+and its outputs are listed. If no model accepts even that, long user text is reduced to head and tail.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,10 +48,10 @@ FLOOR_SHARE = 0.6
 MIN_CAP_TOKENS = 900
 
 MIN_SUMMARY_TOKENS = 200
-"""Minimum size of a summary, in tokens. A shorter one is not worth its price."""
+"""Minimum room for a summary, in tokens. With less, a summary is not worth its price."""
 
 _HEADING_TOKENS = 40
-"""Maximum tokens of a summary's own headings."""
+"""Maximum tokens of the headings in a summary."""
 
 MESSAGE_COMPONENT, STEP_COMPONENT = "your message", "the newest step"
 """Names of two components that remain after a compaction, used if one of them is too large."""
@@ -72,8 +72,8 @@ class CompactionPlan:
     facts: Ledger
     """Facts that code can extract from the whole conversation, including the tail."""
     tail_view: Conversation = Conversation()  # noqa: RUF009  # a frozen value
-    """The conversation after the cut, as the model sees it. Content that was pinned before the cut takes the place of
-    its summary."""
+    """The conversation after the cut, as the model sees it. Its summary contains only the content that was pinned
+    before the cut."""
     outputs_before: int = 0
     """Number of outputs in the session before `covered`."""
     carried: tuple[CarriedPart, ...] = ()
@@ -86,9 +86,9 @@ def plan_compaction(
     conversation: Conversation, tail_tokens: int, *, min_steps: int = 1, max_turns: int = 1
 ) -> CompactionPlan | None:
     """Return a plan that keeps as many of the newest steps as fit into `tail_tokens`, but at least the last finished
-    one. Of earlier turns, only complete ones are kept, and at most the `tail_tokens` turns in total. With `min_steps`
-    0, no finished step need be kept, so the tail may be a single unanswered message. Unseen outputs are always kept.
-    None if nothing would be removed."""
+    one. Earlier turns are kept only as a whole, and at most `max_turns` turns in total. With `min_steps` 0, no finished
+    step need be kept, so the tail may be a single unanswered message. Unseen outputs are always kept. None if nothing
+    would be removed."""
     cut = _tail_start(conversation, tail_tokens, min_steps, max_turns)
     return plan_at(conversation, cut) if cut else None
 
@@ -106,14 +106,14 @@ def _tail_start_by_size(messages: Sequence[Message], tail_tokens: int, min_steps
     turns = turn_starts(messages)
     last_turn, first_turn = (turns[-1], turns[-max_turns:][0]) if turns else (0, 0)
     allowed_cuts = {*turns, *(index for index in range(last_turn, len(messages)) if starts_step(messages[index]))}
-    cut, size, steps = len(messages), 0, 0
+    cut, tail_size, step_count = len(messages), 0, 0
     for index in range(len(messages) - 1, -1, -1):
-        size += estimate_message(messages[index])
-        has_enough = cut < len(messages) and steps >= min_steps
-        if has_enough and (size > tail_tokens or index < first_turn):
+        tail_size += estimate_message(messages[index])
+        has_enough = cut < len(messages) and step_count >= min_steps
+        if has_enough and (tail_size > tail_tokens or index < first_turn):
             break
-        steps += isinstance(messages[index], Assistant)
-        if index in allowed_cuts or (steps == min_steps == 1 and isinstance(messages[index], Assistant)):
+        step_count += isinstance(messages[index], Assistant)
+        if index in allowed_cuts or (step_count == min_steps == 1 and isinstance(messages[index], Assistant)):
             cut = index
     return 0 if cut == len(messages) else cut
 
@@ -123,8 +123,8 @@ def plan_at(conversation: Conversation, cut: int) -> CompactionPlan:
     messages, earlier = conversation.messages, conversation.summary
     facts = updated_ledger(earlier.facts or earlier.ledger, messages, conversation.outputs_before)
     request = covered_request(conversation, cut)
-    rest, before = view_after_cut(conversation, cut), conversation.outputs_before
-    return CompactionPlan(earlier, messages[:cut], messages[cut:], request, facts, rest, before)
+    tail_view, outputs_before = view_after_cut(conversation, cut), conversation.outputs_before
+    return CompactionPlan(earlier, messages[:cut], messages[cut:], request, facts, tail_view, outputs_before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +149,13 @@ def solve_floor(conversation: Conversation, caps: CompactionCaps, room: Room) ->
     tail and ledger are halved repeatedly, down to one step and 900 tokens. Then tools are deferred, pinned content is
     reduced to previews and then to one line each, and finally attachments of the open request are shortened. Unseen
     outputs count with their share of the window. Always terminates."""
-    min_steps, all_tool_tokens, shortenings = 1, room.tools, 0
+    min_steps, all_tool_tokens, shortening_count = 1, room.tools, 0
     conversation = limit_unseen_outputs(conversation, room)
     pins: PinForm = "whole"
     while True:
-        sizes = _floor_sizes(conversation, caps, min_steps)
-        request = _room_for_request(sizes, room)
-        if room.request_tokens(sum(sizes.values())) <= FLOOR_SHARE * room.effective:
+        component_tokens = _floor_sizes(conversation, caps, min_steps)
+        request = _room_for_request(component_tokens, room)
+        if room.request_tokens(sum(component_tokens.values())) <= FLOOR_SHARE * room.effective:
             return CompactionFloor(caps, min_steps, deferred=all_tool_tokens - room.tools, pins=pins, request=request)
         if caps.ledger > MIN_CAP_TOKENS or caps.tail > MIN_CAP_TOKENS:
             caps = replace(caps, tail=_halve_cap(caps.tail), ledger=_halve_cap(caps.ledger))
@@ -166,28 +166,28 @@ def solve_floor(conversation: Conversation, caps: CompactionCaps, room: Room) ->
             conversation = shrink_pins(conversation, pins)
         elif min_steps:
             min_steps = 0
-        elif shortenings < 2:
+        elif shortening_count < 2:
             conversation = (
-                shorten_request(conversation, caps, request, keeps_pictures=False, shortens_text=shortenings > 0)
+                shorten_request(conversation, caps, request, keeps_pictures=False, shortens_text=shortening_count > 0)
                 or conversation
             )
-            shortenings += 1
+            shortening_count += 1
         else:
             break
-    sizes[STEP_COMPONENT] = max(
-        sizes[STEP_COMPONENT] - unseen_tokens(conversation), 0
+    component_tokens[STEP_COMPONENT] = max(
+        component_tokens[STEP_COMPONENT] - unseen_tokens(conversation), 0
     )  # unseen outputs can be cut further
-    if room.request_tokens(sum(sizes.values())) <= FLOOR_SHARE * room.effective:
+    if room.request_tokens(sum(component_tokens.values())) <= FLOOR_SHARE * room.effective:
         return CompactionFloor(caps, 0, deferred=all_tool_tokens - room.tools, pins=pins, request=request)
-    share = round(100 * room.request_tokens(sum(sizes.values())) / max(room.effective, 1))
-    section_sizes = {name: round(size * room.scale) for name, size in sizes.items()}
+    share = round(100 * room.request_tokens(sum(component_tokens.values())) / max(room.effective, 1))
+    section_sizes = {name: round(tokens * room.scale) for name, tokens in component_tokens.items()}
     section_sizes |= {"the system prompt": room.system, "the tool definitions": room.tools}
-    name, size = max(section_sizes.items(), key=lambda item: item[1])
+    name, tokens = max(section_sizes.items(), key=lambda item: item[1])
     return CompactionFloor(
         caps,
         0,
         f"a compacted conversation still takes {share} % of the room for a request, most of it {name} with "
-        f"about {size:,} tokens",
+        f"about {tokens:,} tokens",
         all_tool_tokens - room.tools,
         pins,
         request,
@@ -199,9 +199,9 @@ def _halve_cap(cap: int) -> int:
 
 
 def _room_for_request(sizes: Mapping[str, int], room: Room) -> int:
-    """Return the tokens that the other components leave for the open request."""
-    others = sum(size for name, size in sizes.items() if name != MESSAGE_COMPONENT)
-    return max(int((FLOOR_SHARE * room.effective - room.fixed_tokens) / room.scale) - others, MIN_CAP_TOKENS)
+    """Return the tokens that remain for the open request beside the other components."""
+    other_tokens = sum(size for name, size in sizes.items() if name != MESSAGE_COMPONENT)
+    return max(int((FLOOR_SHARE * room.effective - room.fixed_tokens) / room.scale) - other_tokens, MIN_CAP_TOKENS)
 
 
 def _floor_sizes(conversation: Conversation, caps: CompactionCaps, min_steps: int) -> dict[str, int]:
@@ -220,9 +220,9 @@ def _floor_sizes(conversation: Conversation, caps: CompactionCaps, min_steps: in
 
 
 def apply_compaction(plan: CompactionPlan, draft: Draft | None, caps: CompactionCaps) -> Conversation:
-    """Build the compacted conversation: the draft, with required facts that it omits; half of the ledger; the open
-    request; and the tail. The rest of the ledger is stored for the next compaction. Without a draft, the whole ledger
-    replaces everything since the earlier summary."""
+    """Build the compacted conversation: the draft, with the required facts that it omits; half of the ledger; the open
+    request; and the tail. The full ledger is stored for the next compaction. Without a draft, the full ledger replaces
+    everything since the earlier summary."""
     pinned = plan.tail_view.summary.pinned
     ledger = full_ledger = render_ledger(plan.facts, caps.ledger)
     if draft is None:
@@ -281,7 +281,7 @@ def shorten_request(
     shortens_text: bool = False,
 ) -> Conversation | None:
     """Shorten the attachments of the open request until it takes at most `max_tokens` tokens, or as far as possible.
-    `keeps_pictures`: keep its pictures; `shortens_text`: long user text may be shortened as well. For this, the request
+    `keeps_pictures`: keep its images; `shortens_text`: long user text may be shortened as well. For this, the request
     moves next to the summary, and the ledger replaces everything before it. None if nothing gets smaller."""
     first_unseen = first_unseen_index(conversation.messages)
     large_indices = [
@@ -303,31 +303,31 @@ def _with_request(conversation: Conversation, request: User) -> Conversation:
 
 
 def remove_pictures(conversation: Conversation, caps: CompactionCaps, max_tokens: int) -> Conversation | None:
-    """Remove pictures from the open request until it takes at most `max_tokens` tokens. If it does so already, remove
-    all its pictures and those of unseen outputs. None if there are none."""
+    """Remove images from the open request until it takes at most `max_tokens` tokens. If it is already that small,
+    remove all its images and those of unseen outputs. None if there are none."""
     shortened = shorten_request(conversation, caps, max_tokens, keeps_pictures=False)
     if shortened is not None:
         return shortened
-    without_output_pictures = without_pictures(conversation)
+    without_output_images = without_pictures(conversation)
     request_indices = [
         index
-        for index, message in open_request_messages(without_output_pictures.messages)
-        if index < first_unseen_index(without_output_pictures.messages)
+        for index, message in open_request_messages(without_output_images.messages)
+        if index < first_unseen_index(without_output_images.messages)
     ]
-    has_pictures = any(
-        isinstance(part, Image) for index in request_indices for part in without_output_pictures.messages[index].parts
+    has_images = any(
+        isinstance(part, Image) for index in request_indices for part in without_output_images.messages[index].parts
     )
     moved = (
-        apply_compaction(plan_at(without_output_pictures, request_indices[-1] + 1), None, caps)
-        if has_pictures
-        else without_output_pictures
+        apply_compaction(plan_at(without_output_images, request_indices[-1] + 1), None, caps)
+        if has_images
+        else without_output_images
     )
     request = with_picture_notes(moved.summary.request)
-    after = moved if request == moved.summary.request else _with_request(moved, request)
-    return None if after is conversation else after
+    shortened_conversation = moved if request == moved.summary.request else _with_request(moved, request)
+    return None if shortened_conversation is conversation else shortened_conversation
 
 
 def caps_for_draft(caps: CompactionCaps, draft: Draft) -> CompactionCaps:
-    """Return caps that fit the whole draft, because a summary edited by the user must not be cut."""
-    retain, summary = estimate_text(draft.retain), estimate_text(draft.summary)
-    return replace(caps, retain=max(caps.retain, retain), summary=max(caps.summary, summary))
+    """Return caps large enough for the draft, because a summary edited by the user must not be cut."""
+    retain_tokens, summary_tokens = estimate_text(draft.retain), estimate_text(draft.summary)
+    return replace(caps, retain=max(caps.retain, retain_tokens), summary=max(caps.summary, summary_tokens))

@@ -1,4 +1,4 @@
-"""Describes what a rewrite did to each part of the view, as a list and as one line for the user. Pure."""
+"""Describes what a rewrite did to each part of the view, as a list and as one line for the user."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,37 +27,39 @@ DEFERRED_TOOLS_REASON = "too little room for the rest; `tool_search` finds them"
 def receipt_items(
     before: Conversation, after: Conversation, strategies: Sequence[str], deferred: int = 0, ratio: float = 1.0
 ) -> tuple[ReceiptItem, ...]:
-    """Return what became of each part of the view, with one item for each removed turn, shortened part and remaining
-    step. `deferred`: tokens of the tool definitions that were deferred; `ratio`: actual tokens per estimated token."""
+    """Return an item for each removed turn, shortened part and remaining step of the view. `deferred`: tokens of the
+    tool definitions that were deferred; `ratio`: actual tokens per estimated token."""
     cut = len(before.messages) - len(after.messages)
-    by_model = bool({"summary", "chunks"} & set(strategies))
-    carried_keys = {one.key for one in after.summary.carried}
+    is_by_model = bool({"summary", "chunks"} & set(strategies))
+    carried_keys = {carried.key for carried in after.summary.carried}
     carried_tokens = {
-        one.output.call_id: estimate_output(one.output) for one in numbered_outputs(before) if one.ref in carried_keys
+        numbered.output.call_id: estimate_output(numbered.output)
+        for numbered in numbered_outputs(before)
+        if numbered.ref in carried_keys
     }
-    removed = _removed_items(visible_messages(before)[:cut], by_model, carried_tokens)
-    tools = (ReceiptItem("tool definitions", "deferred", deferred, DEFERRED_TOOLS_REASON),) if deferred else ()
-    counted = [
-        replace(item, tokens=round(item.tokens * ratio)) for item in (*removed, *_shortened_items(before, after))
+    removed_items = _removed_items(visible_messages(before)[:cut], is_by_model, carried_tokens)
+    tool_items = (ReceiptItem("tool definitions", "deferred", deferred, DEFERRED_TOOLS_REASON),) if deferred else ()
+    changed_items = [
+        replace(item, tokens=round(item.tokens * ratio)) for item in (*removed_items, *_shortened_items(before, after))
     ]
-    remaining = [replace(item, tokens=round(item.tokens * ratio)) for item in _remaining_items(after, strategies)]
-    return (*counted, *tools, *remaining)
+    remaining_items = [replace(item, tokens=round(item.tokens * ratio)) for item in _remaining_items(after, strategies)]
+    return (*changed_items, *tool_items, *remaining_items)
 
 
 def _removed_items(
-    messages: Sequence[Message], by_model: bool, carried_tokens: Mapping[str, int]
+    messages: Sequence[Message], is_by_model: bool, carried_tokens: Mapping[str, int]
 ) -> Iterator[ReceiptItem]:
     """Yield an item for each removed turn. `carried_tokens`: tokens of the outputs that stay, by call id; they are not
     counted here, because they have items of their own."""
     starts = [start for start in turn_starts(messages) if start] if messages else []
     bounds = [0, *starts, len(messages)] if messages else []
     for start, end in itertools.pairwise(bounds):
-        outputs = (output for one in messages[start:end] if isinstance(one, User) for output in one.outputs)
+        outputs = (output for message in messages[start:end] if isinstance(message, User) for output in message.outputs)
         tokens = estimate_messages(messages[start:end]) - sum(
             carried_tokens.get(output.call_id, 0) for output in outputs
         )
         item = f"{_message_label(messages[start])} ({pluralize(end - start, 'message')})"
-        if by_model:
+        if is_by_model:
             yield ReceiptItem(item, "summarised", tokens, "older steps, replaced by a summary")
         else:
             yield ReceiptItem(item, "dropped", tokens, "older steps; key facts kept")
@@ -65,10 +67,8 @@ def _removed_items(
 
 def _shortened_items(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
     """Yield an item for each output and reply that is now shown in a shorter form."""
-    unseen_refs, visible_before = (
-        {found.ref for found in unseen_outputs(after)},
-        {part.key: part.visible for part in view_parts(before)},
-    )
+    unseen_refs = {numbered.ref for numbered in unseen_outputs(after)}
+    visible_before = {part.key: part.visible for part in view_parts(before)}
     for part in view_parts(after):
         if part.state == "visible" or part.visible == visible_before.get(part.key):
             continue
@@ -92,25 +92,26 @@ def _shortened_items(before: Conversation, after: Conversation) -> Iterator[Rece
 def _remaining_items(after: Conversation, strategies: Sequence[str]) -> Iterator[ReceiptItem]:
     if after.summary.request.parts:
         tokens = estimate_message(after.summary.request)
-        is_whole = {"attachments", "pictures", "words"}.isdisjoint(strategies)
-        why = "your request, unchanged" if is_whole else SHORTENED_REQUEST_REASON
-        yield ReceiptItem(_message_label(after.summary.request), "kept", tokens, why)
-    for one in after.summary.carried:
-        yield ReceiptItem(one.title, "kept", estimate_message(User(one.parts)), CARRIED_REASON)
-    messages, cut = visible_messages(after), {one.key for one in after.retold}
+        is_unchanged = {"attachments", "pictures", "words"}.isdisjoint(strategies)
+        reason = "your request, unchanged" if is_unchanged else SHORTENED_REQUEST_REASON
+        yield ReceiptItem(_message_label(after.summary.request), "kept", tokens, reason)
+    for carried in after.summary.carried:
+        yield ReceiptItem(carried.title, "kept", estimate_message(User(carried.parts)), CARRIED_REASON)
+    messages = visible_messages(after)
+    shortened_keys = {shortened.key for shortened in after.retold}
     for position, (message, following) in enumerate(
         itertools.zip_longest(messages, messages[1:]), after.messages_before
     ):
         if not _has_outputs(message):
             tokens = estimate_messages((message, following) if _has_outputs(following) else (message,))
-            is_cut = isinstance(message, Assistant) and message_key(position) in cut
+            is_cut = isinstance(message, Assistant) and message_key(position) in shortened_keys
             yield ReceiptItem(
                 _message_label(message), "kept", tokens, SHORTENED_STEP_REASON if is_cut else "among the newest steps"
             )
 
 
 def _has_outputs(message: Message | None) -> bool:
-    """Whether a message contains outputs and so belongs to the step before it."""
+    """Whether a message contains outputs, so that it belongs to the step before it."""
     return isinstance(message, User) and bool(message.outputs)
 
 
@@ -145,7 +146,7 @@ _CAUSE_TEXTS: Mapping[Cause, str] = {
     "full": "the window was full",
     "background": "the window was full",
     "asked": "it was requested",
-    "overflow": "the provider found the request too large",
+    "overflow": "the provider rejected the request as too large",
     "rent": "it saves more than it costs",
     "cold": "nothing was cached",
     "budget": "old outputs exceeded their budget",
@@ -154,7 +155,7 @@ _CAUSE_TEXTS: Mapping[Cause, str] = {
 
 
 def announcement(event: ContextCompacted) -> str:
-    """Return a line that says what was rewritten, why, and the sizes before and after."""
-    done = [_STRATEGY_TEXTS[name] for name in dict.fromkeys(event.strategies)]
+    """Return a line that says what was rewritten and why, with the sizes before and after."""
+    changes = [_STRATEGY_TEXTS[name] for name in dict.fromkeys(event.strategies)]
     sizes = f"about {event.before_tokens:,} tokens became {event.after_tokens:,}"
-    return f"context rewritten because {_CAUSE_TEXTS[event.cause]}: {sizes}; {', '.join(done)}. Nothing is lost"
+    return f"context rewritten because {_CAUSE_TEXTS[event.cause]}: {sizes}; {', '.join(changes)}. Nothing is lost"

@@ -1,6 +1,6 @@
-"""Rewrites of the view: the points of a turn at which one may be due, and its price, hooks, records and debug lines.
-`plan` and `ebbtide.agent.eviction` decide what to rewrite. Most turns rewrite nothing, so those modules are loaded only
-when needed."""
+"""Rewrites of the view: when one is due during and between turns, its hooks, and its records.
+`ebbtide.agent.compaction.plan` and `ebbtide.agent.eviction` decide what to rewrite. Most turns rewrite nothing, so
+these modules are loaded only when needed."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ async def rewrite_if_due(
         )
         if not keys:
             return conversation, budget
-        cause, chosen = "budget", forced_strategy("mask", keys=keys)
+        cause, forced = "budget", forced_strategy("mask", keys=keys)
     elif settings.policy == "cost":
         is_cold, prices = prefix_watch.is_cache_cold(facts), unit_prices(facts.prices)
         is_cooling_down = window.model.learned_limits.is_in_cooldown(budget.effective_window)
@@ -74,18 +74,19 @@ async def rewrite_if_due(
         )
         strategy: Strategy = "mask" if decision.action == "mask" else "summary"
         cause, keys = "cold" if is_cold else "rent", decision.offer.keys
-        chosen = forced_strategy(strategy, price((strategy,), keys), keys)
+        forced = forced_strategy(strategy, price((strategy,), keys), keys)
     else:
         return conversation, budget
-    compacted, budget = await compact_and_measure(conversation, budget, window, turn, cause, chosen)
+    compacted, budget = await compact_and_measure(conversation, budget, window, turn, cause, forced)
     return compacted.conversation, budget
 
 
 async def compact_to_fit(
     conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext
 ) -> tuple[Conversation, ContextBudget, str]:
-    """Compact a conversation that is too large. Return it with its budget, and the name of a component that is still
-    too large, if any. If there is still no room, a summary is tried although one was written recently."""
+    """Compact a conversation that is too large. Return it with its budget, and a message about a component that is
+    still too large (empty if there is none). If there is still no room, a summary is tried although one was written
+    recently."""
     compacted, budget = await compact_and_measure(conversation, budget, window, turn, "full")
     limits = window.model.learned_limits
     if budget.is_blocked and limits.is_in_cooldown(budget.effective_window) and not turn.interrupt.is_requested():
@@ -97,11 +98,11 @@ async def compact_to_fit(
 async def correct_budget_note(
     conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext
 ) -> MeasuredConversation:
-    """If a rewrite has made a visible note about context usage wrong, add a note with the current usage."""
+    """If a visible note about context usage is wrong after a rewrite, add a note with the current usage."""
     if budget.verdict != "fits":
         return conversation, budget
-    used = 100 * budget.used / max(budget.window.effective, 1)
-    note = window.reminders.correction(conversation, used, window.watch.epoch)
+    used_percent = 100 * budget.used / max(budget.window.effective, 1)
+    note = window.reminders.correction(conversation, used_percent, window.watch.epoch)
     if note is None:
         return conversation, budget
     message = User((note,))
@@ -116,8 +117,8 @@ async def compact_between_turns(conversation: Conversation, window: WindowContex
     due = background_compaction_due(conversation, window)
     if due is None:
         return conversation
-    chosen = forced_strategy("summary") if due == "summary" else None
-    return (await compact_now(conversation, window, turn, "background", chosen=chosen)).conversation
+    forced = forced_strategy("summary") if due == "summary" else None
+    return (await compact_now(conversation, window, turn, "background", chosen=forced)).conversation
 
 
 def background_compaction_due(conversation: Conversation, window: WindowContext) -> Literal["room", "summary"] | None:
@@ -202,8 +203,8 @@ def ignore_event(event: Event) -> None:
 def forced_strategy(
     strategy: "Strategy", price: Price | None = None, keys: frozenset[str] = frozenset()
 ) -> "ForcedStrategy":
-    """Return the choice of a single strategy, with the price that was the reason to choose it and, for a mask, the keys
-    of the items to mask."""
+    """Return the choice of a single strategy, with the price for which it was chosen and, for a mask, the keys of the
+    items to mask."""
     return compaction.ladder.ForcedStrategy(strategy, price, keys=keys)
 
 
@@ -217,7 +218,7 @@ async def compact_and_measure(
     counted: int | None = None,
 ) -> "tuple[CompactedConversation, ContextBudget]":
     """Compact the conversation, whose budget is `budget`, and measure the result. `chosen`: the only strategy to try;
-    `counted`: the provider's count of the request, if it found the request too large."""
+    `counted`: the request's tokens as counted by the provider, if it rejected the request as too large."""
     compacted = await _compact(conversation, budget, window, turn, cause, None, counted, chosen)
     return compacted, budget_of(compacted.conversation, window)
 
@@ -255,8 +256,8 @@ async def _compact(
 
 
 async def run_compaction_hooks(turn: TurnContext, cause: Cause, focus: str | None) -> None:
-    """Run the hooks that precede a summary. If the user or the model asked for the summary, a hook can prevent it,
-    which raises `HookRefused`. A summary that the window needs cannot be prevented."""
+    """Run the hooks that precede a summary. Raises `HookRefused` if a hook prevents a summary that the user or the
+    model asked for. A summary needed to fit the window cannot be prevented."""
     if turn.hooks is not None:
         answer = await turn.hooks.ask_before_compaction(_trigger_of(cause), focus or "")
         if answer.verdict == "deny" and cause == "asked":
@@ -281,12 +282,13 @@ async def compaction_context(
 def _compaction_context(
     conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext, counted: int | None
 ) -> "CompactionContext":
-    """Runs in a thread, so it measures with copies; meanwhile, the session may measure a new message."""
+    """Build the context. Runs in a thread and measures with copies, because the session may measure a new message at
+    the same time."""
 
     model = window.model
 
-    def request(asked: Conversation) -> Request:
-        prompt = build_prompt(asked, window.instructions, images=model.facts.images)
+    def build_request(conversation_to_send: Conversation) -> Request:
+        prompt = build_prompt(conversation_to_send, window.instructions, images=model.facts.images)
         return to_request(prompt, window.tools.offered, window)
 
     deferrable_share = window.tools.deferral.deferrable_share(
@@ -298,7 +300,7 @@ def _compaction_context(
     is_cold = prefix_watch.is_cache_cold(facts) or is_uncached
     return compaction.model_summary.CompactionContext(
         model.provider,
-        request,
+        build_request,
         room,
         request_sizer(conversation, window),
         window.compaction_settings,
@@ -355,9 +357,9 @@ def unchanged_message_count(before: Conversation, after: Conversation, strategie
     anything other than outputs was changed."""
     if not set(strategies) <= {"mask", "mask_all", "references", *compaction.strategies.CUT_STRATEGIES}:
         return 0
-    messages_after, messages_before = (build_prompt(view, Instructions("")).messages for view in (after, before))
+    new_messages, old_messages = (build_prompt(view, Instructions("")).messages for view in (after, before))
     changed_indices = (
-        place for place, (now, then) in enumerate(zip(messages_after, messages_before, strict=True)) if now != then
+        index for index, (new, old) in enumerate(zip(new_messages, old_messages, strict=True)) if new != old
     )
     return next(changed_indices, 0)
 
@@ -369,16 +371,16 @@ def log_rewrite(
     chosen: "ForcedStrategy | None",
     debug: DebugLog,
 ) -> None:
-    """Log the rewrite."""
+    """Write the rewrite to the debug log."""
     result = compacted.result
     sizes = {"beforeTokens": result.before_tokens, "afterTokens": result.after_tokens}
     price = chosen.price if chosen else None
     if cause == "overflow":
         debug.log("context/emergency", reason=cause, strategy=result.strategies[-1], **sizes)
     elif result.strategies == ("mask",):
-        outputs = len(compacted.conversation.masked - before.masked)
-        removed = result.before_tokens - result.after_tokens
-        debug.log("context/mask", reason=cause, outputs=outputs, removedTokens=removed, price=price)
+        output_count = len(compacted.conversation.masked - before.masked)
+        removed_tokens = result.before_tokens - result.after_tokens
+        debug.log("context/mask", reason=cause, outputs=output_count, removedTokens=removed_tokens, price=price)
     else:
         counts = {"beforeMessages": result.before_messages, "afterMessages": result.after_messages}
         debug.log("context/compact", reason=cause, strategies=result.strategies, price=price, **sizes, **counts)

@@ -1,5 +1,5 @@
-"""Measures the room that a compaction needs, and cuts the outputs that the model has not seen yet to their share of it.
-Cut outputs always keep their references. Pure."""
+"""Measures the room for a compacted conversation, and cuts the outputs that the model has not seen yet to their share
+of it. Cut outputs always keep their references. No I/O."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,19 +27,19 @@ DEFER_TOOLS = "tools"
 """Name of the step that precedes the strategies: if the tool definitions leave too little room, as many tools as
 possible are deferred."""
 OUTPUT_SHARE = 0.5
-"""Maximum share of the room for messages that the outputs of one step get, if they do not all fit."""
+"""Maximum share of the room for messages that the outputs of one step get if they do not all fit."""
 MAX_SHARE_AFTER_MASK = 0.5
-"""Masking is enough if the seen messages then take less than this share of the room for messages. If it freed less, it
+"""Masking is enough if the seen messages then take at most this share of the room for messages. If it freed less, it
 would soon be needed again."""
 MIN_PART_TOKENS = 100
 """Minimum size of an excerpt, in tokens. A smaller one is worth no more than the stub."""
 _MIN_FRAMED_BYTES = 256
-"""Minimum size of an excerpt that is followed by a sentence on how to see the rest, in bytes. For a smaller excerpt,
-that sentence would be longer than the excerpt, so a single line is used."""
+"""Minimum size of an excerpt that is followed by a sentence on how to read the rest, in bytes. A smaller excerpt would
+be shorter than that sentence, so it follows a single line instead."""
 _MIN_PREVIEW_BYTES = 32
 _STEP_OMITTED = "[The latest step did not fit in the context window, so it is not shown. Its calls returned:"
 _MAX_NAMED_OUTPUTS = 24
-"""Maximum number of outputs that the note about a dropped step names."""
+"""Maximum number of outputs listed in the note about a dropped step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,24 +98,28 @@ def room_of(
     the provider's count to the present estimate. `deferrable_share`: share of the tool definitions that could still be
     deferred."""
     system = budget.system + budget.instructions + budget.memories + budget.skills
-    fixed, estimated, window = system + budget.tools, max(conversation_tokens(conversation), 1), budget.window
-    scale = min(max((max(counted_tokens or 0, budget.used) - fixed) / estimated, 1.0), 3.0)
-    ratio = min(max((budget.used - fixed) / estimated, 0.25), 3.0)
+    fixed_tokens, estimated_tokens, window = (
+        system + budget.tools,
+        max(conversation_tokens(conversation), 1),
+        budget.window,
+    )
+    scale = min(max((max(counted_tokens or 0, budget.used) - fixed_tokens) / estimated_tokens, 1.0), 3.0)
+    ratio = min(max((budget.used - fixed_tokens) / estimated_tokens, 0.25), 3.0)
     deferrable, trigger = int(budget.tools * deferrable_share), window.compact_trigger
     return Room(window.effective, system, budget.tools, trigger, scale, window.buffer, deferrable, ratio)
 
 
 def fitting_caps(caps: CompactionCaps, room: Room) -> CompactionCaps:
     """Return caps low enough that the newest outputs still get their share of the room for messages."""
-    messages = room.with_tools_deferred.message_tokens
+    message_tokens = room.with_tools_deferred.message_tokens
     return replace(
         caps,
-        tail=min(caps.tail, messages // 3),
-        ledger=min(caps.ledger, messages // 6),
-        retain=min(caps.retain, messages // 12),
-        summary=min(caps.summary, messages // 6),
-        carried=min(caps.carried, messages // 10),
-        names=min(caps.names, messages // 20),
+        tail=min(caps.tail, message_tokens // 3),
+        ledger=min(caps.ledger, message_tokens // 6),
+        retain=min(caps.retain, message_tokens // 12),
+        summary=min(caps.summary, message_tokens // 6),
+        carried=min(caps.carried, message_tokens // 10),
+        names=min(caps.names, message_tokens // 20),
     )
 
 
@@ -164,9 +168,11 @@ def limit_unseen_outputs(conversation: Conversation, room: Room) -> Conversation
 
 def unseen_outputs(conversation: Conversation) -> tuple[NumberedOutput, ...]:
     """Return the outputs after the model's last reply, in order."""
-    first = first_unseen_index(conversation.messages)
-    count = sum(len(message.outputs) for message in conversation.messages[first:] if isinstance(message, User))
-    return numbered_outputs(conversation)[-count:] if count else ()
+    first_unseen = first_unseen_index(conversation.messages)
+    unseen_count = sum(
+        len(message.outputs) for message in conversation.messages[first_unseen:] if isinstance(message, User)
+    )
+    return numbered_outputs(conversation)[-unseen_count:] if unseen_count else ()
 
 
 def unseen_tokens(conversation: Conversation) -> int:
@@ -176,25 +182,25 @@ def unseen_tokens(conversation: Conversation) -> int:
 
 def _sizes_of_unseen(conversation: Conversation) -> list[tuple[NumberedOutput, int]]:
     """Return the unseen outputs with their estimated tokens as they are shown now."""
-    sizes, replacements = list[tuple[NumberedOutput, int]](), {one.key: one for one in conversation.retold}
-    for found in unseen_outputs(conversation):
-        visible = visible_output(found, conversation.masked, replacements)
-        sizes.append((found, estimate_output(visible)))
+    sizes, replacements = list[tuple[NumberedOutput, int]](), {part.key: part for part in conversation.retold}
+    for numbered in unseen_outputs(conversation):
+        visible = visible_output(numbered, conversation.masked, replacements)
+        sizes.append((numbered, estimate_output(visible)))
     return sizes
 
 
 def cut_to_fit(conversation: Conversation, room: int) -> Conversation:
     """Cut the unseen outputs to `room` tokens in total, as far as possible. Small ones stay whole; large ones are
-    reduced to head, tail and the pictures that fit. Return the same conversation if nothing gets smaller."""
-    unseen, replacements = _sizes_of_unseen(conversation), {one.key: one for one in conversation.retold}
+    reduced to head, tail and the images that fit. Return the same conversation if nothing gets smaller."""
+    unseen, replacements = _sizes_of_unseen(conversation), {part.key: part for part in conversation.retold}
     sizes = [size for _, size in unseen]
     if sum(sizes) <= room:
         return conversation
-    for (found, size), max_tokens in zip(unseen, room_shares(sizes, room), strict=True):
-        if max_tokens < size and found.output.call_id not in conversation.masked:
-            shortened = _shrink_output(found, max_tokens)
-            if estimate_output(_shortened_output(found, shortened)) < size:
-                replacements[found.ref] = shortened
+    for (numbered, size), max_tokens in zip(unseen, room_shares(sizes, room), strict=True):
+        if max_tokens < size and numbered.output.call_id not in conversation.masked:
+            shortened = _shrink_output(numbered, max_tokens)
+            if estimate_output(_shortened_output(numbered, shortened)) < size:
+                replacements[numbered.ref] = shortened
     retold = tuple(replacements.values())
     return (
         conversation if retold == conversation.retold else replace(conversation, retold=retold, anchor=None, anchored=0)
@@ -202,47 +208,48 @@ def cut_to_fit(conversation: Conversation, room: int) -> Conversation:
 
 
 def without_pictures(conversation: Conversation) -> Conversation:
-    """Replace the pictures of unseen outputs by their names. Return the same conversation if there are none."""
-    replacements = {one.key: one for one in conversation.retold}
+    """Replace the images of unseen outputs by notes. Return the same conversation if there are none."""
+    replacements = {part.key: part for part in conversation.retold}
     visible = [
-        (found, visible_output(found, conversation.masked, replacements)) for found in unseen_outputs(conversation)
+        (numbered, visible_output(numbered, conversation.masked, replacements))
+        for numbered in unseen_outputs(conversation)
     ]
-    named = [
+    shortened_parts = [
         ShortenedPart(
-            found.ref,
+            numbered.ref,
             "preview",
-            output.text + "".join(f"\n{name}" for name in _picture_notes(output.images, found.ref)),
+            output.text + "".join(f"\n{note}" for note in _image_notes(output.images, numbered.ref)),
             0,
         )
-        for found, output in visible
-        if output.images and found.ref not in conversation.pinned
+        for numbered, output in visible
+        if output.images and numbered.ref not in conversation.pinned
     ]
-    if not named:
+    if not shortened_parts:
         return conversation
-    retold = tuple((replacements | {one.key: one for one in named}).values())
+    retold = tuple((replacements | {part.key: part for part in shortened_parts}).values())
     return replace(conversation, retold=retold, anchor=None, anchored=0)
 
 
 def mask_unseen_outputs(conversation: Conversation) -> Conversation:
     """Mask each unseen output that is larger than its stub and not pinned. Return the same conversation if there is
     none."""
-    replacements = {one.key: one for one in conversation.retold}
-    chosen = {
-        found.output.call_id: found.ref
-        for found in unseen_outputs(conversation)
-        if found.ref not in conversation.pinned
-        and estimate_output(replace(found.output, text=output_stub(found), images=()))
-        < estimate_output(visible_output(found, conversation.masked, replacements))
+    replacements = {part.key: part for part in conversation.retold}
+    masked_refs = {
+        numbered.output.call_id: numbered.ref
+        for numbered in unseen_outputs(conversation)
+        if numbered.ref not in conversation.pinned
+        and estimate_output(replace(numbered.output, text=output_stub(numbered), images=()))
+        < estimate_output(visible_output(numbered, conversation.masked, replacements))
     }
-    if not chosen:
+    if not masked_refs:
         return conversation
-    retold = tuple(one for one in conversation.retold if one.key not in chosen.values())
-    masked = conversation.masked | chosen.keys()
+    retold = tuple(part for part in conversation.retold if part.key not in masked_refs.values())
+    masked = conversation.masked | masked_refs.keys()
     return replace(conversation, masked=masked, retold=retold, anchor=None, anchored=0)
 
 
 def with_dropped_step_note(request: User, outputs: Sequence[NumberedOutput]) -> User:
-    """Return the open request with a note that names the outputs of a step that is too large for the window."""
+    """Return the open request with a note that lists the outputs of a step that was too large for the window."""
     parts = without_dropped_step_note(request).parts
     omission_note = Note("\n".join((_STEP_OMITTED, *_output_lines(outputs))) + "]", kind="step")
     return User((*parts, omission_note)) if outputs else request
@@ -256,69 +263,74 @@ def without_dropped_step_note(request: User) -> User:
 
 
 def _output_lines(outputs: Sequence[NumberedOutput]) -> Iterator[str]:
-    for found in outputs[:_MAX_NAMED_OUTPUTS]:
-        yield f"- {outcome_with_ref(found)}"
+    for numbered in outputs[:_MAX_NAMED_OUTPUTS]:
+        yield f"- {outcome_with_ref(numbered)}"
     if len(outputs) > _MAX_NAMED_OUTPUTS:
         yield f"- and {outputs[_MAX_NAMED_OUTPUTS].ref} to {outputs[-1].ref}"
 
 
-def _shrink_output(found: NumberedOutput, max_tokens: int) -> ShortenedPart:
-    """Return a form of an output that takes at most `max_tokens` tokens, if possible: as many pictures as fit, then
-    head and tail of the text."""
-    output = found.output
-    pictures = _fitting_picture_count(output.images, max_tokens - MIN_PART_TOKENS)
-    names = "".join(f"\n{name}" for name in _picture_notes(output.images, found.ref, pictures))
-    with_full_text = ShortenedPart(found.ref, "preview", output.text + names, pictures)
-    if names and estimate_output(_shortened_output(found, with_full_text)) <= max_tokens:
+def _shrink_output(numbered: NumberedOutput, max_tokens: int) -> ShortenedPart:
+    """Return an output reduced to at most `max_tokens` tokens, if possible: as many images as fit, then head and tail
+    of the text."""
+    output = numbered.output
+    image_count = _fitting_image_count(output.images, max_tokens - MIN_PART_TOKENS)
+    image_notes = "".join(f"\n{note}" for note in _image_notes(output.images, numbered.ref, image_count))
+    with_full_text = ShortenedPart(numbered.ref, "preview", output.text + image_notes, image_count)
+    if image_notes and estimate_output(_shortened_output(numbered, with_full_text)) <= max_tokens:
         return with_full_text
     stored = output.stored
     text = output.text if stored is None else text_without_insertions(output.text, output.inserted).strip("\n")
     max_text_bytes = len(text.encode("utf-8", "surrogatepass")) * max(max_tokens, 0) // max(estimate_output(output), 1)
     # If the text is only part of the output, a preview of it would state wrong line numbers.
-    is_part = stored is not None and len(text.encode("utf-8", "surrogatepass")) < stored.size
-    for splits_lines in (True,) if is_part else (False, True):
+    is_partial = stored is not None and len(text.encode("utf-8", "surrogatepass")) < stored.size
+    for splits_lines in (True,) if is_partial else (False, True):
         retained_bytes = max_text_bytes
         while retained_bytes >= _MIN_FRAMED_BYTES:
-            preview, size, lines = preview_of(text, OffloadLimits(preview_bytes=retained_bytes))
-            size, lines = (stored.size, stored.lines) if stored is not None else (size, lines)
-            form = _head_and_tail(text, retained_bytes) if splits_lines else preview
-            text_form = stored_excerpt(found.call.name, found.ref, size, lines, form).text + names
-            shortened = ShortenedPart(found.ref, "preview", text_form, pictures)
-            if estimate_output(_shortened_output(found, shortened)) <= max_tokens:
+            preview, byte_count, line_count = preview_of(text, OffloadLimits(preview_bytes=retained_bytes))
+            byte_count, line_count = (stored.size, stored.lines) if stored is not None else (byte_count, line_count)
+            excerpt = _head_and_tail(text, retained_bytes) if splits_lines else preview
+            text_form = (
+                stored_excerpt(numbered.call.name, numbered.ref, byte_count, line_count, excerpt).text + image_notes
+            )
+            shortened = ShortenedPart(numbered.ref, "preview", text_form, image_count)
+            if estimate_output(_shortened_output(numbered, shortened)) <= max_tokens:
                 return shortened
             retained_bytes = retained_bytes * 3 // 4
     retained_bytes = max_text_bytes
     while retained_bytes >= _MIN_PREVIEW_BYTES:
         shortened = ShortenedPart(
-            found.ref, "preview", f"{outcome_with_ref(found)}\n{_head_and_tail(text, retained_bytes)}{names}", pictures
+            numbered.ref,
+            "preview",
+            f"{outcome_with_ref(numbered)}\n{_head_and_tail(text, retained_bytes)}{image_notes}",
+            image_count,
         )
-        if estimate_output(_shortened_output(found, shortened)) <= max_tokens:
+        if estimate_output(_shortened_output(numbered, shortened)) <= max_tokens:
             return shortened
         retained_bytes = retained_bytes * 3 // 4
-    return ShortenedPart(found.ref, "line", outcome_with_ref(found) + names, pictures)
+    return ShortenedPart(numbered.ref, "line", outcome_with_ref(numbered) + image_notes, image_count)
 
 
 def _head_and_tail(text: str, retained_bytes: int) -> str:
-    """Return head and tail of a text. Long lines are split, although a preview would show them whole."""
+    """Return head and tail of a text. Unlike in a preview, long lines are split."""
     visible_chars = min(retained_bytes, len(text)) * 3 // 4
     return f"{text[: visible_chars * 2 // 3]}\n[…]\n{text[len(text) - visible_chars // 3 :]}"
 
 
-def _shortened_output(found: NumberedOutput, one: ShortenedPart) -> ToolOutput:
-    return replace(found.output, text=one.text, images=found.output.images[: one.pictures])
+def _shortened_output(numbered: NumberedOutput, shortened: ShortenedPart) -> ToolOutput:
+    return replace(numbered.output, text=shortened.text, images=numbered.output.images[: shortened.pictures])
 
 
-def _fitting_picture_count(images: Sequence[Image], room: int) -> int:
-    """Return how many of the first pictures fit into `room` tokens."""
-    for number, image in enumerate(images):
+def _fitting_image_count(images: Sequence[Image], room: int) -> int:
+    """Return how many of the first images fit into `room` tokens."""
+    for index, image in enumerate(images):
         room -= estimate_message(User((image,)))
         if room < 0:
-            return number
+            return index
     return len(images)
 
 
-def _picture_notes(images: Sequence[Image], ref: str, first: int = 0) -> Iterator[str]:
-    """Yield a line for each picture after the first `first` ones, with the reference that shows it."""
-    for number, image in enumerate(images[first:], first + 1):
-        where = f'`recall` with ref_id="{ref}:tool-{number}" shows it'
-        yield f"[A picture ({image.media_type}) is not shown, to save space: {where}.]"
+def _image_notes(images: Sequence[Image], ref: str, start: int = 0) -> Iterator[str]:
+    """Yield a line for each image from index `start` on, with its reference."""
+    for image_number, image in enumerate(images[start:], start + 1):
+        advice = f'`recall` with ref_id="{ref}:tool-{image_number}" shows it'
+        yield f"[An image ({image.media_type}) is not shown, to save space: {advice}.]"

@@ -1,4 +1,4 @@
-"""The compaction strategies, their order for each cause, and those that need no model. Pure."""
+"""The compaction strategies: their names, their order for each cause, and those that need no model. No I/O."""
 
 from dataclasses import replace
 from typing import Literal, TypeAlias
@@ -38,8 +38,8 @@ Strategy: TypeAlias = Literal[
 """One strategy, in this order: mask old outputs; cut unseen outputs to a fair share; summary by the model that has the
 conversation cached (or one that the user set); summary in chunks; facts only; mask all seen outputs; shorten
 attachments of the open request; cut unseen outputs to the remaining room, if that leaves enough to read; drop the older
-half of the turns; keep only the last message and the unseen step; remove the pictures of both; cut unseen outputs as
-far as possible; reduce each of them to a line; drop the step and name its outputs; shorten long user text."""
+half of the turns; keep only the last message and the unseen step; remove the images of both; cut unseen outputs as far
+as possible; reduce each of them to a line; drop the step and list its outputs; shorten long user text."""
 
 CUT_STRATEGIES: frozenset[str] = frozenset({"share", "cut", "least"})
 """Strategies that only shorten outputs that the model has not seen, so nothing that was already sent changes."""
@@ -61,30 +61,30 @@ LADDERS: dict[Cause, tuple[Strategy, ...]] = {
     "budget": ("mask",),
     "pictures": ("pictures", "mask_all", "ledger"),
 }  # fmt: skip
-"""The strategies for each cause, in the order in which they are tried. After an overflow, pictures are removed only
-when no more text can be removed, because their size is a guess, and often the room is as well."""
+"""The strategies for each cause, in the order in which they are tried. After an overflow, images are removed only when
+no more text can be removed, because their size is a guess, and often the room is as well."""
 
 MASK_TARGET_SHARE = 0.45
 """Target share for masking. It is below `MAX_SHARE_AFTER_MASK`, because stubs may turn out longer than estimated."""
 
 
 def cut_outputs(strategy: Strategy, conversation: Conversation, room: Room) -> Conversation | None:
-    """Cut unseen outputs as far as possible: to their share of the window ("share"), or to the room that everything
-    else leaves ("cut"). None if nothing gets smaller."""
+    """Cut unseen outputs to their share of the window ("share") or to the room that remains beside everything else
+    ("cut", "least"). "cut" does not apply if too little room would remain. None if nothing gets smaller."""
     if strategy == "share":
-        after = limit_unseen_outputs(conversation, room)
+        shortened = limit_unseen_outputs(conversation, room)
     else:
-        unseen_size = unseen_tokens(conversation)
-        remaining = room.message_tokens - (conversation_tokens(conversation) - unseen_size)
-        if strategy == "cut" and remaining < min(unseen_size, int(MIN_OUTPUT_SHARE * room.effective / room.scale)):
+        unseen = unseen_tokens(conversation)
+        max_tokens = room.message_tokens - (conversation_tokens(conversation) - unseen)
+        if strategy == "cut" and max_tokens < min(unseen, int(MIN_OUTPUT_SHARE * room.effective / room.scale)):
             return None
-        after = cut_to_fit(conversation, remaining)
-    return None if after is conversation else after
+        shortened = cut_to_fit(conversation, max_tokens)
+    return None if shortened is conversation else shortened
 
 
 def drop_half(conversation: Conversation, caps: CompactionCaps) -> Conversation | None:
-    """Drop the older half of the turns; only the ledger's facts remain of them. None if there is only one turn, or if
-    the only possible cut would remove work that the model has not seen."""
+    """Drop the older half of the turns, except the ledger's facts about them. None if there is only one turn, or if the
+    only possible cut would remove work that the model has not seen."""
     first_unseen = first_unseen_index(conversation.messages)
     droppable_starts = [start for start in turn_starts(conversation.messages) if 0 < start <= first_unseen]
     if not droppable_starts:
@@ -102,22 +102,24 @@ def keep_last_message(conversation: Conversation, ledger: int = MIN_CAP_TOKENS) 
     request = conversation.summary.request
     if not cut and (not has_replied or without_dropped_step_note(request) == request):
         return None
-    after = _keep_from(conversation, cut, ledger)
+    remaining = _keep_from(conversation, cut, ledger)
     if not has_replied:
-        return after
-    summary = replace(after.summary, request=without_dropped_step_note(after.summary.request))
-    return replace(after, summary=non_empty_summary(summary, after.messages_before))
+        return remaining
+    summary = replace(remaining.summary, request=without_dropped_step_note(remaining.summary.request))
+    return replace(remaining, summary=non_empty_summary(summary, remaining.messages_before))
 
 
 def drop_unseen_step(conversation: Conversation, ledger: int = MIN_CAP_TOKENS) -> Conversation | None:
-    """Drop the unseen step and name its outputs. Calls without an output stay, because their outputs are still to come.
+    """Drop the unseen step and list its outputs. Calls without an output stay, because their outputs are still to come.
     None if there is no such step."""
     outputs = unseen_outputs(conversation)
     if not outputs:
         return None
-    after = _keep_from(conversation, len(conversation.messages) - (1 if conversation.unanswered_calls else 0), ledger)
-    request = with_dropped_step_note(after.summary.request, outputs)
-    return replace(after, summary=replace(after.summary, request=request))
+    remaining = _keep_from(
+        conversation, len(conversation.messages) - (1 if conversation.unanswered_calls else 0), ledger
+    )
+    request = with_dropped_step_note(remaining.summary.request, outputs)
+    return replace(remaining, summary=replace(remaining.summary, request=request))
 
 
 def _keep_from(conversation: Conversation, cut: int, ledger_tokens: int) -> Conversation:
@@ -141,12 +143,12 @@ def _last_request(conversation: Conversation) -> User:
 def mask_least_needed(conversation: Conversation, caps: CompactionCaps, room: Room) -> Conversation | None:
     """Mask the items that are least likely to be needed, until there is enough room or nothing is left to mask. None if
     nothing can be masked."""
-    seen = conversation_tokens(conversation) - unseen_tokens(conversation)
-    chosen = least_needed_items(
-        conversation, caps.protect, seen - int(MASK_TARGET_SHARE * room.message_tokens), caps.newest
+    seen_tokens = conversation_tokens(conversation) - unseen_tokens(conversation)
+    items = least_needed_items(
+        conversation, caps.protect, seen_tokens - int(MASK_TARGET_SHARE * room.message_tokens), caps.newest
     )
-    after = mask_by_keys(conversation, {item.key for item in chosen})
-    return None if after is conversation else after
+    masked = mask_by_keys(conversation, {item.key for item in items})
+    return None if masked is conversation else masked
 
 
 def run_strategy(
@@ -156,7 +158,7 @@ def run_strategy(
     nothing."""
     match strategy:
         case "mask_all":
-            after = mask_outputs(conversation, 0)
+            changed = mask_outputs(conversation, 0)
         case "ledger":
             plan = plan_compaction(conversation, floor.caps.tail, min_steps=floor.min_steps, max_turns=caps.turns)
             return apply_compaction(plan, None, floor.caps) if plan else None
@@ -171,9 +173,9 @@ def run_strategy(
         case "last":
             return keep_last_message(conversation, floor.caps.ledger)
         case "references":
-            after = mask_unseen_outputs(conversation)
+            changed = mask_unseen_outputs(conversation)
         case "step":
             return drop_unseen_step(conversation, floor.caps.ledger)
         case "mask" | "summary" | "chunks" | "share" | "cut" | "least":
             return None
-    return None if after is conversation else after
+    return None if changed is conversation else changed

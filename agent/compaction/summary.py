@@ -1,4 +1,4 @@
-"""Summaries of removed messages: prompting for one, parsing it, and adding facts that it omits. Pure."""
+"""Summaries of removed messages: prompting for one, parsing it, and adding facts that it omits. No I/O."""
 
 import re
 from collections.abc import Sequence
@@ -46,19 +46,22 @@ def summary_instruction(
     summary_tokens: int = 1800,
     outputs: Sequence[str] = (),
 ) -> str:
-    """Return the prompt for a summary of everything above it. `outputs`: lines that name the references of outputs
-    above, because the outputs themselves do not show them."""
+    """Return the prompt for a summary of everything above it. `outputs`: lines with the references of outputs above,
+    because the outputs themselves do not show them."""
     retain = "\n".join(
-        [preferences.retain_prompt or DEFAULT_RETAIN_PROMPT, *(f"- {extra}" for extra in preferences.retain_directives)]
+        [
+            preferences.retain_prompt or DEFAULT_RETAIN_PROMPT,
+            *(f"- {suffix}" for suffix in preferences.retain_directives),
+        ]
     )
     summary = "\n".join(
         [
             preferences.summary_prompt or DEFAULT_SUMMARY_PROMPT,
-            *(f"- {extra}" for extra in preferences.summary_directives),
+            *(f"- {suffix}" for suffix in preferences.summary_directives),
         ]
     )
-    extra = f"\n\nPay most attention to this: {focus}" if focus else ""
-    extra += f"\n\n{OUTPUT_REFS_PROMPT}\n" + "\n".join(outputs) if outputs else ""
+    suffix = f"\n\nPay most attention to this: {focus}" if focus else ""
+    suffix += f"\n\n{OUTPUT_REFS_PROMPT}\n" + "\n".join(outputs) if outputs else ""
     return f"""\
 The context window is nearly full. Write down what is needed to go on without the messages above; they will no longer \
 be visible. Do not go on with the work now, do not answer what was asked, and call no tool. Answer with one `<retain>` \
@@ -70,12 +73,12 @@ words, and nothing else:
 </retain>
 <summary>
 {summary}
-</summary>{extra}"""
+</summary>{suffix}"""
 
 
 def without_open_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages in a form to which a question can be appended: if the last one is a reply with unanswered
-    calls, it is reduced to its text, or dropped if it has none."""
+    """Return the messages so that a question can follow: if the last one is a reply with unanswered calls, it is
+    reduced to its text, or dropped if it has none."""
     last = messages[-1] if messages else User(())
     if not isinstance(last, Assistant) or not last.calls:
         return tuple(messages)
@@ -150,12 +153,20 @@ def without_tags(text: str) -> str:
 
 
 def with_facts(text: str, facts: Sequence[str], tokens: int | None = None) -> str:
-    """Return the text with the given facts appended: all of them, or as many as fit into `tokens`."""
+    """Return the text with the facts appended: all of them if `tokens` is None, or as many as fit into `tokens`."""
     if not facts:
         return text
-    listed = "\n".join(facts) if tokens is None else truncate_lines("\n".join(facts), tokens)
-    left = len(facts) - len(listed.splitlines())
-    return "\n".join((text, "", REQUIRED_FACTS_HEADING, listed, *([MORE_FACTS_LINE.format(left)] if left > 0 else ())))
+    facts_text = "\n".join(facts) if tokens is None else truncate_lines("\n".join(facts), tokens)
+    omitted_count = len(facts) - len(facts_text.splitlines())
+    return "\n".join(
+        (
+            text,
+            "",
+            REQUIRED_FACTS_HEADING,
+            facts_text,
+            *([MORE_FACTS_LINE.format(omitted_count)] if omitted_count > 0 else ()),
+        )
+    )
 
 
 def truncate_lines(text: str, tokens: int) -> str:
@@ -179,10 +190,12 @@ def draft_text(draft: Draft) -> str:
 
 
 def parse_edited_summary(text: str) -> Draft | None:
-    """Parse an edited summary. Without headings, all of it belongs to the summary, and nothing to the part kept word
-    for word. None if it is empty."""
+    """Parse an edited summary. Without a summary heading, all of it is the summary, and nothing is to be kept word for
+    word. None if it is empty."""
     lines = without_tags(text).splitlines()
-    heading_index = next((at for at, line in enumerate(lines) if line.strip() == SUMMARY_HEADING), None)
-    parts = ([], lines) if heading_index is None else (lines[:heading_index], lines[heading_index + 1 :])
-    retain, summary = ("\n".join(line for line in part if line.strip() != RETAIN_HEADING).strip() for part in parts)
+    heading_index = next((index for index, line in enumerate(lines) if line.strip() == SUMMARY_HEADING), None)
+    sections = ([], lines) if heading_index is None else (lines[:heading_index], lines[heading_index + 1 :])
+    retain, summary = (
+        "\n".join(line for line in section if line.strip() != RETAIN_HEADING).strip() for section in sections
+    )
     return Draft(retain, summary) if retain or summary else None

@@ -1,4 +1,4 @@
-"""A conversation as text chunks for a model that has not seen it. Pure."""
+"""Renders a conversation as text chunks for a model that has not seen it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,22 +12,22 @@ from ebbtide.agent.view.visible import is_replaceable, numbered_outputs
 def transcript(plan: CompactionPlan, output_tokens: int = 400) -> tuple[str, ...]:
     """Return the text to be summarised, in one or more pieces per message, with long outputs clipped."""
     texts = [f"[earlier summary]\n{plan.earlier_summary.text}"] if plan.earlier_summary.text else []
-    number = plan.outputs_before
+    output_count = plan.outputs_before
     for message in plan.covered:
-        texts.extend(_message_texts(message, output_tokens, number))
-        number += len(message.outputs) if isinstance(message, User) else 0
+        texts.extend(_message_texts(message, output_tokens, output_count))
+        output_count += len(message.outputs) if isinstance(message, User) else 0
     return tuple(texts)
 
 
 def output_reference_lines(plan: CompactionPlan, tokens: int = 300) -> tuple[str, ...]:
-    """Return one line with the reference of each of the newest long outputs that the summary covers, within
-    `tokens`."""
+    """Return a line with the reference of each long output that the summary covers, the newest as far as they fit into
+    `tokens`, oldest first."""
     covered = Conversation(plan.covered, outputs_before=plan.outputs_before)
     lines = list[str]()
-    for found in reversed(numbered_outputs(covered)):
-        if not is_worth_masking(found.output):
+    for numbered in reversed(numbered_outputs(covered)):
+        if not is_worth_masking(numbered.output):
             continue
-        line = f"- [{found.ref}] {one_line(outcome_line(found.call, found.output), 100)}"
+        line = f"- [{numbered.ref}] {one_line(outcome_line(numbered.call, numbered.output), 100)}"
         tokens -= estimate_text(line + "\n")
         if tokens < 0:
             break
@@ -35,8 +35,8 @@ def output_reference_lines(plan: CompactionPlan, tokens: int = 300) -> tuple[str
     return tuple(reversed(lines))
 
 
-def _message_texts(message: Message, output_tokens: int, number: int) -> Iterator[str]:
-    """Yield the texts of a message. `number`: number of outputs in the session before the message."""
+def _message_texts(message: Message, output_tokens: int, output_count: int) -> Iterator[str]:
+    """Yield the texts of a message. `output_count`: number of outputs in the session before the message."""
     if isinstance(message, Assistant):
         calls = [
             f"[called {call.name}] {one_line(call.source or str(dict(call.arguments)), 600)}" for call in message.calls
@@ -50,36 +50,36 @@ def _message_texts(message: Message, output_tokens: int, number: int) -> Iterato
     for part in message.parts:
         if isinstance(part, Note) and is_replaceable(part):
             yield f"[it came with]\n{_clip(part.text, output_tokens)}"
-    for index, output in enumerate(message.outputs, number + 1):
-        yield f"[output r{index}, {output.status}]\n{_clip(output.text, output_tokens)}"
+    for output_number, output in enumerate(message.outputs, output_count + 1):
+        yield f"[output r{output_number}, {output.status}]\n{_clip(output.text, output_tokens)}"
 
 
 def _clip(text: str, tokens: int) -> str:
     """Return the text, or only its head and tail if it exceeds `tokens`."""
     if estimate_text(text) <= tokens:
         return text
-    end_chars = max(tokens, 2)
-    return f"{text[:end_chars]}\n[…]\n{text[-end_chars:]}"
+    chars_per_end = max(tokens, 2)
+    return f"{text[:chars_per_end]}\n[…]\n{text[-chars_per_end:]}"
 
 
 def split_into_chunks(pieces: Sequence[str], tokens: int) -> tuple[str, ...]:
     """Join the pieces into chunks of at most `tokens` each; larger pieces are split."""
-    complete: list[str] = []
-    current, size = "", 0
+    chunks: list[str] = []
+    chunk, chunk_tokens = "", 0
     for piece in pieces:
         for part in _split(piece, tokens):
-            cost = estimate_text(part) + 2
-            if current and size + cost > tokens:
-                complete.append(current)
-                current, size = "", 0
-            current, size = f"{current}\n\n{part}" if current else part, size + cost
-    return (*complete, current) if current else tuple(complete)
+            part_tokens = estimate_text(part) + 2
+            if chunk and chunk_tokens + part_tokens > tokens:
+                chunks.append(chunk)
+                chunk, chunk_tokens = "", 0
+            chunk, chunk_tokens = f"{chunk}\n\n{part}" if chunk else part, chunk_tokens + part_tokens
+    return (*chunks, chunk) if chunk else tuple(chunks)
 
 
 def _split(text: str, tokens: int) -> Iterator[str]:
     if estimate_text(text) + 2 <= tokens:
         yield text
         return
-    width = max(tokens * 2 // 3 - 2, 1)  # safe, because no character is estimated at more than 1.5 tokens
-    for start in range(0, len(text), width):
-        yield text[start : start + width]
+    max_chars = max(tokens * 2 // 3 - 2, 1)  # safe, because no character is estimated at more than 1.5 tokens
+    for start in range(0, len(text), max_chars):
+        yield text[start : start + max_chars]

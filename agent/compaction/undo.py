@@ -36,7 +36,7 @@ class UndoOffer:
     conversation: Conversation
     """The present conversation, unchanged."""
     number: int
-    """Number of the previous view."""
+    """Number of the previous view in the session's log."""
     event: RewriteUndone
     """The expected event."""
 
@@ -50,23 +50,23 @@ class UndoneRewrite:
 async def offer_undo(conversation: Conversation, window: WindowContext, turn: TurnContext) -> UndoOffer:
     """Return the effect and cost of an undo. Raises `AgentError` if there is nothing to undo or the previous view does
     not fit."""
-    number, _, event, _ = await _restore_view(conversation, window, turn)
-    return UndoOffer(conversation, number, event)
+    view_number, _, event, _ = await _restore_view(conversation, window, turn)
+    return UndoOffer(conversation, view_number, event)
 
 
 async def undo(conversation: Conversation, window: WindowContext, turn: TurnContext) -> UndoneRewrite:
     """Restore the view from before the last rewrite, and store it. Nothing is rewritten automatically until the view
-    has grown. Raises `AgentError`; nothing has changed in that case."""
-    number, restored, event, has_its_tools = await _restore_view(conversation, window, turn)
+    has grown. Raises `AgentError`, without changing anything, if there is nothing to undo or the view does not fit."""
+    view_number, restored, event, has_same_tools = await _restore_view(conversation, window, turn)
     window.model.meter.reset_counters()
     window.watch.note_rewrite(first_change(conversation, restored)[0])
     window.carrying_cost.reset()
-    if not has_its_tools:  # if the tools are the same, an earlier rewrite deferred them, and that one is not undone
+    if not has_same_tools:  # if they are the same, an earlier rewrite deferred tools, and that one is not undone
         window.tools.deferral.defer_as_usual()
     window.tools.deferral.user_deferred = restored.excluded_tools
     choose_tools(window, turn.emit)
     turn.emit(event)
-    await turn.recorder.record_snapshot(restored, User(()), request_mark(window), restored_view=number)
+    await turn.recorder.record_snapshot(restored, User(()), request_mark(window), restored_view=view_number)
     window.debug.log(
         "context/undo",
         beforeTokens=event.before_tokens,
@@ -85,13 +85,13 @@ async def _restore_view(
     earlier_view = await turn.recorder.log.view_before_rewrite(conversation)
     if earlier_view is None:
         raise AgentError(NOTHING_TO_UNDO)
-    number, restored, mark = earlier_view
+    view_number, restored, mark = earlier_view
     restored = replace(
         restored, pinned=conversation.pinned, recalls=replace(restored.recalls, back=conversation.recalls.back)
     )
     restored = without_foreign_counts(restored, model.facts.id)
-    has_its_tools = mark is not None and mark.tools == RequestDigester().tools_digest(window.tools.offered)
-    if not has_its_tools:
+    has_same_tools = mark is not None and mark.tools == RequestDigester().tools_digest(window.tools.offered)
+    if not has_same_tools:
         restored = replace(restored, anchor=None, anchored=0)  # the provider's count included other tools
     current_budget = budget_of(conversation, window)
     model.meter.update_scale(conversation, current_budget)
@@ -109,10 +109,10 @@ async def _restore_view(
         not window.watch.is_uncached,
     )
     return (
-        number,
+        view_number,
         replace(restored, min_rewrite_size=min_size_after_undo(restored_budget.used, restored_budget.window.effective)),
         event,
-        has_its_tools,
+        has_same_tools,
     )
 
 

@@ -1,4 +1,4 @@
-"""Plans manual view edits: the effect of each action, or the reason for which it is refused. Pure."""
+"""Plans manual view edits: the effect of each action, or the reason why it is refused. No I/O."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -61,7 +61,7 @@ class Refusal:
 def plan_view_edit(request: EditRequest, conversation: Conversation, pricing: EditPricing) -> ViewEditPlan | Refusal:
     """Return the effect and price of an edit, or the reason why it is refused."""
     key = item_key(request.key, conversation)
-    part = next((one for one in view_parts(conversation) if one.key == key), None)
+    part = next((part for part in view_parts(conversation) if part.key == key), None)
     if part is None:
         return Refusal(f"`{request.key}` is not in view: `/bring` restores removed content, `/archive` lists it")
     match request.act:
@@ -82,8 +82,8 @@ def plan_view_edit(request: EditRequest, conversation: Conversation, pricing: Ed
 
 
 def item_key(name: str, conversation: Conversation) -> str | None:
-    """Return the key of the item that a name refers to. The name may be the key itself or a reference; of several
-    matching items, the newest counts. None if a message reference matches nothing."""
+    """Return the key of the item that a name refers to: the key itself or a reference. If several items match, return
+    the key of the newest. None if a message reference matches nothing."""
     try:
         target = parse_reference(name).target
     except BadReference:
@@ -104,14 +104,14 @@ def _plan_pin(part: ViewPart, conversation: Conversation, pricing: EditPricing) 
         return Refusal(f"`{part.ref}` is not in view: use `/bring {part.ref}` first, then pin the result")
     if isinstance(part, MessagePart) and not _is_pinnable(part.original):
         return Refusal(f"`{part.ref}` has no text to pin; pin its outputs")
-    after = replace(conversation, pinned=conversation.pinned | {part.key})
-    pinned, room = round(pin_tokens(after) * pricing.scale), pin_room(pricing)
-    if pinned > room:
+    edited = replace(conversation, pinned=conversation.pinned | {part.key})
+    pinned_tokens, max_tokens = round(pin_tokens(edited) * pricing.scale), pin_room(pricing)
+    if pinned_tokens > max_tokens:
         return Refusal(
-            f"with `{part.ref}` pins would take {pinned:,} tokens, and there is room for {max(room, 0):,} beside the "
-            "required content; unpin something, or offload it first and pin its preview"
+            f"with `{part.ref}` pins would take {pinned_tokens:,} tokens, and there is room for {max(max_tokens, 0):,} beside "
+            "the required content; unpin something, or offload it first and pin its preview"
         )
-    return price_edit("pin", part.ref, part.what, conversation, after, pricing)
+    return price_edit("pin", part.ref, part.what, conversation, edited, pricing)
 
 
 def pin_room(pricing: EditPricing) -> int:
@@ -127,8 +127,8 @@ def _is_pinnable(message: Message) -> bool:
 def _plan_unpin(part: ViewPart, conversation: Conversation, pricing: EditPricing) -> ViewEditPlan | Refusal:
     if not part.is_pinned:
         return Refusal(f"`{part.ref}` is not pinned")
-    after = replace(conversation, pinned=conversation.pinned - {part.key})
-    return price_edit("unpin", part.ref, part.what, conversation, after, pricing)
+    edited = replace(conversation, pinned=conversation.pinned - {part.key})
+    return price_edit("unpin", part.ref, part.what, conversation, edited, pricing)
 
 
 def _plan_evict(part: ViewPart, conversation: Conversation, pricing: EditPricing) -> ViewEditPlan | Refusal:
@@ -137,7 +137,8 @@ def _plan_evict(part: ViewPart, conversation: Conversation, pricing: EditPricing
     if isinstance(part, PinnedPart):
         summary = conversation.summary
         pinned, carried = (
-            tuple(one for one in ones if one.key != part.key) for ones in (summary.pinned, summary.carried)
+            tuple(carried_part for carried_part in carried_parts if carried_part.key != part.key)
+            for carried_parts in (summary.pinned, summary.carried)
         )
         after = replace(conversation, summary=replace(summary, pinned=pinned, carried=carried))
         return price_edit("evict", part.ref, part.what, conversation, after, pricing)
@@ -188,7 +189,8 @@ def _plan_shorter_message(
 
 
 def _shortenable_text(part: ViewPart, conversation: Conversation) -> str | Refusal:
-    """Return the text of a message, as shown now, that a shorter form may replace, or the reason why none may."""
+    """Return the visible text of a message that a shorter form may replace, or the reason why it may not be
+    replaced."""
     if isinstance(part, PinnedPart):
         return Refusal(f"`{part.ref}` is stored with the summary: unpin it, and the next compaction removes it")
     if not isinstance(part, MessagePart) or not isinstance(part.original, User):
@@ -201,7 +203,11 @@ def _shortenable_text(part: ViewPart, conversation: Conversation) -> str | Refus
         return Refusal(f"`{part.ref}` is already a single line")
     if not part.original.text and not part.recalled_ref:
         return Refusal("program notes stay: they have no reference to restore them by")
-    return "\n".join(one.text for one in part.visible.parts if isinstance(one, Text | Note) and is_replaceable(one))
+    return "\n".join(
+        message_part.text
+        for message_part in part.visible.parts
+        if isinstance(message_part, Text | Note) and is_replaceable(message_part)
+    )
 
 
 def _replacement_line(part: ViewPart, text: str) -> str:
@@ -261,8 +267,8 @@ def _plan_summary_before(part: ViewPart, conversation: Conversation, pricing: Ed
         return Refusal(f"everything up to `{part.ref}` is about as short as its summary would be")
     tail_tokens = round(sum(map(pricing.size, tail)) * pricing.scale)
     prices = pricing.prices
-    reading = prices.write if pricing.is_cold else prices.read
-    summary_cost = reading * pricing.used + prices.write * SUMMARY_REQUEST_TOKENS + prices.output * summary_tokens
+    read_price = prices.write if pricing.is_cold else prices.read
+    summary_cost = read_price * pricing.used + prices.write * SUMMARY_REQUEST_TOKENS + prices.output * summary_tokens
     cache_write_tokens = tail_tokens + summary_tokens
     cache_write_cost = 0.0 if pricing.is_cold else (prices.write - prices.read) * cache_write_tokens
     return ViewEditPlan(
@@ -284,8 +290,8 @@ def cut_after(conversation: Conversation, index: int) -> int | None:
     """Return the index of the first step after the message at `index`, where the tail begins if everything before is
     summarised. None if there is no such step."""
     messages = conversation.messages
-    bounds = (place for place in range(index + 1, len(messages)) if starts_step(messages[place]))
-    return next(bounds, None)
+    step_starts = (step_index for step_index in range(index + 1, len(messages)) if starts_step(messages[step_index]))
+    return next(step_starts, None)
 
 
 def plan_tool_deferral(
@@ -297,16 +303,16 @@ def plan_tool_deferral(
     tokens_before: int,
     after: int,
 ) -> ViewEditPlan:
-    """Plan to defer tools or to offer them again. `tokens_before`, `after`: tokens of all definitions that the
+    """Plan to defer tools or to offer them again. `tokens_before`, `after`: tokens of all tool definitions that the
     model sees before and after the edit."""
     new_excluded = conversation.excluded_tools | names if act == "defer" else conversation.excluded_tools - names
     freed = tokens_before - after
-    sent_again = 0 if pricing.cached is not None else max(pricing.used - tokens_before, 0) + after
-    cache_write_tokens = 0 if pricing.is_cold else sent_again
+    resent_tokens = 0 if pricing.cached is not None else max(pricing.used - tokens_before, 0) + after
+    cache_write_tokens = 0 if pricing.is_cold else resent_tokens
     cost = (pricing.prices.write - pricing.prices.read) * cache_write_tokens
-    what = f"{len(names)} tools" if len(names) != 1 else next(iter(names))
-    changed = replace(conversation, excluded_tools=new_excluded, anchor=None, anchored=0)
-    return ViewEditPlan(act, name, what, changed, 0, freed, cache_write_tokens, cost, pricing.prices.read * freed)
+    description = f"{len(names)} tools" if len(names) != 1 else next(iter(names))
+    edited = replace(conversation, excluded_tools=new_excluded, anchor=None, anchored=0)
+    return ViewEditPlan(act, name, description, edited, 0, freed, cache_write_tokens, cost, pricing.prices.read * freed)
 
 
 def _is_much_shorter(text: str, output: ToolOutput, pricing: EditPricing) -> bool:
@@ -320,4 +326,4 @@ def with_replacement(conversation: Conversation, key: str, form: ShortenedForm, 
 
 
 def without_key(retold: Sequence[ShortenedPart], key: str) -> tuple[ShortenedPart, ...]:
-    return tuple(one for one in retold if one.key != key)
+    return tuple(part for part in retold if part.key != key)

@@ -94,7 +94,7 @@ async def test_a_command_that_the_user_changed_runs_and_the_model_is_told(root: 
     (output,) = await run(bash("touch yours"))
     assert output == ToolOutput(
         "c1",
-        "[The user changed this call before it ran.\n`command` was: echo mine]\nmine\nexit code 0",
+        "[The user changed this call before it ran.\n`command` now: echo mine]\nmine\nexit code 0",
         edited={"command": "echo mine"},
         program=ProgramState("exit code 0", 0),
     )
@@ -109,7 +109,7 @@ async def test_a_command_that_the_user_changed_is_denied_as_any_other(root: Path
     run = Run(root, instead("cd . && env rm kept"), deny=("bash(rm)",))
     (output,) = await run(bash("touch made"))
     assert (output.status, (root / "kept").exists()) == ("denied", True)
-    assert output.text.startswith("[The user changed this call before it ran.\n`command` was: cd . && env rm kept]\n")
+    assert output.text.startswith("[The user changed this call before it ran.\n`command` now: cd . && env rm kept]\n")
     assert "deny rule bash(rm)" in output.text
     assert [event for event in run.events if isinstance(event, CallDenied)] == [
         CallDenied("c1", "bash", {"command": "cd . && env rm kept"}, "deny rule bash(rm)")
@@ -197,7 +197,7 @@ async def test_a_file_that_the_user_changed_is_shown_again_before_it_is_written(
     ]
     assert (root / "a.txt").read_text() == "two\n"
     assert output.text == (
-        "[The user changed this call before it ran.\n`content` was:\ntwo\n]\ncreated `a.txt`: 1 line"
+        "[The user changed this call before it ran.\n`content` now:\ntwo\n]\ncreated `a.txt`: 1 line"
     )
 
 
@@ -342,10 +342,10 @@ def test_long_values_are_told_by_what_changed_in_them() -> None:
     before = ToolCall("c", "write", {"path": "a", "content": "".join(f"line {n}\n" for n in range(100))})
     after = replace(before, arguments={**before.arguments, "content": before.arguments["content"] + "more\n"})  # type: ignore[operator]  # a text, above
     assert edit_note(before, after) == (
-        "[The user changed this call before it ran.\n`content` was, compared with yours:\n"
+        "[The user changed this call before it ran.\n`content` now, compared with yours:\n"
         "@@ -98,3 +98,4 @@\n line 97\n line 98\n line 99\n+more]"
     )
-    assert edit_note(before, replace(before, arguments={"path": "a"})).endswith("`content` was left out.]")
+    assert edit_note(before, replace(before, arguments={"path": "a"})).endswith("`content` was removed.]")
 
 
 # For the project

@@ -60,7 +60,7 @@ def test_the_command_is_decided_about_and_the_model_is_told_of_it() -> None:
     wanted = ToolCall("c1", "mkdir", {"path": "logs"}, '{"path": "logs"}')
     (call,) = normalize_calls(Assistant((wanted,)), TOOLS, ("bash",), "/home/me").calls
     assert (call.name, call.called, call.arguments) == ("bash", "mkdir", {"command": "mkdir -p logs"})
-    assert call.note == "[There is no tool `mkdir`: `bash` has done it, with the command mkdir -p logs]"
+    assert call.note == "[There is no tool `mkdir`: `bash` ran this command instead: mkdir -p logs]"
     assert is_callable_name("mkdir", {"path": "logs"}, TOOLS, ("bash",))
     assert not is_callable_name("mkdir", {"path": "logs"}, TOOLS, ("read",))
     without_bash = {name: tool for name, tool in TOOLS.items() if name != "bash"}

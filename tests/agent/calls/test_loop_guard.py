@@ -8,7 +8,7 @@ from ebbtide.agent.events.session import TurnFinished
 from ebbtide.agent.providers.wires.scripted import Scripted
 from tests.kit.session import Home, bash, call, calls, finished, first_turn, turn_in_which
 
-SAME = "[This same call has given this same output "
+SAME = "[This call has returned the same output "
 LOOK = calls(call("glob", pattern="*.txt"))
 
 

@@ -152,7 +152,7 @@ async def test_between_two_turns_nobody_is_asked() -> None:
     user = User()
     asked = reaching(user)
     asked.approval.can_ask = lambda: False
-    reason = "it came between turns, when nothing can be asked; the user can allow `network(example.com)`"
+    reason = "nothing can be asked between turns; the user can allow `network(example.com)`"
     assert await asked.refusal() == f"{NO_RULE}, and {reason}"
     assert user.questions == []
 

@@ -214,7 +214,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
     (
         "multi_tool_use.parallel",
         {"tool_uses": [{"recipient_name": "functions.bash", "parameters": {"command": "ls"}}]},
-        "the call was not run: no tool calls others: make these calls themselves, several in one reply",
+        "the call was not run: no tool calls other tools: make these calls directly, several in one reply",
         ("bash", {"command": "ls"}),
     ),
     (

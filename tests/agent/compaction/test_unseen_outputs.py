@@ -109,7 +109,7 @@ def test_pictures_stay_while_there_is_room_and_are_named_otherwise() -> None:
     after = cut_to_fit(conversation, 500)
     (visible,) = shown_in(after)
     assert visible.images == (PICTURE,)
-    assert visible.text.startswith("two pictures\n[A picture (image/png) is not shown")
+    assert visible.text.startswith("two pictures\n[An image (image/png) is not shown")
     assert '`recall` with ref_id="r1:tool-2" shows it' in visible.text
     decoded = decode_snapshot(encode_snapshot(after, 3))
     assert decoded is not None
@@ -134,7 +134,7 @@ def test_all_pictures_are_named_once_but_pinned_ones() -> None:
     after = without_pictures(conversation)
     first, second = shown_in(after)
     assert (first.images, second) == ((), outputs[1])
-    assert first.text.startswith("one\n[A picture (image/png) is not shown")
+    assert first.text.startswith("one\n[An image (image/png) is not shown")
     assert '`recall` with ref_id="r1:tool-1" shows it' in first.text
     assert without_pictures(after) is after
 

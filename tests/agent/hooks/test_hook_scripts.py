@@ -189,7 +189,7 @@ async def test_a_hook_changes_the_input_and_the_model_is_told(project: HookProje
     assert done.outputs == [
         (
             "done",
-            "[A hook changed this call before it ran.\n`command` was: echo safe]\nsafe\nexit code 0\n"
+            "[A hook changed this call before it ran.\n`command` now: echo safe]\nsafe\nexit code 0\n"
             "[A hook of the user for `Bash` notes:]\nmade safe",
         )
     ]
