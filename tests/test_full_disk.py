@@ -67,7 +67,7 @@ def test_an_output_that_cannot_be_kept_stays_in_its_file_and_the_step_goes_on(se
         "files": ["blobs/tidied", log.removeprefix(f"{tmp_path}/data/")],
         "doctor": [],
     }
-    assert printed.endswith(f'cut; ref_id="r1" has all of it]\nall of it is in {log}\nexit code 0')
+    assert printed.endswith(f'cut; `read_result` with ref_id="r1" shows all of it]\nall of it is in {log}\nexit code 0')
     assert fine == "fine\nexit code 0"
     whole = LOG + len("exit code 0\n")
     assert read == f"{end}\nexit code 0\n(bytes {LOG - 60}-{whole} of {whole:,})"

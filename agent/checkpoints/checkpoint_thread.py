@@ -23,7 +23,7 @@ MIN_SCANNED_AHEAD_PATHS = 2000
 
 
 class CheckpointThread:
-    """Runs submitted jobs in order. `short` jobs need not wait until a scan ahead of time has finished."""
+    """Runs submitted jobs in order. `short` jobs need not wait for a scan ahead of time to finish."""
 
     def __init__(self, open_project: "Callable[[], ProjectCheckpoints]") -> None:
         self._open_project = open_project
@@ -32,7 +32,7 @@ class CheckpointThread:
         self._project: ProjectCheckpoints | None = None
         self._is_closing = False
         self.damage_notice = ""
-        """The notice about a damaged database, if there was one."""
+        """The notice about a damaged database; empty if there was none."""
 
     @property
     def files_to_read(self) -> int:
@@ -54,10 +54,10 @@ class CheckpointThread:
         self._is_closing = True
         if self._executor is None:
             return
-        ended = self._executor.submit(self._close_project)
+        close_future = self._executor.submit(self._close_project)
         self._executor.shutdown()
         self._executor = None
-        ended.result()
+        close_future.result()
 
     def _close_project(self) -> None:
         if self._project is not None:
@@ -78,10 +78,10 @@ class CheckpointThread:
             future.set_result(work(self._open_checkpoints()))
         except BaseException as error:  # noqa: BLE001  # passed on to the caller
             if isinstance(error, (StoreFailed, OSError)):
-                self._discard_failed()
+                self._close_after_failure()
             future.set_exception(error)
 
-    def _discard_failed(self) -> None:
+    def _close_after_failure(self) -> None:
         """Close the checkpoints after a failed write; the next job opens them again. If the disk is full, this frees
         the space of their write-ahead log, which the session itself needs."""
         project, self._project = self._project, None

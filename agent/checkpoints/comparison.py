@@ -9,8 +9,9 @@ from ebbtide.agent.checkpoints.folder_record import FIELDS_PER_FILE, Folder
 
 StateChange = tuple[FileState, FileState]
 _CLOCK_TOLERANCE_NS = 20_000_000
-"""How far the clock of file times may be ahead of the clock read here, in nanoseconds. A generous value is safe:
-keeping an unneeded folder does less harm than removing a needed one, and for files the user is asked."""
+"""How far the file system's clock may be ahead of the clock read here, in nanoseconds. A generous value is safe:
+keeping an unneeded folder does less harm than removing a needed one, and before a file is restored, the user is
+asked."""
 
 
 @dataclass(slots=True)
@@ -39,7 +40,7 @@ def record_changes(
 ) -> None:
     """Record in `found` the changes in the folders that were read again, and remove deleted subfolders from `after`.
     `changed_rules`: folders whose ignore rules have changed. `since`: start of the previous scan, in nanoseconds.
-    `state_of`: returns the current state of a path that the scan left out."""
+    `state_of`: returns the current state of a path that the scan skipped."""
     if before:  # the first scan has nothing to compare with
         _Comparison(root, before, after, found, changed_rules, since, state_of).run()
 
@@ -59,13 +60,14 @@ class _Comparison:
             old, new = self.before.get(name), self.after[name]
             # Changes to the root itself, whose name is empty, are not recorded, because the root belongs to the user.
             if name and (old is None or old.mode != new.mode) and not self._was_ignored(name, old):
-                was = FileState("folder", old.mode) if old is not None else ABSENT
-                self._note(name, was, FileState("folder", new.mode))
+                old_state = FileState("folder", old.mode) if old is not None else ABSENT
+                self._note(name, old_state, FileState("folder", new.mode))
             self._compare_files(name, old, new)
-            current_folders = set(new.folders)
-            for each in old.folders if old is not None else ():
-                if each not in current_folders:
-                    self._note_removed(f"{name}/{each}" if name else each, may_still_exist=name in self.changed_rules)
+            current_subfolders = set(new.folders)
+            for subfolder in old.folders if old is not None else ():
+                if subfolder not in current_subfolders:
+                    path = f"{name}/{subfolder}" if name else subfolder
+                    self._note_removed(path, may_still_exist=name in self.changed_rules)
 
     def _was_ignored(self, name: str, old: Folder | None) -> bool:
         """Whether a folder probably existed at the last scan, and is new only because ignore rules have changed."""
@@ -74,63 +76,66 @@ class _Comparison:
 
     def _compare_files(self, name: str, old: Folder | None, new: Folder) -> None:
         prefix = f"{name}/" if name else ""
-        old_places = {each: index for index, each in enumerate(old.names)} if old is not None else {}
-        for index, each in enumerate(new.names):
-            place = old_places.pop(each, None)
-            then = old.state(place) if old is not None and place is not None else ABSENT
-            now = new.state(index)
-            if then == now:
+        old_indexes = {file_name: index for index, file_name in enumerate(old.names)} if old is not None else {}
+        for index, file_name in enumerate(new.names):
+            old_index = old_indexes.pop(file_name, None)
+            old_state = old.state(old_index) if old is not None and old_index is not None else ABSENT
+            new_state = new.state(index)
+            if old_state == new_state:
                 continue
-            if then == ABSENT and name in self.changed_rules:  # the file may be old and no longer ignored
-                if change_time_ns(os.path.join(self.root, prefix + each)) < self.since:
+            if old_state == ABSENT and name in self.changed_rules:  # the file may be old and no longer ignored
+                if change_time_ns(os.path.join(self.root, prefix + file_name)) < self.since:
                     continue
-                self.found.doubtful_paths.add(prefix + each)
-            self._note(prefix + each, then, now)
-        for each, place in old_places.items():
+                self.found.doubtful_paths.add(prefix + file_name)
+            self._note(prefix + file_name, old_state, new_state)
+        for file_name, old_index in old_indexes.items():
             if old is not None:
-                self._note_unlisted(prefix + each, old, place, may_still_exist=name in self.changed_rules)
+                self._note_unlisted(prefix + file_name, old, old_index, may_still_exist=name in self.changed_rules)
 
-    def _note_unlisted(self, path: str, old: Folder, place: int, *, may_still_exist: bool) -> None:
+    def _note_unlisted(self, path: str, old: Folder, index: int, *, may_still_exist: bool) -> None:
         """Record a file that is no longer listed. Either it was deleted, or it is ignored now and may have changed."""
-        then = old.state(place)
+        old_state = old.state(index)
         if not may_still_exist:
-            self._note(path, then, ABSENT)
+            self._note(path, old_state, ABSENT)
         elif stat_numbers(os.path.join(self.root, path)) != tuple(
-            old.numbers[place * FIELDS_PER_FILE : (place + 1) * FIELDS_PER_FILE]
+            old.numbers[index * FIELDS_PER_FILE : (index + 1) * FIELDS_PER_FILE]
         ):
-            self._note(path, then, self.state_of(path))
+            self._note(path, old_state, self.state_of(path))
 
-    def _note(self, path: str, was: FileState, now: FileState) -> None:
-        """Record a change. If a folder replaces a file, or a file replaces a folder, this method is called twice for
-        the path and merges both changes."""
-        if was == now:
+    def _note(self, path: str, old_state: FileState, new_state: FileState) -> None:
+        """Record a change. If a folder replaces a file or vice versa, this method is called twice for the path and
+        merges both changes."""
+        if old_state == new_state:
             return
-        earlier = self.found.changes.get(path, (ABSENT, ABSENT))
-        self.found.changes[path] = (was if was != ABSENT else earlier[0], now if now != ABSENT else earlier[1])
+        previous_change = self.found.changes.get(path, (ABSENT, ABSENT))
+        self.found.changes[path] = (
+            old_state if old_state != ABSENT else previous_change[0],
+            new_state if new_state != ABSENT else previous_change[1],
+        )
 
     def _note_removed(self, name: str, *, may_still_exist: bool) -> None:
         pending = [name]
         while pending:
-            each = pending.pop()
-            old = self.before.get(each)
+            path = pending.pop()
+            old = self.before.get(path)
             if old is None:
                 continue
-            self._note(each, FileState("folder", old.mode), self.state_of(each) if may_still_exist else ABSENT)
-            for index, one in enumerate(old.names):
-                self._note_unlisted(f"{each}/{one}", old, index, may_still_exist=may_still_exist)
-            pending.extend(f"{each}/{one}" for one in old.folders)
-            self.after.pop(each, None)
-            self.found.removed_folders.add(each)
-            self.found.changed_records.discard(each)
+            self._note(path, FileState("folder", old.mode), self.state_of(path) if may_still_exist else ABSENT)
+            for index, child in enumerate(old.names):
+                self._note_unlisted(f"{path}/{child}", old, index, may_still_exist=may_still_exist)
+            pending.extend(f"{path}/{child}" for child in old.folders)
+            self.after.pop(path, None)
+            self.found.removed_folders.add(path)
+            self.found.changed_records.discard(path)
 
 
 def stat_numbers(path: str) -> tuple[int, ...]:
-    """Return a file's mode, size, change time and inode, in the order of a folder record; empty if there is no file."""
+    """Return a file's mode, size, change time and inode, ordered as in a folder record; empty if there is no file."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return ()
-    return found.st_mode, found.st_size, found.st_ctime_ns, found.st_ino
+    return status.st_mode, status.st_size, status.st_ctime_ns, status.st_ino
 
 
 def change_time_ns(path: str) -> int:

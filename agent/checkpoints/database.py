@@ -11,12 +11,12 @@ from ebbtide.store.errors import StoreError
 
 DATABASE_NAME = "checkpoints.db"
 _DAMAGE_MARKER = "damaged"
-"""Marker file for suspected damage. The next program that opens the database checks all of it."""
+"""Name of the marker file for suspected damage. The next process that opens the database checks it completely."""
 
 
 def open_database(path: Path) -> tuple[CheckpointStore, str]:
-    """Open the database. Also return a notice for the user if the database was damaged and was replaced. Raises
-    `StoreError` if the database is damaged and another process has it open."""
+    """Open the database. Also return a notice for the user: that the database was damaged and replaced, or an empty
+    string. Raises `StoreError` if the database is damaged and another process has it open."""
     marker = path.parent / _DAMAGE_MARKER
     try:
         store = CheckpointStore(path)
@@ -31,15 +31,15 @@ def open_database(path: Path) -> tuple[CheckpointStore, str]:
         if error.reason != "corrupt":
             raise
         damage = error
-    with closing(UsageLock(path.parent)) as in_use:
-        if not in_use.is_alone():  # otherwise the other process would remove the new database's log when it exits
+    with closing(UsageLock(path.parent)) as usage_lock:
+        if not usage_lock.is_alone():  # otherwise the other process would remove the new database's log when it exits
             raise damage
-        ending = f"damaged-{time.time():.0f}"
+        suffix = f"damaged-{time.time():.0f}"
         for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
             with suppress(OSError):
-                (path.parent / name).rename(path.parent / f"{name}.{ending}")
+                (path.parent / name).rename(path.parent / f"{name}.{suffix}")
         marker.unlink(missing_ok=True)
-        notice = f"the undo history of this folder was damaged; it was moved to `{path}.{ending}`"
+        notice = f"the undo history of this folder was damaged; it was moved to `{path}.{suffix}`"
         return CheckpointStore(path), notice
 
 
@@ -52,14 +52,13 @@ class UsageLock:
     """A lock that shows other processes that this process uses the checkpoints."""
 
     def __init__(self, folder: Path) -> None:
-        self._handle = os.open(folder / "in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._handle, fcntl.LOCK_SH)  # prevents others from removing data that is still needed
+        self._fd = os.open(folder / "in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._fd, fcntl.LOCK_SH)  # prevents other processes from removing data that is still needed
 
     def is_alone(self) -> bool:
-        """Whether no other process uses the checkpoints. If true, no other process can use them until this lock is
-        closed."""
+        """Whether no other process uses the checkpoints. If so, none can use them until this lock is closed."""
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return False
         return True
@@ -67,10 +66,10 @@ class UsageLock:
     @property
     def cleaned_at(self) -> float:
         """When garbage was last removed, in Unix seconds."""
-        return os.fstat(self._handle).st_mtime
+        return os.fstat(self._fd).st_mtime
 
     def note_cleaned(self) -> None:
-        os.utime(self._handle)
+        os.utime(self._fd)
 
     def close(self) -> None:
-        os.close(self._handle)
+        os.close(self._fd)

@@ -1,4 +1,4 @@
-"""The states of paths before and after a change, and plans for restoring them. Plain values without disk access."""
+"""The states of paths before and after a change, and plans for restoring them. No I/O."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -28,8 +28,8 @@ class FileState:
     mode: int = 0
     """Permission bits of files and folders."""
     digest: str = ""
-    """The SHA-256 of a file's content or of a link's target. For a staged entry, the entry itself; for other kinds, a
-    value that changes with the path."""
+    """The SHA-256 of a file's content or of a link's target, in hexadecimal. For a staged entry, the entry itself; for
+    other kinds, a value that changes when the path does."""
 
     @property
     def is_stored(self) -> bool:
@@ -47,20 +47,20 @@ def parse_state(text: str) -> FileState:
     kind, mode, digest = text.split(" ", 2)
     if kind in ("file", "link") and len(bytes.fromhex(digest)) != _DIGEST_BYTES:
         raise ValueError(text)
-    known: dict[str, Kind] = {kind: kind for kind in (*STORED_KINDS, *UNSTORED_REASONS)}
-    return FileState(known.get(kind, "unknown"), int(mode, 8), digest)
+    kinds_by_text: dict[str, Kind] = {kind: kind for kind in (*STORED_KINDS, *UNSTORED_REASONS)}
+    return FileState(kinds_by_text.get(kind, "unknown"), int(mode, 8), digest)
 
 
 @dataclass(frozen=True, slots=True)
 class PathChange:
-    """A changed path. Paths are relative to the workspace, with `/`, or absolute if outside it. A staged entry is
-    written as the path of the index, a NUL, and the path in the repository."""
+    """A changed path. Paths are separated by `/`, and relative to the workspace, or absolute if outside it. The path of
+    a staged entry consists of the path of the index, a NUL, and the path in the repository."""
 
     path: str
     before: FileState
     after: FileState
     doubt: str = ""
-    """Why something other than the turn may also have changed the path; empty if nothing did."""
+    """Why something other than the turn may also have changed the path; empty if only the turn did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +94,17 @@ class RestorePlan:
     paths: tuple[PlannedPath, ...]
 
     def with_outcome(self, *outcomes: Outcome) -> tuple[PlannedPath, ...]:
-        return tuple(one for one in self.paths if one.outcome in outcomes)
+        return tuple(path for path in self.paths if path.outcome in outcomes)
 
     def paths_to_restore(self, *, forced: bool) -> tuple[PlannedPath, ...]:
-        """Return the paths to restore; with `forced`, including those that something else has changed."""
+        """Return the paths to restore. With `forced`, they include those that something else has changed."""
         return self.with_outcome("restore", "ask") if forced else self.with_outcome("restore")
 
 
 CHANGED_IN_BETWEEN = "something else changed it in between"
 CHANGED_SINCE = "something else has changed it since"
 UNKNOWN_STAGED = "\0\0"
-"""Suffix of a staged path that means: the index changed, but its entries cannot be read."""
+"""Suffix of a path which means that an index changed, but its entries cannot be read."""
 UNSUPPORTED_INDEX = "split and sparse indexes are not supported"
 HEAD_MOVED = "commits or the branch changed; these are not undone"
 CHANGED_BY_OTHER_SESSION = "another session worked in this folder at the same time"
@@ -113,15 +113,15 @@ CHANGED_DURING_JOB = "it changed while a command ran in the background"
 
 def compose_changes(changes: Iterable[PathChange]) -> tuple[PathChange, ...]:
     """Merge consecutive changes into one per path, from its first to its last state."""
-    found: dict[str, PathChange] = {}
+    changes_by_path: dict[str, PathChange] = {}
     for change in changes:
-        first = found.get(change.path)
-        if first is None:
-            found[change.path] = change
+        previous = changes_by_path.get(change.path)
+        if previous is None:
+            changes_by_path[change.path] = change
             continue
-        doubt = first.doubt or change.doubt or ("" if first.after == change.before else CHANGED_IN_BETWEEN)
-        found[change.path] = PathChange(change.path, first.before, change.after, doubt)
-    return tuple(found.values())
+        doubt = previous.doubt or change.doubt or ("" if previous.after == change.before else CHANGED_IN_BETWEEN)
+        changes_by_path[change.path] = PathChange(change.path, previous.before, change.after, doubt)
+    return tuple(changes_by_path.values())
 
 
 def is_interrupted_state(change: PathChange, now: FileState) -> bool:
@@ -141,59 +141,64 @@ def plan_restore(
     current_states: Mapping[str, FileState],
     blocked: Mapping[str, str],
 ) -> RestorePlan:
-    """Plan a restore from the current states of the paths. `blocked`: paths that cannot be reached, each with the path
-    above it that is no longer a folder."""
+    """Plan a restore from the current states of the paths. `blocked`: for each path that cannot be reached, the path
+    above it that is not a folder."""
     paths = {change.path: _plan_path(change, current_states[change.path]) for change in changes}
-    found = (
-        _plan_blocked_path(one, blocked[one.path], paths) if one.path in blocked else one for one in paths.values()
+    planned_paths = (
+        _plan_blocked_path(planned, blocked[planned.path], paths) if planned.path in blocked else planned
+        for planned in paths.values()
     )
-    return RestorePlan(tuple(points), tuple(found))
+    return RestorePlan(tuple(points), tuple(planned_paths))
 
 
-def _plan_blocked_path(one: PlannedPath, above: str, paths: Mapping[str, PlannedPath]) -> PlannedPath:
-    """Plan a path that is blocked by the non-folder `above`. The path can be restored only if the plan removes `above`
-    as well."""
-    blocker = paths.get(above)
-    if one.outcome not in ("restore", "ask") or (blocker is not None and blocker.outcome == "restore"):
-        return one
+def _plan_blocked_path(planned: PlannedPath, blocking_path: str, paths: Mapping[str, PlannedPath]) -> PlannedPath:
+    """Plan a path that is blocked by the non-folder `blocking_path`. The path can be restored only if the plan removes
+    `blocking_path` as well."""
+    blocker = paths.get(blocking_path)
+    if planned.outcome not in ("restore", "ask") or (blocker is not None and blocker.outcome == "restore"):
+        return planned
     if blocker is not None and blocker.outcome == "ask":
-        return replace(one, outcome="ask", why=blocker.why)
-    return replace(one, outcome="cannot", why=f"`{above}` is in the way and is not a folder now")
+        return replace(planned, outcome="ask", why=blocker.why)
+    return replace(planned, outcome="cannot", why=f"`{blocking_path}` is in the way and is not a folder now")
 
 
-def _plan_staged(change: PathChange, now: FileState) -> PlannedPath:
-    """Plan a staged entry. It is restored only if nothing else has changed it and the head commit is the same."""
-    heads = {state.digest.partition("|")[0] for state in (change.before, change.after, now)}
-    split = UNSUPPORTED_INDEX if change.path.endswith(UNKNOWN_STAGED) else ""
-    why = (
-        split
-        or UNSTORED_REASONS.get(now.kind, "")
-        or (HEAD_MOVED if len(heads) > 1 else change.doubt or ("" if now == change.after else CHANGED_SINCE))
+def _plan_staged(change: PathChange, current: FileState) -> PlannedPath:
+    """Plan to restore a staged entry, if nothing else has changed it and the head commit is the same."""
+    heads = {state.digest.partition("|")[0] for state in (change.before, change.after, current)}
+    unsupported = UNSUPPORTED_INDEX if change.path.endswith(UNKNOWN_STAGED) else ""
+    problem = (
+        unsupported
+        or UNSTORED_REASONS.get(current.kind, "")
+        or (HEAD_MOVED if len(heads) > 1 else change.doubt or ("" if current == change.after else CHANGED_SINCE))
     )
-    return PlannedPath(change.path, now, change.before, "cannot" if why else "restore", why)
+    return PlannedPath(change.path, current, change.before, "cannot" if problem else "restore", problem)
 
 
-def _plan_path(change: PathChange, now: FileState) -> PlannedPath:
-    back = change.before
-    if now == back:
-        return PlannedPath(change.path, now, back, "as_before")
-    if "staged" in (now.kind, back.kind):
-        return _plan_staged(change, now)
-    if not back.is_stored:
-        return PlannedPath(change.path, now, back, "cannot", UNSTORED_REASONS[back.kind])
-    if not now.is_stored:
+def _plan_path(change: PathChange, current: FileState) -> PlannedPath:
+    target = change.before
+    if current == target:
+        return PlannedPath(change.path, current, target, "as_before")
+    if "staged" in (current.kind, target.kind):
+        return _plan_staged(change, current)
+    if not target.is_stored:
+        return PlannedPath(change.path, current, target, "cannot", UNSTORED_REASONS[target.kind])
+    if not current.is_stored:
         return PlannedPath(
-            change.path, now, back, "cannot", f"the current content could not be stored: {UNSTORED_REASONS[now.kind]}"
+            change.path,
+            current,
+            target,
+            "cannot",
+            f"the current content could not be stored: {UNSTORED_REASONS[current.kind]}",
         )
-    if now.kind == "folder" and back.kind == "folder" and change.before.kind == change.after.kind == "folder":
-        return PlannedPath(change.path, now, back, "restore")
-    if now.kind == "folder" and back.kind == "absent":
-        return PlannedPath(change.path, now, back, "restore")  # the folder is removed only if it is empty
+    if current.kind == "folder" and target.kind == "folder" and change.before.kind == change.after.kind == "folder":
+        return PlannedPath(change.path, current, target, "restore")
+    if current.kind == "folder" and target.kind == "absent":
+        return PlannedPath(change.path, current, target, "restore")  # the folder is removed only if it is empty
     if change.doubt:
-        return PlannedPath(change.path, now, back, "ask", change.doubt)
-    if now != change.after:
-        return PlannedPath(change.path, now, back, "ask", CHANGED_SINCE)
-    return PlannedPath(change.path, now, back, "restore")
+        return PlannedPath(change.path, current, target, "ask", change.doubt)
+    if current != change.after:
+        return PlannedPath(change.path, current, target, "ask", CHANGED_SINCE)
+    return PlannedPath(change.path, current, target, "restore")
 
 
 def path_label(path: str) -> str:
@@ -201,7 +206,7 @@ def path_label(path: str) -> str:
     index, is_staged, entry = path.partition("\0")
     if not is_staged:
         return path
-    above = index.removesuffix(".git/index") if index.endswith(".git/index") else ""
+    folder = index.removesuffix(".git/index") if index.endswith(".git/index") else ""
     if path.endswith(UNKNOWN_STAGED):
-        return f"{above or '.'} (staged changes)"
-    return f"{above}{entry} (staged)" if entry else f"{above or '.'} (commits and branches)"
+        return f"{folder or '.'} (staged changes)"
+    return f"{folder}{entry} (staged)" if entry else f"{folder or '.'} (commits and branches)"

@@ -23,50 +23,50 @@ class Folder:
     """The change time (ctime) in nanoseconds; 0 if it is not reliable. Programs cannot set it, unlike the modification
     time."""
     inode: int
-    """The inode."""
+    """Inode number of the folder."""
     rules_hash: int
     """A hash that changes with the folder's ignore rules; 0 if it has none."""
     names: list[str] = field(default_factory=list)
     numbers: "array[int]" = field(default_factory=lambda: array("q"))
-    """Mode, size, change time (0 if it is not reliable) and inode of each file."""
+    """Mode, size, change time and inode of each file. The change time is 0 if it is not reliable."""
     digests: list[bytes] = field(default_factory=list)
     """Digest of each file's content; empty if the content is not stored."""
     folders: list[str] = field(default_factory=list)
 
     def state(self, index: int) -> FileState:
-        mode, size, changed, number = self.numbers[index * FIELDS_PER_FILE : (index + 1) * FIELDS_PER_FILE]
+        mode, size, change_time, inode = self.numbers[index * FIELDS_PER_FILE : (index + 1) * FIELDS_PER_FILE]
         digest = self.digests[index]
         if stat.S_ISLNK(mode):
             return FileState("link", 0, digest.hex()) if digest else FileState("unreadable")
         if digest:
             return FileState("file", stat.S_IMODE(mode), digest.hex())
         return FileState(
-            "unreadable" if changed < 0 else "large", stat.S_IMODE(mode), f"{size}-{abs(changed)}-{number}"
+            "unreadable" if change_time < 0 else "large", stat.S_IMODE(mode), f"{size}-{abs(change_time)}-{inode}"
         )
 
     def encode(self) -> bytes:
         names, folders = b"\0".join(map(os.fsencode, self.names)), b"\0".join(map(os.fsencode, self.folders))
-        head = _HEADER.pack(self.mode, self.changed, self.inode, self.rules_hash, len(names))
+        header = _HEADER.pack(self.mode, self.changed, self.inode, self.rules_hash, len(names))
         digests = b"".join(digest or _NO_DIGEST for digest in self.digests)
-        return b"".join((head, names, struct.pack("<I", len(self.names)), self.numbers.tobytes(), digests, folders))
+        return b"".join((header, names, struct.pack("<I", len(self.names)), self.numbers.tobytes(), digests, folders))
 
 
 def decode_folder(body: bytes) -> Folder:
     """Decode a stored folder record. Raises `ValueError` or `struct.error` if the data is invalid."""
-    mode, changed, number, rules, length = _HEADER.unpack_from(body)
-    at = _HEADER.size
-    names = body[at : at + length].split(b"\0") if length else []
-    (count,) = struct.unpack_from("<I", body, at + length)
-    if count != len(names):
+    mode, changed, inode, rules_hash, names_length = _HEADER.unpack_from(body)
+    offset = _HEADER.size
+    names = body[offset : offset + names_length].split(b"\0") if names_length else []
+    (file_count,) = struct.unpack_from("<I", body, offset + names_length)
+    if file_count != len(names):
         raise ValueError("the row of a folder is damaged")
-    at += length + 4
+    offset += names_length + 4
     numbers = array("q")
-    numbers.frombytes(body[at : at + count * FIELDS_PER_FILE * 8])
-    at += count * FIELDS_PER_FILE * 8
-    digests = [body[place : place + 32] for place in range(at, at + 32 * count, 32)]
-    rest = body[at + 32 * count :]
-    folders = [os.fsdecode(name) for name in rest.split(b"\0")] if rest else []
+    numbers.frombytes(body[offset : offset + file_count * FIELDS_PER_FILE * 8])
+    offset += file_count * FIELDS_PER_FILE * 8
+    digests = [body[start : start + 32] for start in range(offset, offset + 32 * file_count, 32)]
+    folder_bytes = body[offset + 32 * file_count :]
+    folders = [os.fsdecode(name) for name in folder_bytes.split(b"\0")] if folder_bytes else []
     return Folder(
-        mode, changed, number, rules, [os.fsdecode(name) for name in names], numbers,
+        mode, changed, inode, rules_hash, [os.fsdecode(name) for name in names], numbers,
         [b"" if digest == _NO_DIGEST else digest for digest in digests], folders,
     )  # fmt: skip

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 _STAT_BYTES = 40
-"""Number of bytes in an entry that describe its file: times, device, inode, mode, owner, size."""
+"""Number of bytes in an entry that describe its file: times, device, inode, mode, owner and size."""
 _MODE_OFFSET, _MTIME_OFFSET = 24, 8
 """Offsets of the mode and the modification time within these bytes."""
 _MAX_PATH_BYTES = 1 << 14
 """Maximum length of a path, in bytes. In version 4, each path is stored relative to the previous one, so even a short
 index could describe very long paths."""
 EXTENDED_FLAG, LENGTH_MASK = 0x4000, 0xFFF
-"""Bits of the flags that affect how an entry is encoded, not what it means."""
+"""Bits of an entry's flags that affect how it is encoded, not what it means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,45 +48,45 @@ def entry_without_stat(path: bytes, staged: bytes) -> IndexEntry:
 
 
 def read_index(data: bytes) -> tuple[IndexEntry, ...]:
-    """Return the entries, in order. Raises `ValueError` if the index is invalid, or incomplete by itself, such as a
+    """Return the entries, in order. Raises `ValueError` if the index is invalid, or not complete in itself, such as a
     split index or a sparse index with folder entries."""
     if not data:
         return ()
-    hashed = _hash_name(data)
-    size = hashlib.new(hashed).digest_size
+    hash_name = _hash_name(data)
+    digest_bytes = hashlib.new(hash_name).digest_size
     try:
         signature, version, count = struct.unpack_from(">4sII", data)
         if signature != b"DIRC" or version not in (2, 3, 4):
             raise ValueError("no index that is known")
-        entries, at, path = [], 12, b""
+        entries, offset, path = [], 12, b""
         for _ in range(count):
-            start = at
-            stat = data[at : at + _STAT_BYTES]
-            at += _STAT_BYTES + size
-            oid = data[at - size : at]
-            (flags,) = struct.unpack_from(">H", data, at)
-            at += 2
-            more = 0
+            start = offset
+            stat = data[offset : offset + _STAT_BYTES]
+            offset += _STAT_BYTES + digest_bytes
+            oid = data[offset - digest_bytes : offset]
+            (flags,) = struct.unpack_from(">H", data, offset)
+            offset += 2
+            extended_flags = 0
             if flags & EXTENDED_FLAG:
-                (more,) = struct.unpack_from(">H", data, at)
-                at += 2
+                (extended_flags,) = struct.unpack_from(">H", data, offset)
+                offset += 2
             if version == 4:
-                dropped, at = _varint(data, at)
-                end = data.index(b"\0", at)
-                path = path[: len(path) - dropped] + data[at:end]
-                at = end + 1
+                dropped_bytes, offset = _decode_varint(data, offset)
+                end = data.index(b"\0", offset)
+                path = path[: len(path) - dropped_bytes] + data[offset:end]
+                offset = end + 1
             else:
-                end = data.index(b"\0", at)
-                path = data[at:end]
-                at = start + (end - start + 8 & ~7)
+                end = data.index(b"\0", offset)
+                path = data[offset:end]
+                offset = start + (end - start + 8 & ~7)
             if len(path) > _MAX_PATH_BYTES:
                 raise ValueError("an index with a path that no file can have")
-            entries.append(IndexEntry(path, stat, oid, flags, more))
-        while at + 8 <= len(data) - size:
-            name, length = struct.unpack_from(">4sI", data, at)
+            entries.append(IndexEntry(path, stat, oid, flags, extended_flags))
+        while offset + 8 <= len(data) - digest_bytes:
+            name, length = struct.unpack_from(">4sI", data, offset)
             if not name[:1].isupper():
                 raise ValueError("an index that needs more than its entries")
-            at += 8 + length
+            offset += 8 + length
     except (struct.error, IndexError) as error:
         raise ValueError("an index that is cut off") from error
     return tuple(entries)
@@ -94,29 +94,33 @@ def read_index(data: bytes) -> tuple[IndexEntry, ...]:
 
 def staged_by_path(entries: Iterable[IndexEntry]) -> dict[bytes, bytes]:
     """Return the staged entry of each path; the entries of a conflict are joined."""
-    found: dict[bytes, bytes] = {}
+    staged: dict[bytes, bytes] = {}
     for entry in entries:
-        found[entry.path] = found.get(entry.path, b"") + entry.staged_bytes
-    return found
+        staged[entry.path] = staged.get(entry.path, b"") + entry.staged_bytes
+    return staged
 
 
 def read_staged(staged: bytes) -> list[tuple[int, bytes]]:
     """Return the mode and object id of each staged entry of a path. A path with a conflict has several entries."""
-    width = 28 if len(staged) % 28 == 0 else 40
+    entry_bytes = 28 if len(staged) % 28 == 0 else 40
     return [
-        (int.from_bytes(staged[at : at + 4], "big"), staged[at + 8 : at + width]) for at in range(0, len(staged), width)
+        (int.from_bytes(staged[offset : offset + 4], "big"), staged[offset + 8 : offset + entry_bytes])
+        for offset in range(0, len(staged), entry_bytes)
     ]
 
 
 def replace_staged(data: bytes, replacements: Mapping[bytes, bytes], written_at: int) -> bytes:
-    """Return the bytes of the index with the staged entries of these paths replaced; empty bytes remove an entry.
-    `written_at`: when `data` was written, in Unix seconds. Files modified at or after that time are marked so that git
-    compares them again. Raises `ValueError`."""
-    hashed = _hash_name(data) if data else "sha1"
-    width = 8 + hashlib.new(hashed).digest_size
+    """Return the bytes of the index `data` with the staged entries of these paths replaced; empty bytes remove an
+    entry. `written_at`: when `data` was written, in Unix seconds. Files modified at or after that time are marked so
+    that git compares them again. Raises `ValueError` if the index cannot be read."""
+    hash_name = _hash_name(data) if data else "sha1"
+    entry_bytes = 8 + hashlib.new(hash_name).digest_size
     entries = [_with_comparable_stat(entry, written_at) for entry in read_index(data) if entry.path not in replacements]
     for path, staged in replacements.items():
-        entries += [entry_without_stat(path, staged[at : at + width]) for at in range(0, len(staged), width)]
+        entries += [
+            entry_without_stat(path, staged[offset : offset + entry_bytes])
+            for offset in range(0, len(staged), entry_bytes)
+        ]
     entries.sort(key=lambda entry: (entry.path, entry.stage))
     version = 3 if any(entry.extended_flags for entry in entries) else 2
     body = [struct.pack(">4sII", b"DIRC", version, len(entries))]
@@ -126,12 +130,12 @@ def replace_staged(data: bytes, replacements: Mapping[bytes, bytes], written_at:
             | min(len(entry.path), LENGTH_MASK)
             | (EXTENDED_FLAG if entry.extended_flags else 0)
         )
-        written = entry.stat + entry.oid + flags.to_bytes(2, "big")
-        written += entry.extended_flags.to_bytes(2, "big") if entry.extended_flags else b""
-        written += entry.path
-        body.append(written + bytes(8 - len(written) % 8))
+        encoded = entry.stat + entry.oid + flags.to_bytes(2, "big")
+        encoded += entry.extended_flags.to_bytes(2, "big") if entry.extended_flags else b""
+        encoded += entry.path
+        body.append(encoded + bytes(8 - len(encoded) % 8))
     content = b"".join(body)
-    return content + hashlib.new(hashed, content).digest()
+    return content + hashlib.new(hash_name, content).digest()
 
 
 def _with_comparable_stat(entry: IndexEntry, written_at: int) -> IndexEntry:
@@ -155,10 +159,10 @@ def _hash_name(data: bytes) -> str:
     raise ValueError("an index with a wrong check sum")
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _decode_varint(data: bytes, offset: int) -> tuple[int, int]:
     """Decode a number as encoded in index version 4. Return it and the offset after it."""
-    value = data[at] & 0x7F
-    while data[at] & 0x80:
-        at += 1
-        value = (value + 1 << 7) | data[at] & 0x7F
-    return value, at + 1
+    value = data[offset] & 0x7F
+    while data[offset] & 0x80:
+        offset += 1
+        value = (value + 1 << 7) | data[offset] & 0x7F
+    return value, offset + 1

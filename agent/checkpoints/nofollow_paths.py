@@ -1,5 +1,5 @@
-"""Reads and writes paths of a workspace without following symbolic links. A path is relative to the workspace, or
-absolute if outside it."""
+"""Reads and writes paths without following symbolic links. A path is relative to the workspace, or absolute if outside
+it."""
 
 import errno
 import hashlib
@@ -27,31 +27,31 @@ def open_parent(root: str, path: str) -> Iterator[tuple[int, str]]:
     """Yield a descriptor of the folder that contains the path, and the path's name in that folder. Raises `OSError`,
     also if a component is a symbolic link."""
     start, folders, name = split_path(root, path)
-    handle = os.open(start, _OPEN_FOLDER_FLAGS)
+    fd = os.open(start, _OPEN_FOLDER_FLAGS)
     try:
-        for each in folders:
-            inner = os.open(each, _OPEN_FOLDER_FLAGS, dir_fd=handle)
-            os.close(handle)
-            handle = inner
-        yield handle, name
+        for folder in folders:
+            subfolder_fd = os.open(folder, _OPEN_FOLDER_FLAGS, dir_fd=fd)
+            os.close(fd)
+            fd = subfolder_fd
+        yield fd, name
     finally:
-        os.close(handle)
+        os.close(fd)
 
 
 def blocking_path(root: str, path: str) -> str:
     """Return the first path above this one that exists but is not a folder; empty if there is none."""
     start, folders, _ = split_path(root, path)
-    current, handle = "" if start == root else "/", os.open(start, _OPEN_FOLDER_FLAGS)
+    current, fd = "" if start == root else "/", os.open(start, _OPEN_FOLDER_FLAGS)
     try:
-        for each in folders:
-            current = f"{current.rstrip('/')}/{each}" if current else each
-            inner = os.open(each, _OPEN_FOLDER_FLAGS, dir_fd=handle)
-            os.close(handle)
-            handle = inner
+        for folder in folders:
+            current = f"{current.rstrip('/')}/{folder}" if current else folder
+            subfolder_fd = os.open(folder, _OPEN_FOLDER_FLAGS, dir_fd=fd)
+            os.close(fd)
+            fd = subfolder_fd
     except OSError as error:
         return current if error.errno in (errno.ENOTDIR, errno.ELOOP) else ""
     finally:
-        os.close(handle)
+        os.close(fd)
     return ""
 
 
@@ -59,18 +59,18 @@ def identity_at(root: str, path: str) -> tuple[int, ...]:
     """Return numbers that identify the current file or folder; empty if there is none."""
     try:
         with open_parent(root, path) as (folder, name):
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError as error:
         if error.errno in _NOT_FOUND_ERRNOS:
             return ()
         raise
-    if stat.S_ISDIR(found.st_mode):
-        return stat.S_IFMT(found.st_mode), found.st_ino
-    return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    if stat.S_ISDIR(status.st_mode):
+        return stat.S_IFMT(status.st_mode), status.st_ino
+    return status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def state_at(root: str, path: str, most: int, keep: StoreContent) -> FileState:
-    """Return the current state of a path. Content of up to `most` bytes is stored through `keep`."""
+    """Return the current state of a path. Content of up to `most` bytes is stored with `keep`."""
     try:
         with open_parent(root, path) as (folder, name):
             return _state_in_folder(folder, name, most, keep)
@@ -79,18 +79,18 @@ def state_at(root: str, path: str, most: int, keep: StoreContent) -> FileState:
 
 
 def _state_in_folder(folder: int, name: str, max_bytes: int, store_content: StoreContent) -> FileState:
-    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    mode = stat.S_IMODE(found.st_mode)
-    identity = f"{found.st_size}-{found.st_ctime_ns}-{found.st_ino}"
-    if stat.S_ISDIR(found.st_mode):
+    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    mode = stat.S_IMODE(status.st_mode)
+    identity = f"{status.st_size}-{status.st_ctime_ns}-{status.st_ino}"
+    if stat.S_ISDIR(status.st_mode):
         return FileState("folder", mode)
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         target = os.fsencode(os.readlink(name, dir_fd=folder))
         store_content(hashlib.sha256(target).digest(), target)
         return FileState("link", 0, hashlib.sha256(target).hexdigest())
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return FileState("special", 0, identity)
-    if found.st_size > max_bytes:
+    if status.st_size > max_bytes:
         return FileState("large", mode, identity)
     try:
         content = read_content(name, 0, max_bytes, folder)[0]
@@ -104,21 +104,21 @@ def _state_in_folder(folder: int, name: str, max_bytes: int, store_content: Stor
 
 
 def write_new_file(folder: int, name: str, state: FileState, content: bytes, *, synced: bool) -> None:
-    """Create a file or link under an unused name. On failure, remove it and raise `OSError`."""
+    """Create a file or link with an unused name. On failure, remove it and raise `OSError`. `synced`: sync the file."""
     if state.kind == "link":
         os.symlink(content, os.fsencode(name), dir_fd=folder)
         return
-    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
     try:
         try:
-            view = memoryview(content)
-            while view:
-                view = view[os.write(handle, view) :]
-            os.fchmod(handle, state.mode)
+            remaining = memoryview(content)
+            while remaining:
+                remaining = remaining[os.write(fd, remaining) :]
+            os.fchmod(fd, state.mode)
             if synced:
-                os.fsync(handle)
+                os.fsync(fd)
         finally:
-            os.close(handle)
+            os.close(fd)
     except BaseException:
         os.unlink(name, dir_fd=folder)
         raise
@@ -128,28 +128,28 @@ def set_folder_mode(root: str, path: str, mode: int) -> None:
     """Set the mode of a folder, even if its owner cannot open it. Raises `OSError`."""
     with open_parent(root, path) as (folder, name):
         try:
-            handle = os.open(name, _OPEN_FOLDER_FLAGS, dir_fd=folder)
-            target: int | str = handle
+            fd = os.open(name, _OPEN_FOLDER_FLAGS, dir_fd=folder)
+            target: int | str = fd
         except PermissionError:
             if sys.platform != "linux":
                 raise
-            handle = os.open(name, _OPEN_FOLDER_FLAGS | os.O_PATH, dir_fd=folder)
-            target = f"/proc/self/fd/{handle}"
+            fd = os.open(name, _OPEN_FOLDER_FLAGS | os.O_PATH, dir_fd=folder)
+            target = f"/proc/self/fd/{fd}"
         try:
             os.chmod(target, mode)
         finally:
-            os.close(handle)
+            os.close(fd)
 
 
 def folder_names(root: str, path: str) -> list[str]:
     """Return the names in a folder; empty if the path is not a folder. Raises `OSError`."""
     try:
         with open_parent(root, path) as (folder, name):
-            handle = os.open(name, _OPEN_FOLDER_FLAGS, dir_fd=folder)
+            fd = os.open(name, _OPEN_FOLDER_FLAGS, dir_fd=folder)
             try:
-                return os.listdir(handle)
+                return os.listdir(fd)
             finally:
-                os.close(handle)
+                os.close(fd)
     except OSError as error:
         if error.errno in _NOT_FOUND_ERRNOS:
             return []

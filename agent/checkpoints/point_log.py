@@ -18,7 +18,7 @@ class PointLog:
     def __init__(self, store: CheckpointStore) -> None:
         self._store = store
         self._open_point: dict[TurnKey, int] = {}
-        """The turn whose changes are being recorded, and its point; at most one entry."""
+        """Maps the turn whose changes are being recorded to its point; empty if there is none."""
 
     def begin_turn(self, turn: TurnKey) -> None:
         """Create the turn's point. All changes until the turn ends belong to it, even if the program is killed."""
@@ -37,13 +37,14 @@ class PointLog:
         if point is None:
             return ()
         changes = [change for change in compose_changes(self.changes(point)) if change.before != change.after]
-        with self._store.transaction():  # changes to commits alone are listed, but leave nothing to undo
-            self._store.set_state({point: "done" if any(not one.path.endswith("\0") for one in changes) else "empty"})
+        with self._store.transaction():  # a turn that only made commits is listed, but has nothing to undo
+            is_undoable = any(not change.path.endswith("\0") for change in changes)
+            self._store.set_state({point: "done" if is_undoable else "empty"})
         return tuple(changes)
 
     def interrupted_points(self, session: str, is_at_work: Callable[[str], bool]) -> tuple[int, ...]:
-        """Return the points of turns that ended because the program was killed. `is_at_work`: returns whether another
-        session is open."""
+        """Return the points of turns that ended because the program was killed. `is_at_work`: returns whether a session
+        is open."""
         return tuple(
             row.id
             for row in self._store.points()
@@ -76,7 +77,7 @@ class PointLog:
             try:
                 yield PathChange(os.fsdecode(row.path), parse_state(row.before), parse_state(row.after), row.doubt)
             except (ValueError, TypeError) as error:
-                raise StoreError("corrupt", f"what point {point} changed cannot be read: `{error}`") from error
+                raise StoreError("corrupt", f"the changes of undo point {point} cannot be read: `{error}`") from error
 
     def unfinished_restores(self) -> tuple[PointRow, ...]:
         """Return restores that began but did not end."""
@@ -93,11 +94,11 @@ class PointLog:
         """Mark the points that a restore undid as undone. If one of them was itself an undo, mark the points that it
         had undone as done again."""
         states = {point: "failed" if failed else "done"}
-        known = {row.id: row for row in self._store.points()}
-        for other in () if failed else others:
-            states[other] = "undone"
-            if other in known and known[other].kind != "turn":
-                states |= dict.fromkeys(known[other].others, "done")
+        rows = {row.id: row for row in self._store.points()}
+        for undone_id in () if failed else others:
+            states[undone_id] = "undone"
+            if undone_id in rows and rows[undone_id].kind != "turn":
+                states |= dict.fromkeys(rows[undone_id].others, "done")
         with self._store.transaction(durable=True):
             self._store.set_state(states)
 
@@ -114,8 +115,12 @@ class PointLog:
             self._insert_changes(point, changes)
 
     def _insert_changes(self, point: int, changes: Sequence[PathChange]) -> None:
-        rows = [PathRow(os.fsencode(one.path), str(one.before), str(one.after), one.doubt) for one in changes]
-        self._store.add_paths(point, rows, _digests(state for one in changes for state in (one.before, one.after)))
+        rows = [
+            PathRow(os.fsencode(change.path), str(change.before), str(change.after), change.doubt) for change in changes
+        ]
+        self._store.add_paths(
+            point, rows, _digests(state for change in changes for state in (change.before, change.after))
+        )
 
 
 def _digests(states: Iterable[FileState]) -> Iterator[bytes]:

@@ -41,10 +41,12 @@ from ebbtide.tools.files.private_folder import make_private
 
 
 class OtherSessions:
+    """Detects whether other sessions change files of the project at the same time."""
+
     def __init__(self, data: Path, store: CheckpointStore) -> None:
         self._locks, self._store = data / "locks", store
         self._newest_point, self._was_another_open = 0, False
-        """The newest point when a command began, and whether another session was working at that time."""
+        """The newest point when the last command began, and whether another session was working at that time."""
 
     def is_session_open(self, session: str) -> bool:
         """Whether a session is open, in any process."""
@@ -52,11 +54,11 @@ class OtherSessions:
 
     def sessions_in_turn(self) -> tuple[str, ...]:
         """Return the sessions that are in the middle of a turn that changes files. Raises `StoreError`."""
-        running = self._store.sessions_since(self._store.newest_point(), "")
-        return tuple(sorted(filter(self.is_session_open, running)))
+        recent_sessions = self._store.sessions_since(self._store.newest_point(), "")
+        return tuple(sorted(filter(self.is_session_open, recent_sessions)))
 
     def note_begin(self, session: str) -> None:
-        """Record that a command of this session begins. Call it after storing the session's point. Raises
+        """Record that a command of this session begins. Must be called after the session's point was stored. Raises
         `StoreError`."""
         self._newest_point = self._store.newest_point()
         self._was_another_open = self._is_another_open(session)
@@ -103,8 +105,8 @@ class ProjectCheckpoints:
         self._other_sessions = OtherSessions(data, self._store)
         self._last_scan = FolderChanges()
         self._unscannable_reason = ""
-        """Why the folder cannot be scanned; empty if it can, or if that is not known yet. The reason is stored because
-        it takes long to determine."""
+        """Why the folder cannot be scanned; empty if it can, or if that is not known yet. Kept because it takes long to
+        determine."""
 
     def close(self) -> None:
         try:
@@ -124,16 +126,16 @@ class ProjectCheckpoints:
         if self._usage_lock.is_alone():
             folders = self._stored_folders().values()
             self._store.collect_garbage(
-                self._max_bytes, (digest for each in folders for digest in each.digests if digest)
+                self._max_bytes, (digest for folder in folders for digest in folder.digests if digest)
             )
             self._usage_lock.note_cleaned()
 
     @property
     def files_to_read(self) -> int:
-        """Number of files that a scan in another thread has yet to read."""
+        """Number of files that the current scan has yet to read. May be read from any thread."""
         return self._tree.files_to_read if self._tree is not None else 0
 
-    # While a turn runs
+    # During a turn
 
     def scan_ahead(self, session: str, is_cancelled: Callable[[], bool]) -> str:
         """Scan the files, so that `begin_command` is fast. Return why the files are not covered, or an empty string if
@@ -158,7 +160,10 @@ class ProjectCheckpoints:
                 if in_job and not is_first:
                     self._point_log.add_changes(
                         turn,
-                        [PathChange(path, *each, CHANGED_DURING_JOB) for path, each in self._last_scan.changes.items()],
+                        [
+                            PathChange(path, *states, CHANGED_DURING_JOB)
+                            for path, states in self._last_scan.changes.items()
+                        ],
                     )
                 self._point_log.begin_turn(turn)
                 self._other_sessions.note_begin(turn.session)
@@ -171,15 +176,15 @@ class ProjectCheckpoints:
             problem = self._scan(lambda: False)
             if problem:
                 return problem
-            found, doubtful = self._last_scan.changes.items(), self._last_scan.doubtful_paths
+            changes, doubtful = self._last_scan.changes.items(), self._last_scan.doubtful_paths
             doubt = CHANGED_BY_OTHER_SESSION if self._other_sessions.has_another_worked(turn.session) else ""
             with self._store.transaction():
                 self._store_scan(turn.session)
                 self._point_log.add_changes(
                     turn,
                     [
-                        PathChange(path, *each, IGNORE_RULES_CHANGED if path in doubtful else doubt)
-                        for path, each in found
+                        PathChange(path, *states, IGNORE_RULES_CHANGED if path in doubtful else doubt)
+                        for path, states in changes
                     ],
                 )
             return ""
@@ -202,32 +207,39 @@ class ProjectCheckpoints:
             return self._other_sessions.sessions_in_turn()
 
     def capture_states(self, paths: Iterable[str]) -> dict[str, FileState]:
-        """Return the current states of absolute paths, and of missing folders above them. The content of the files is
-        stored."""
+        """Return the current states of absolute paths, and of missing folders above them. Store the content of the
+        files."""
         with self._translate_errors():
             return self._capture_states(
-                each for path in paths for each in self._with_missing_parents(self._relative_path(path))
+                name for path in paths for name in self._with_missing_parents(self._relative_path(path))
             )
 
     def record_changes(self, turn: TurnKey, before: Mapping[str, FileState]) -> None:
-        """Record how paths have changed since `before`."""
+        """Record how paths have changed since the states in `before`."""
         with self._translate_errors():
-            now = self._capture_states(before)
+            new_states = self._capture_states(before)
             self._point_log.add_changes(
-                turn, [PathChange(path, was, now[path]) for path, was in before.items() if was != now[path]]
+                turn,
+                [
+                    PathChange(path, old_state, new_states[path])
+                    for path, old_state in before.items()
+                    if old_state != new_states[path]
+                ],
             )
 
     def finish_turn(self, turn: TurnKey) -> TurnChanges:
         """End a turn and return its changes."""
         with self._translate_errors():
-            found = self._point_log.finish_turn(turn)
-        changes = [change for change in found if not {"folder", "staged"} & {change.before.kind, change.after.kind}]
-        sizes = [
+            all_changes = self._point_log.finish_turn(turn)
+        changes = [
+            change for change in all_changes if not {"folder", "staged"} & {change.before.kind, change.after.kind}
+        ]
+        line_counts = [
             changed_line_counts(self._comparable_text(change.before), self._comparable_text(change.after))
             for change in changes[:MAX_COMPARED_FILES]
         ]
         paths = tuple(change.path for change in changes)
-        return TurnChanges(paths, sum(added for added, _ in sizes), sum(removed for _, removed in sizes))
+        return TurnChanges(paths, sum(added for added, _ in line_counts), sum(removed for _, removed in line_counts))
 
     def _comparable_text(self, state: FileState) -> str:
         """Return a file's text; empty if it is binary, too large or not stored."""
@@ -244,36 +256,39 @@ class ProjectCheckpoints:
     def merged_changes(self, points: Iterable[int]) -> tuple[PathChange, ...]:
         """Return the changes of the points, merged into one change per path."""
         with self._translate_errors():
-            found = compose_changes(change for point in sorted(points) for change in self._point_log.changes(point))
-        return tuple(change for change in found if change.before != change.after or change.doubt)
+            merged = compose_changes(change for point in sorted(points) for change in self._point_log.changes(point))
+        return tuple(change for change in merged if change.before != change.after or change.doubt)
 
     def plan_undo(self, points: Sequence[int]) -> RestorePlan:
         """Plan how to undo the points, without changing anything."""
         self.finish_interrupted_restores()
         changes = self.merged_changes(points)
         with self._translate_errors():
-            now = self._capture_states(change.path for change in changes)
-        gone = (path for path, state in now.items() if state == ABSENT)
-        blocked = {path: above for path in gone if (above := blocking_path(self._root, path))}
-        plan = plan_restore(points, changes, now, blocked)
-        return replace(plan, paths=tuple(self._refuse_if_lost(one) for one in plan.paths))
+            current_states = self._capture_states(change.path for change in changes)
+        missing_paths = (path for path, state in current_states.items() if state == ABSENT)
+        blocked = {path: above for path in missing_paths if (above := blocking_path(self._root, path))}
+        plan = plan_restore(points, changes, current_states, blocked)
+        return replace(plan, paths=tuple(self._refuse_if_lost(planned) for planned in plan.paths))
 
-    def _refuse_if_lost(self, one: PlannedPath) -> PlannedPath:
+    def _refuse_if_lost(self, planned: PlannedPath) -> PlannedPath:
         """Mark a path as not restorable if its stored content is damaged, so that the others can still be restored."""
-        is_lost = one.target.kind in ("file", "link") and self.content(one.target) is None
+        is_lost = planned.target.kind in ("file", "link") and self.content(planned.target) is None
         return (
-            replace(one, outcome="cannot", why=CONTENT_LOST) if is_lost and one.outcome in ("restore", "ask") else one
+            replace(planned, outcome="cannot", why=CONTENT_LOST)
+            if is_lost and planned.outcome in ("restore", "ask")
+            else planned
         )
 
     def planned_contents(self, plan: RestorePlan) -> dict[str, tuple[bytes | None, bytes | None]]:
         """Return, for each path in a plan, its current content and the content to restore. For staged entries, return
         descriptions."""
         return {
-            one.path: (self.content(one.current), self.content(one.target)) for one in plan.paths[:MAX_COMPARED_FILES]
+            planned.path: (self.content(planned.current), self.content(planned.target))
+            for planned in plan.paths[:MAX_COMPARED_FILES]
         }
 
     def point_contents(self, point: int) -> tuple[tuple[PathChange, bytes | None, bytes | None], ...]:
-        """Return the changes of a point, with each path's content before and after."""
+        """Return the changes of a point, with the previous and the new content of each path."""
         changes = self.merged_changes((point,))[:MAX_COMPARED_FILES]
         return tuple((change, self.content(change.before), self.content(change.after)) for change in changes)
 
@@ -317,12 +332,12 @@ class ProjectCheckpoints:
                 state_of = partial(state_at, self._root, most=self._limits.file_bytes, keep=store_content)
                 self._last_scan = self._tree.scan(self._limits, store_content, is_cancelled, state_of)
                 self._last_scan.changes |= self._staged.scan(self._tree.repositories)
-                tracked = self._tracked.scan(
+                tracked_changes = self._tracked.scan(
                     self._staged.staged_by_tree, self._tree.folders, self._limits, state_of,
                     has_new_rules=self._tree.has_changed_rules,
                 )  # fmt: skip
-                self._last_scan.changes |= tracked
-                self._last_scan.doubtful_paths -= tracked.keys()
+                self._last_scan.changes |= tracked_changes
+                self._last_scan.doubtful_paths -= tracked_changes.keys()
         except FolderTooLarge as error:
             self._unscannable_reason = str(error)
             return self._unscannable_reason
@@ -333,14 +348,14 @@ class ProjectCheckpoints:
         return ""
 
     def _store_scan(self, session: str) -> None:
-        """Store the scan. Call it in the same transaction that stores the scan's changes, so that a killed program
+        """Store the scan. Must be called in the transaction that stores the scan's changes, so that a killed program
         stores both or neither."""
-        found, folders = self._last_scan, self._tree.folders if self._tree is not None else {}
-        rows = [FolderRow(os.fsencode(name), folders[name].encode()) for name in found.changed_records]
-        if rows or found.removed_folders:
-            self._store.put_folders(rows, map(os.fsencode, found.removed_folders))
+        scan, folders = self._last_scan, self._tree.folders if self._tree is not None else {}
+        rows = [FolderRow(os.fsencode(name), folders[name].encode()) for name in scan.changed_records]
+        if rows or scan.removed_folders:
+            self._store.put_folders(rows, map(os.fsencode, scan.removed_folders))
         if self._is_first_scan:
-            self._point_log.finish_interrupted(session, found.changes, self._other_sessions.is_session_open)
+            self._point_log.finish_interrupted(session, scan.changes, self._other_sessions.is_session_open)
             self._is_first_scan = False
 
     @contextmanager
@@ -364,8 +379,8 @@ class ProjectCheckpoints:
         paths = tuple(paths)
         with self._store.frame_writer() as store_content:
             files = [path for path in paths if "\0" not in path]
-            found = {path: state_at(self._root, path, self._limits.file_bytes, store_content) for path in files}
-        return found | self._staged.current_states(path for path in paths if path not in found)
+            states = {path: state_at(self._root, path, self._limits.file_bytes, store_content) for path in files}
+        return states | self._staged.current_states(path for path in paths if path not in states)
 
     def _relative_path(self, path: str) -> str:
         root = self._root.rstrip("/")
@@ -374,10 +389,10 @@ class ProjectCheckpoints:
     def _with_missing_parents(self, name: str) -> Iterator[str]:
         """Yield the path and the missing folders above it."""
         yield name
-        above = name.rpartition("/")[0]
-        while above and not os.path.lexists(os.path.join(self._root, above)):
-            yield above
-            above = above.rpartition("/")[0]
+        parent = name.rpartition("/")[0]
+        while parent and not os.path.lexists(os.path.join(self._root, parent)):
+            yield parent
+            parent = parent.rpartition("/")[0]
 
 
 def unscannable_reason(root: Path) -> str:

@@ -34,24 +34,28 @@ class Recovery:
         staged: StagedFiles,
         states: Callable[[Iterable[str]], dict[str, FileState]],
     ) -> None:
-        """`folder`: the folder of the checkpoints. `states`: returns the current states of paths, storing their
+        """`folder`: the folder of the checkpoints. `states`: returns the current states of paths, and stores their
         content."""
         self._root = root
         self._folder = folder
         self._store = store
         self._log = log
         self._staged = staged
-        self._states = states
+        self._capture_states = states
 
     def restore(self, plan: RestorePlan, turn: TurnKey, kind: PointKind, *, forced: bool) -> RestoreResult:
         """Carry out a plan. With `forced`, also overwrite changes made by other programs or the user."""
         with self.restore_lock() as is_alone:
             if not is_alone:
                 raise RestoreFailed("nothing was changed: another program is restoring files in this folder")
-            chosen = plan.paths_to_restore(forced=forced)
-            moves = plan_moves(self._root, filter(_is_file_path, chosen))
+            planned_paths = plan.paths_to_restore(forced=forced)
+            moves = plan_moves(self._root, filter(_is_file_path, planned_paths))
             self._raise_if_changed(moves)
-            staged = [PathChange(one.path, one.current, one.target) for one in chosen if one.target.kind == "staged"]
+            staged = [
+                PathChange(planned.path, planned.current, planned.target)
+                for planned in planned_paths
+                if planned.target.kind == "staged"
+            ]
             changes = [PathChange(move.path, move.current, move.target) for move in moves]
             point = self._log.add_restore(turn, kind, plan.points, [*changes, *staged])
             try:
@@ -59,36 +63,43 @@ class Recovery:
             except RestoreFailed:
                 self._log.end_restore(point, plan.points, failed=True)
                 raise
-            unstaged = self._restore_staged(point, staged)
+            unrestored_staged = self._restore_staged(point, staged)
             self._log.end_restore(point, plan.points)
-        done = {move.path for move in moves}
+        moved_paths = {move.path for move in moves}
         blocked = [
-            replace(one, outcome="cannot", why=FOLDER_NOT_EMPTY)
-            for one in chosen
-            if one.path not in done and _is_file_path(one)
+            replace(planned, outcome="cannot", why=FOLDER_NOT_EMPTY)
+            for planned in planned_paths
+            if planned.path not in moved_paths and _is_file_path(planned)
         ]
-        unrestored = (*plan.with_outcome("cannot"), *(() if forced else plan.with_outcome("ask")), *unstaged, *blocked)
+        unrestored = (
+            *plan.with_outcome("cannot"),
+            *(() if forced else plan.with_outcome("ask")),
+            *unrestored_staged,
+            *blocked,
+        )
         files = [move.path for move in moves if not {move.current.kind, move.target.kind} <= {"folder", "absent"}]
-        return RestoreResult(point, tuple(files), unrestored, len(staged) - len(unstaged))
+        return RestoreResult(point, tuple(files), unrestored, len(staged) - len(unrestored_staged))
 
     def _raise_if_changed(self, moves: Sequence[Move]) -> None:
         """Raise `RestoreFailed` if files have changed since the plan was made. The user may have worked on the files
         while reviewing the plan."""
-        now = self._states(move.path for move in moves)
-        if others := [move.path for move in moves if now[move.path] != move.current]:
-            are = "was" if len(others) == 1 else "were"
+        current_states = self._capture_states(move.path for move in moves)
+        if changed_paths := [move.path for move in moves if current_states[move.path] != move.current]:
+            verb = "was" if len(changed_paths) == 1 else "were"
             raise RestoreFailed(
-                f"nothing was changed: {join_limited(others, 5)} {are} changed in the meantime; check again"
+                f"nothing was changed: {join_limited(changed_paths, 5)} {verb} changed in the meantime; check again"
             )
 
     def _restore_staged(self, point: int, changes: Sequence[PathChange]) -> list[PlannedPath]:
         """Restore staged entries, and return the ones that could not be restored. A failure here does not affect the
         files."""
         unrestored = []
-        for index, group in groupby(sorted(changes, key=_index_path), key=_index_path):
-            those = list(group)
-            if why := self._staged.restore_staged(index, those, point):
-                unrestored += [PlannedPath(one.path, one.before, one.after, "cannot", why) for one in those]
+        for index_path, group in groupby(sorted(changes, key=_index_path), key=_index_path):
+            index_changes = list(group)
+            if problem := self._staged.restore_staged(index_path, index_changes, point):
+                unrestored += [
+                    PlannedPath(change.path, change.before, change.after, "cannot", problem) for change in index_changes
+                ]
         return unrestored
 
     def finish_interrupted(self) -> tuple[str, ...]:
@@ -102,35 +113,35 @@ class Recovery:
 
     @contextmanager
     def restore_lock(self) -> Iterator[bool]:
-        """Yield whether no other process restores files of the project. If true, no other process can start a restore
-        until the context ends."""
-        handle = os.open(self._folder / "restoring", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Yield whether no other process is restoring files of the project. If so, none can start a restore until the
+        context ends."""
+        fd = os.open(self._folder / "restoring", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 yield False
             else:
                 yield True
         finally:
-            os.close(handle)
+            os.close(fd)
 
     def _finish_restore(self, row: PointRow) -> list[str]:
         changes = tuple(self._log.changes(row.id))
         restore = Restore(self._root, row.id, self._read_content)
         restore.remove_leftovers(change.path for change in changes if change.after.kind != "staged")
-        for index in {_index_path(change) for change in changes if change.after.kind == "staged"}:
-            self._staged.remove_leftovers(index, row.id)
-        now = self._states(change.path for change in changes)
+        for index_path in {_index_path(change) for change in changes if change.after.kind == "staged"}:
+            self._staged.remove_leftovers(index_path, row.id)
+        current_states = self._capture_states(change.path for change in changes)
         interrupted = [
             change
             for change in changes
-            if now[change.path] != change.after and is_interrupted_state(change, now[change.path])
+            if current_states[change.path] != change.after and is_interrupted_state(change, current_states[change.path])
         ]
-        files = [one for one in interrupted if one.after.kind != "staged"]
-        paths = [PlannedPath(one.path, now[one.path], one.after, "restore") for one in files]
+        files = [change for change in interrupted if change.after.kind != "staged"]
+        paths = [PlannedPath(change.path, current_states[change.path], change.after, "restore") for change in files]
         restore.run(plan_moves(self._root, paths))
-        self._restore_staged(row.id, [one for one in interrupted if one.after.kind == "staged"])
+        self._restore_staged(row.id, [change for change in interrupted if change.after.kind == "staged"])
         self._log.end_restore(row.id, row.others)
         return [change.path for change in changes]
 
@@ -144,9 +155,9 @@ class Recovery:
         return content
 
 
-def _is_file_path(one: PlannedPath) -> bool:
+def _is_file_path(planned: PlannedPath) -> bool:
     """Whether a planned path is in the file system, and not a staged entry."""
-    return one.target.kind != "staged"
+    return planned.target.kind != "staged"
 
 
 def _index_path(change: PathChange) -> str:

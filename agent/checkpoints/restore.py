@@ -1,4 +1,4 @@
-"""Restores files, all or none. Every file is first written next to its target and then moved into place."""
+"""Restores files, all or none. Every file is first written near its target and then moved into place."""
 
 import errno
 import os
@@ -24,8 +24,9 @@ from ebbtide.tools.outputs.extent import join_limited
 TEMPORARY_PREFIX = ".ebb-undo-"
 """Prefix of the temporary files."""
 _OWNER_ACCESS = 0o700
-"""The permission bits that a folder's owner needs to change the folder's content."""
+"""The permission bits with which a folder's owner can change its content."""
 _MAX_FILES_SYNCED_SINGLY = 100
+"""If more files are written, the whole disk is synced once instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,45 +41,51 @@ class Move:
 
 
 ReadContent = Callable[[str], bytes]
-"""Returns the content for a digest."""
+"""Returns the content with a digest, which is given in hexadecimal."""
 
 
 def plan_moves(root: str, paths: Iterable[PlannedPath]) -> tuple[Move, ...]:
-    """Return the moves for these paths. A folder that contains other files is not removed. Raises `RestoreFailed` if a
-    file must be restored in place of such a folder."""
-    wanted = list(paths)
-    wanted += _missing_parents(root, wanted)
-    to_remove = {one.path for one in wanted if one.current != ABSENT and one.target.kind == "absent"}
-    to_remove |= {one.path for one in wanted if one.current.kind == "folder" and one.target.kind != "folder"}
-    occupied: set[str] = set()
-    for one in sorted(wanted, key=lambda one: -one.path.count("/")):
-        if one.current.kind != "folder" or one.target.kind == "folder":
+    """Return the moves for these paths. A folder that contains other files is not removed. Raises `RestoreFailed` if
+    such a folder is in the place of a file to restore."""
+    planned_paths = list(paths)
+    planned_paths += _missing_parents(root, planned_paths)
+    removed_paths = {
+        planned.path for planned in planned_paths if planned.current != ABSENT and planned.target.kind == "absent"
+    }
+    removed_paths |= {
+        planned.path
+        for planned in planned_paths
+        if planned.current.kind == "folder" and planned.target.kind != "folder"
+    }
+    occupied_folders: set[str] = set()
+    for planned in sorted(planned_paths, key=lambda planned: -planned.path.count("/")):
+        if planned.current.kind != "folder" or planned.target.kind == "folder":
             continue
-        names = [f"{one.path}/{name}" for name in _names_in_folder(root, one.path)]
-        if any(name not in to_remove or name in occupied for name in names):
-            occupied.add(one.path)
-            if one.target != ABSENT:
+        names = [f"{planned.path}/{name}" for name in _names_in_folder(root, planned.path)]
+        if any(name not in removed_paths or name in occupied_folders for name in names):
+            occupied_folders.add(planned.path)
+            if planned.target != ABSENT:
                 raise RestoreFailed(
-                    f"`{one.path}` was a file but is now a folder with other files in it: move them first"
+                    f"`{planned.path}` was a file but is now a folder with other files in it: move them first"
                 )
     return tuple(
-        Move(one.path, one.current, one.target, identity_at(root, one.path))
-        for one in wanted
-        if one.path not in occupied
+        Move(planned.path, planned.current, planned.target, identity_at(root, planned.path))
+        for planned in planned_paths
+        if planned.path not in occupied_folders
     )
 
 
-def _missing_parents(root: str, wanted: Sequence[PlannedPath]) -> list[PlannedPath]:
+def _missing_parents(root: str, planned_paths: Sequence[PlannedPath]) -> list[PlannedPath]:
     """Return planned paths for the missing folders above restored paths. They are part of the plan so that undoing the
     restore removes them again."""
-    known, missing = {one.path for one in wanted}, []
-    for one in wanted:
-        above = one.path.rpartition("/")[0]
-        while one.target != ABSENT and above and above not in known and not identity_at(root, above):
-            known.add(above)
-            missing.append(PlannedPath(above, ABSENT, FileState("folder", 0o755), "restore"))
-            above = above.rpartition("/")[0]
-    return missing
+    known_paths, missing_parents = {planned.path for planned in planned_paths}, []
+    for planned in planned_paths:
+        parent = planned.path.rpartition("/")[0]
+        while planned.target != ABSENT and parent and parent not in known_paths and not identity_at(root, parent):
+            known_paths.add(parent)
+            missing_parents.append(PlannedPath(parent, ABSENT, FileState("folder", 0o755), "restore"))
+            parent = parent.rpartition("/")[0]
+    return missing_parents
 
 
 def _names_in_folder(root: str, path: str) -> list[str]:
@@ -89,7 +96,7 @@ def _names_in_folder(root: str, path: str) -> list[str]:
 
 
 class Restore:
-    """A single restore. If `run` raises `RestoreFailed`, no file has changed, unless the error says otherwise."""
+    """One restore. If `run` raises `RestoreFailed`, no file has changed, unless the error says otherwise."""
 
     def __init__(self, root: str, point: int, read: ReadContent) -> None:
         self._root = root
@@ -100,9 +107,8 @@ class Restore:
         self._created_folders: list[str] = []
         self._opened_folders: list[Move] = []
         """Folders that were made writable for the restore."""
-        self._unlinked: set[int] = set()
-        """Inodes that lost one of their names in this restore. This changed the ctime of files with other names of the
-        same inode."""
+        self._unlinked_inodes: set[int] = set()
+        """Inodes of which a hard link was removed in this restore. This changed the ctime of their other hard links."""
         self._done_moves: list[Move] = []
 
     def run(self, moves: Sequence[Move]) -> None:
@@ -117,14 +123,18 @@ class Restore:
             self._move_into_place(moves)
         except (OSError, AgentError) as error:
             self._remove_temporary_files()
-            incomplete = self._roll_back()
+            unreverted_paths = self._roll_back()
             self._close_folders()
-            outcome = "nothing was changed" if not incomplete else f"{join_limited(incomplete, 5)} may be incomplete"
+            outcome = (
+                "nothing was changed"
+                if not unreverted_paths
+                else f"{join_limited(unreverted_paths, 5)} may be incomplete"
+            )
             raise RestoreFailed(f"{outcome}: {_error_text(error)}") from error
 
     def remove_leftovers(self, paths: Iterable[str]) -> None:
         """Remove temporary files that an interrupted restore left next to these paths."""
-        for folder in {above for path in paths for above in _folders_above(path)}:
+        for folder in {folder_above for path in paths for folder_above in _folders_above(path)}:
             with suppress(OSError):
                 for name in (
                     folder_names(self._root, folder) if folder not in ("", "/") else os.listdir(folder or self._root)
@@ -134,12 +144,12 @@ class Restore:
 
     def _open_folders(self, moves: Sequence[Move]) -> None:
         """Make folders accessible if a turn had restricted their permissions, so that their content can be changed."""
-        closed = [
+        inaccessible_folders = [
             move
             for move in moves
             if move.current.kind == "folder" and move.current.mode & _OWNER_ACCESS != _OWNER_ACCESS
         ]
-        for move in sorted(closed, key=lambda move: move.path.count("/")):
+        for move in sorted(inaccessible_folders, key=lambda move: move.path.count("/")):
             self._opened_folders.append(move)
             set_folder_mode(self._root, move.path, move.current.mode | _OWNER_ACCESS)
 
@@ -149,35 +159,35 @@ class Restore:
                 set_folder_mode(self._root, move.path, move.current.mode)
 
     def _write_temporary_files(self, moves: Sequence[Move]) -> None:
-        synced = len(moves) <= _MAX_FILES_SYNCED_SINGLY
-        for number, move in enumerate(moves):
-            place = self._nearest_folder(move.path)
-            with open_parent(self._root, f"{place.rstrip('/')}/x" if place else "x") as (folder, _):
+        syncs_each_file = len(moves) <= _MAX_FILES_SYNCED_SINGLY
+        for index, move in enumerate(moves):
+            folder_path = self._nearest_folder(move.path)
+            with open_parent(self._root, f"{folder_path.rstrip('/')}/x" if folder_path else "x") as (folder, _):
                 if not os.access(".", os.W_OK | os.X_OK, dir_fd=folder, effective_ids=True):
-                    raise OSError(errno.EACCES, "it cannot be written", place or ".")
+                    raise OSError(errno.EACCES, "it cannot be written", folder_path or ".")
                 if move.target.kind in ("file", "link"):
-                    name = f"{self._prefix}{number}-{secrets.token_hex(3)}"
-                    write_new_file(folder, name, move.target, self._read(move.target.digest), synced=synced)
-                    self._temporary_files.append((move, place, name))
-        if not synced:
+                    name = f"{self._prefix}{index}-{secrets.token_hex(3)}"
+                    write_new_file(folder, name, move.target, self._read(move.target.digest), synced=syncs_each_file)
+                    self._temporary_files.append((move, folder_path, name))
+        if not syncs_each_file:
             os.sync()
 
     def _nearest_folder(self, path: str) -> str:
         """Return the innermost existing folder above a path."""
         start, folders, _ = split_path(self._root, path)
         while folders:
-            place = "/".join(folders)
-            place = f"/{place}" if start == "/" else place
-            with suppress(OSError), open_parent(self._root, f"{place}/x"):
-                return place
+            folder_path = "/".join(folders)
+            folder_path = f"/{folder_path}" if start == "/" else folder_path
+            with suppress(OSError), open_parent(self._root, f"{folder_path}/x"):
+                return folder_path
             folders.pop()
         return "/" if start == "/" else ""
 
     def _move_into_place(self, moves: Sequence[Move]) -> None:
         for move in moves:
             self._raise_if_changed(move)
-        to_remove = [move for move in moves if move.current != ABSENT and _must_remove_first(move)]
-        for move in sorted(to_remove, key=lambda move: (move.current.kind == "folder", -move.path.count("/"))):
+        removed_first = [move for move in moves if move.current != ABSENT and _must_remove_first(move)]
+        for move in sorted(removed_first, key=lambda move: (move.current.kind == "folder", -move.path.count("/"))):
             self._raise_if_changed(move)
             self._remove(move.path)
             self._record_removed(move)
@@ -186,43 +196,45 @@ class Restore:
             self._make_folders(move.path)
             set_folder_mode(self._root, move.path, move.target.mode | 0o300)
             self._done_moves.append(move)
-        for move, place, name in self._temporary_files:
+        for move, folder_path, name in self._temporary_files:
             if move.current == ABSENT or not _must_remove_first(move):
                 self._raise_if_changed(move)
             self._make_folders(move.path.rpartition("/")[0])
             with (
-                open_parent(self._root, f"{place.rstrip('/')}/x" if place else "x") as (source, _),
-                open_parent(self._root, move.path) as (target, last),
+                open_parent(self._root, f"{folder_path.rstrip('/')}/x" if folder_path else "x") as (source_fd, _),
+                open_parent(self._root, move.path) as (target_fd, file_name),
             ):
-                os.rename(name, last, src_dir_fd=source, dst_dir_fd=target)
+                os.rename(name, file_name, src_dir_fd=source_fd, dst_dir_fd=target_fd)
             self._record_removed(move)
-        modes = [move for move in moves if move.target.kind == "folder"]
-        for move in sorted(modes, key=lambda move: -move.path.count("/")):
+        folder_moves = [move for move in moves if move.target.kind == "folder"]
+        for move in sorted(folder_moves, key=lambda move: -move.path.count("/")):
             set_folder_mode(self._root, move.path, move.target.mode)
             self._done_moves.append(move)
 
     def _record_removed(self, move: Move) -> None:
         """Record a move that has replaced or deleted the old file."""
         self._done_moves.append(move)
-        self._unlinked.update(move.identity[1:2])
+        self._unlinked_inodes.update(move.identity[1:2])
 
     def _raise_if_changed(self, move: Move) -> None:
-        now, known = identity_at(self._root, move.path), move.identity
-        if now[1:2] and now[1] in self._unlinked:  # another name of this inode was removed, so skip the ctime
-            now, known = now[:-1], known[:-1]
-        if now != known:
+        current_identity, expected_identity = identity_at(self._root, move.path), move.identity
+        if (
+            current_identity[1:2] and current_identity[1] in self._unlinked_inodes
+        ):  # another name of this inode was removed, so skip the ctime
+            current_identity, expected_identity = current_identity[:-1], expected_identity[:-1]
+        if current_identity != expected_identity:
             raise RestoreFailed(f"`{move.path}` was changed in the meantime")
 
     def _make_folders(self, path: str) -> None:
         if not path:
             return
         start, folders, name = split_path(self._root, path)
-        at = "/" if start == "/" else ""
-        for each in (*folders, name):
-            at = f"{at.rstrip('/')}/{each}" if at else each
-            with open_parent(self._root, at) as (folder, last), suppress(FileExistsError):
-                os.mkdir(last, 0o777, dir_fd=folder)
-                self._created_folders.append(at)
+        path_so_far = "/" if start == "/" else ""
+        for component in (*folders, name):
+            path_so_far = f"{path_so_far.rstrip('/')}/{component}" if path_so_far else component
+            with open_parent(self._root, path_so_far) as (folder, folder_name), suppress(FileExistsError):
+                os.mkdir(folder_name, 0o777, dir_fd=folder)
+                self._created_folders.append(path_so_far)
 
     def _remove(self, path: str) -> None:
         with open_parent(self._root, path) as (folder, name):
@@ -230,35 +242,37 @@ class Restore:
             (os.rmdir if stat.S_ISDIR(status.st_mode) else os.unlink)(name, dir_fd=folder)
 
     def _remove_temporary_files(self) -> None:
-        for _, place, name in self._temporary_files:
+        for _, folder_path, name in self._temporary_files:
             with suppress(OSError):
-                self._remove(f"{place.rstrip('/')}/{name}" if place else name)
+                self._remove(f"{folder_path.rstrip('/')}/{name}" if folder_path else name)
 
     def _roll_back(self) -> list[str]:
         """Revert the restore path by path. Return the paths that could not be reverted."""
-        failed = []
-        done = {move.path: move for move in self._done_moves}
-        for move in sorted(done.values(), key=lambda move: -move.path.count("/")):
-            there = state_at(self._root, move.path, 0, lambda digest, content: None)
-            if there != ABSENT and (
-                move.current == ABSENT or (there.kind == "folder") != (move.current.kind == "folder")
+        failed_paths = []
+        moves_by_path = {move.path: move for move in self._done_moves}
+        for move in sorted(moves_by_path.values(), key=lambda move: -move.path.count("/")):
+            current = state_at(self._root, move.path, 0, lambda digest, content: None)
+            if current != ABSENT and (
+                move.current == ABSENT or (current.kind == "folder") != (move.current.kind == "folder")
             ):
                 with suppress(OSError):  # the next loop reports it, or the folder has new content
                     self._remove(move.path)
-        for move in sorted(done.values(), key=lambda move: move.path.count("/")):
+        for move in sorted(moves_by_path.values(), key=lambda move: move.path.count("/")):
             try:
                 self._restore_path(move)
             except (OSError, AgentError):
-                failed.append(move.path)
-        folders = [move for move in done.values() if move.current.kind == "folder" and move.path not in failed]
+                failed_paths.append(move.path)
+        folders = [
+            move for move in moves_by_path.values() if move.current.kind == "folder" and move.path not in failed_paths
+        ]
         for move in sorted(folders, key=lambda move: -move.path.count("/")):
             with suppress(OSError):
                 set_folder_mode(self._root, move.path, move.current.mode)
         for path in reversed(self._created_folders):
             with suppress(OSError):  # the folder has other content and stays
-                if path not in done:
+                if path not in moves_by_path:
                     self._remove(path)
-        return failed
+        return failed_paths
 
     def _restore_path(self, move: Move) -> None:
         """Restore the previous state of one path."""
@@ -268,9 +282,9 @@ class Restore:
             set_folder_mode(self._root, move.path, state.mode | _OWNER_ACCESS)
         elif state.kind in ("file", "link"):
             name = f"{self._prefix}back-{secrets.token_hex(3)}"
-            with open_parent(self._root, move.path) as (folder, last):
+            with open_parent(self._root, move.path) as (folder, file_name):
                 write_new_file(folder, name, state, self._read(state.digest), synced=False)
-                os.rename(name, last, src_dir_fd=folder, dst_dir_fd=folder)
+                os.rename(name, file_name, src_dir_fd=folder, dst_dir_fd=folder)
         elif state_at(self._root, move.path, 0, lambda digest, content: None).kind not in ("absent", "folder"):
             self._remove(move.path)
 
@@ -284,8 +298,8 @@ def _must_remove_first(move: Move) -> bool:
 def _folders_above(path: str) -> list[str]:
     """Return the folders above a path, including the workspace."""
     start, folders, _ = split_path("", path)
-    lead = "/" if start == "/" else ""
-    return [lead + "/".join(folders[:count]) for count in range(len(folders) + 1)]
+    prefix = "/" if start == "/" else ""
+    return [prefix + "/".join(folders[:count]) for count in range(len(folders) + 1)]
 
 
 def _error_text(error: BaseException) -> str:

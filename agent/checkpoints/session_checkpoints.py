@@ -1,5 +1,5 @@
-"""The checkpoints of a running session. Files are stored before a call may change them, and the changes are recorded in
-the background after the call. Most of the code is imported when the first such call runs."""
+"""The checkpoints of a running session. Files are stored before a call that may change them, and the changes are
+recorded in the background after the call. Most of the code is imported when the first such call runs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -65,9 +65,10 @@ class SessionCheckpoints:
         self._scan_ahead_root = scan_ahead_root
         self.turn = TurnKey(session, 0)
         self._may_have_changes = False
-        """Whether the turn may have made changes that must be recorded."""
+        """Whether the turn ran a call that may have changed files."""
         self._uncovered_reason = ""
-        self._running_commands = 0
+        """Why changes by the turn's commands cannot be undone; empty if they can."""
+        self._running_command_count = 0
         """Number of running commands of the session and its sub-agents."""
         self._notified: set[str] = set()
         self._background_tasks: set[asyncio.Task[object]] = set()
@@ -76,11 +77,9 @@ class SessionCheckpoints:
         """Record the start of a turn."""
         if isinstance(event, TurnStarted):
             title = " ".join(event.text.split())[:MAX_TITLE_CHARS]
-            self.turn, self._uncovered_reason, self._may_have_changes = (
-                TurnKey(self._session, self._message_count(), title),
-                "",
-                False,
-            )
+            self.turn = TurnKey(self._session, self._message_count(), title)
+            self._uncovered_reason = ""
+            self._may_have_changes = False
             if self._scan_ahead_root is not None:
                 self._thread.scan_ahead(self._scan_ahead_root, self._session, self._interrupt.is_requested)
                 self._scan_ahead_root = None
@@ -103,19 +102,19 @@ class SessionCheckpoints:
         elif effect in ("run", "serve") and not reads_only:
             self._may_have_changes = True
             in_job, interrupt = self._has_jobs(), self._interrupt
-            if self._running_commands:  # another command is running, so changes made so far belong to the turn
+            if self._running_command_count:  # another command is running, so changes made so far belong to the turn
                 self._run_in_background(lambda project: project.end_command(turn))
-            self._running_commands += 1
+            self._running_command_count += 1
             problem: str | None = None
             try:
-                begun = self._try_work(
+                begin = self._try_work(
                     lambda project: project.begin_command(turn, in_job=in_job, is_cancelled=interrupt.is_requested)
                 )
-                problem = await self._with_wait_notice(begun, show)
+                problem = await self._with_wait_notice(begin, show)
                 self._uncovered_reason = problem or self._uncovered_reason
                 yield
             finally:
-                self._running_commands -= 1
+                self._running_command_count -= 1
                 if problem == "":
                     self._run_in_background(lambda project: project.end_command(turn))
         else:
@@ -135,13 +134,13 @@ class SessionCheckpoints:
         """Finish the turn's checkpoint and emit an event with the files that the turn changed."""
         if not self._may_have_changes:
             return
-        turn, uncovered = self.turn, self._uncovered_reason
+        turn, uncovered_reason = self.turn, self._uncovered_reason
         changes = await self._try_work(lambda project: project.finish_turn(turn)) or TurnChanges()
-        if uncovered in self._notified:
-            uncovered = ""
-        self._notified.add(uncovered)
-        if changes.files or uncovered:
-            self._emit(FilesChanged(changes.files, uncovered, changes.added, changes.removed))
+        if uncovered_reason in self._notified:
+            uncovered_reason = ""
+        self._notified.add(uncovered_reason)
+        if changes.files or uncovered_reason:
+            self._emit(FilesChanged(changes.files, uncovered_reason, changes.added, changes.removed))
 
     async def run(
         self, work: "Callable[Concatenate[ProjectCheckpoints, P], T]", *args: P.args, **kwargs: P.kwargs
@@ -153,7 +152,7 @@ class SessionCheckpoints:
             self._notify_once(self._thread.damage_notice)
 
     async def _try_work(self, work: "Callable[[ProjectCheckpoints], T]", *, short: bool = False) -> T | None:
-        """Return the result of the work. If it fails, notify the user and return None."""
+        """Run `work` in the checkpoint thread and return its result. If it fails, notify the user and return None."""
         return await self._result_or_none(self._thread.submit(work, short=short))
 
     async def _result_or_none(self, future: Future[T]) -> T | None:
@@ -171,7 +170,7 @@ class SessionCheckpoints:
             self._emit(Noticed(notice))
 
     def _run_in_background(self, work: "Callable[[ProjectCheckpoints], object]", *, short: bool = False) -> None:
-        """Submit work and continue without waiting for it. It runs before jobs that are submitted later."""
+        """Submit work without waiting for it. It runs before jobs that are submitted later."""
         task = asyncio.ensure_future(self._result_or_none(self._thread.submit(work, short=short)))
         self._background_tasks.add(task)
         task.add_done_callback(self._background_tasks.discard)

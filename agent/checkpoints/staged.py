@@ -42,7 +42,7 @@ class _IndexSnapshot:
     staged: Mapping[bytes, bytes] | None
     """The staged entries; None if they cannot be read."""
     digest: str = ""
-    """Digest of an index whose entries cannot be read."""
+    """Digest of an index whose entries cannot be read; otherwise empty."""
 
 
 class StagedFiles:
@@ -58,66 +58,72 @@ class StagedFiles:
     @property
     def staged_by_tree(self) -> dict[str, Mapping[bytes, bytes]]:
         """The staged entries of each work tree, where they can be read."""
-        seen = ((self._work_trees[name], self._snapshots[name].staged) for name in self._work_trees)
-        return {top: staged for top, staged in seen if staged is not None}
+        staged_by_index = ((self._work_trees[name], self._snapshots[name].staged) for name in self._work_trees)
+        return {work_tree: staged for work_tree, staged in staged_by_index if staged is not None}
 
     def scan(self, folders: Iterable[str]) -> dict[str, StateChange]:
-        """Return the staged entries and heads that changed since the last scan, in the repositories at `folders` and
-        the one around the root. Repositories that were not known at the last scan are skipped."""
-        before, self._snapshots, self._work_trees = self._snapshots, {}, {}
-        found: dict[str, StateChange] = {}
-        for top, index, metadata, common in self._repositories(folders):
+        """Return the staged entries and heads that changed since the last scan, in the repositories at `folders` and in
+        the one that contains the root. Repositories that the last scan did not include are skipped."""
+        previous_snapshots, self._snapshots, self._work_trees = self._snapshots, {}, {}
+        changes: dict[str, StateChange] = {}
+        for work_tree, index, metadata, common_folder in self._repositories(folders):
             name = _relative_path(self._root, index)
-            self._work_trees[name] = top
-            old = before.get(name)
-            new = self._snapshots[name] = _read_snapshot(index, metadata, common, old)
+            self._work_trees[name] = work_tree
+            old = previous_snapshots.get(name)
+            new = self._snapshots[name] = _read_snapshot(index, metadata, common_folder, old)
             if old is None:
                 continue
             if old.head != new.head:
-                found[f"{name}\0"] = (_staged_state(old.head, b""), _staged_state(new.head, b""))
+                changes[f"{name}\0"] = (_staged_state(old.head, b""), _staged_state(new.head, b""))
             elif old.staged is None or new.staged is None:
                 if old.digest != new.digest:
-                    was, now = bytes.fromhex(old.digest), bytes.fromhex(new.digest)
-                    found[f"{name}{UNKNOWN_STAGED}"] = (_staged_state(old.head, was), _staged_state(new.head, now))
+                    old_entry, new_entry = bytes.fromhex(old.digest), bytes.fromhex(new.digest)
+                    changes[f"{name}{UNKNOWN_STAGED}"] = (
+                        _staged_state(old.head, old_entry),
+                        _staged_state(new.head, new_entry),
+                    )
             elif old.staged is not new.staged:
                 for path in old.staged.keys() | new.staged.keys():
-                    was, now = old.staged.get(path, b""), new.staged.get(path, b"")
-                    if was != now:
-                        found[f"{name}\0{os.fsdecode(path)}"] = (
-                            _staged_state(old.head, was),
-                            _staged_state(new.head, now),
+                    old_entry, new_entry = old.staged.get(path, b""), new.staged.get(path, b"")
+                    if old_entry != new_entry:
+                        changes[f"{name}\0{os.fsdecode(path)}"] = (
+                            _staged_state(old.head, old_entry),
+                            _staged_state(new.head, new_entry),
                         )
-        return found
+        return changes
 
     def current_states(self, paths: Iterable[str]) -> dict[str, FileState]:
-        """Return the current states of these paths of staged entries."""
-        found: dict[str, FileState] = {}
-        seen: dict[str, _IndexSnapshot | None] = {}
+        """Return the current states of staged entries, given by their paths."""
+        states: dict[str, FileState] = {}
+        snapshots: dict[str, _IndexSnapshot | None] = {}
         for path in paths:
             name, _, entry = path.partition("\0")
-            if name not in seen:
-                seen[name] = self._current_snapshot(name)
-            now = seen[name]
-            if now is None or now.staged is None:
-                found[path] = FileState("unreadable")
+            if name not in snapshots:
+                snapshots[name] = self._current_snapshot(name)
+            snapshot = snapshots[name]
+            if snapshot is None or snapshot.staged is None:
+                states[path] = FileState("unreadable")
             else:
-                found[path] = _staged_state(now.head, now.staged.get(os.fsencode(entry), b""))
-        return found
+                states[path] = _staged_state(snapshot.head, snapshot.staged.get(os.fsencode(entry), b""))
+        return states
 
     def restore_staged(self, name: str, changes: Iterable[PathChange], point: int) -> str:
         """Set the staged entries of one index to the `after` state of each change, provided that all have the `before`
         state. Return why that was not done, or an empty string on success."""
-        wanted = {os.fsencode(change.path.partition("\0")[2]): change for change in changes}
-        now = self._current_snapshot(name)
-        if now is None or now.staged is None:
+        changes_by_entry = {os.fsencode(change.path.partition("\0")[2]): change for change in changes}
+        snapshot = self._current_snapshot(name)
+        if snapshot is None or snapshot.staged is None:
             return "the index cannot be read"
-        if any(_staged_state(now.head, now.staged.get(path, b"")) != change.before for path, change in wanted.items()):
+        if any(
+            _staged_state(snapshot.head, snapshot.staged.get(path, b"")) != change.before
+            for path, change in changes_by_entry.items()
+        ):
             return STAGED_CHANGED
         temporary = f"{TEMPORARY_PREFIX}{point}-{secrets.token_hex(3)}"
         try:
             with open_parent(self._root, name) as (folder, index):
                 content, identity = _read_index(folder, index)
-                staged = {path: _staged_bytes(one.after) for path, one in wanted.items()}
+                staged = {path: _staged_bytes(change.after) for path, change in changes_by_entry.items()}
                 body = replace_staged(content, staged, identity[WRITTEN_FIELD] // 10**9)
                 mode = stat.S_IMODE(os.stat(index, dir_fd=folder).st_mode) if content else 0o644
                 _write_index(folder, temporary, body, mode)
@@ -139,30 +145,34 @@ class StagedFiles:
         """Remove the files left by a program that was killed in `restore_staged`, including the lock."""
         with suppress(OSError), open_parent(self._root, name) as (folder, index):
             lock = _identity(folder, f"{index}.lock")
-            for each in os.listdir(folder):
-                if each.startswith(f"{TEMPORARY_PREFIX}{point}-"):
-                    if _identity(folder, each) == lock:
+            for file_name in os.listdir(folder):
+                if file_name.startswith(f"{TEMPORARY_PREFIX}{point}-"):
+                    if _identity(folder, file_name) == lock:
                         os.unlink(f"{index}.lock", dir_fd=folder)
-                    os.unlink(each, dir_fd=folder)
+                    os.unlink(file_name, dir_fd=folder)
 
     def _repositories(self, folders: Iterable[str]) -> list[tuple[str, str, Path, Path]]:
-        """Return the work tree, index, metadata folder and shared metadata folder of each repository that has its own
-        metadata."""
-        tops = [Path(self._root), *Path(self._root).parents]
-        top = next((each for each in tops if os.path.lexists(each / ".git")), None)
-        inner = [Path(self._root, name) for name in folders if name and os.path.lexists(f"{self._root}/{name}/.git")]
-        found = {}
-        for each in (top, *inner) if top is not None else inner:
-            if (own := verified_metadata(each)) is not None:
-                found[str(own[0] / "index")] = (str(each), str(own[0] / "index"), *own)
-        return list(found.values())
+        """Return the work tree, index, metadata folder and shared metadata folder of each repository at `folders`, and
+        of the one that contains the root."""
+        candidates = [Path(self._root), *Path(self._root).parents]
+        enclosing_tree = next((tree for tree in candidates if os.path.lexists(tree / ".git")), None)
+        inner_trees = [
+            Path(self._root, name) for name in folders if name and os.path.lexists(f"{self._root}/{name}/.git")
+        ]
+        repositories = {}
+        for tree in (enclosing_tree, *inner_trees) if enclosing_tree is not None else inner_trees:
+            if (metadata := verified_metadata(tree)) is not None:
+                repositories[str(metadata[0] / "index")] = (str(tree), str(metadata[0] / "index"), *metadata)
+        return list(repositories.values())
 
     def _current_snapshot(self, name: str) -> _IndexSnapshot | None:
         """Return the current staged entries and head of a repository."""
         index = Path(self._root, name)
-        seen = self._snapshots.get(name)
-        shared = os.fsdecode(_read_beginning(index.parent / "commondir").strip())
-        return _read_snapshot(str(index), index.parent, Path(os.path.realpath(index.parent / (shared or "."))), seen)
+        previous = self._snapshots.get(name)
+        common_folder = os.fsdecode(_read_beginning(index.parent / "commondir").strip())
+        return _read_snapshot(
+            str(index), index.parent, Path(os.path.realpath(index.parent / (common_folder or "."))), previous
+        )
 
 
 def staged_description(state: FileState) -> bytes | None:
@@ -171,9 +181,9 @@ def staged_description(state: FileState) -> bytes | None:
     return b"".join(b"%o %s\n" % (mode, oid.hex().encode()) for mode, oid in staged) or None
 
 
-def _read_snapshot(index: str, metadata: Path, common: Path, previous: _IndexSnapshot | None) -> _IndexSnapshot:
-    head = _head(metadata, common)
-    now, content = time.time_ns(), b""
+def _read_snapshot(index: str, metadata: Path, common_folder: Path, previous: _IndexSnapshot | None) -> _IndexSnapshot:
+    head = _head_digest(metadata, common_folder)
+    read_at, content = time.time_ns(), b""
     try:
         with open_parent("/", index) as (folder, name):
             identity = _identity(folder, name)
@@ -185,28 +195,28 @@ def _read_snapshot(index: str, metadata: Path, common: Path, previous: _IndexSna
         return _IndexSnapshot((), head, None, hashlib.sha256(content).hexdigest())
     if previous is not None and previous.staged == staged:
         staged = previous.staged  # only file times in the index changed; callers detect changes by object identity
-    return _IndexSnapshot(identity if identity[CHANGED_FIELD] + TICK_NS < now else (), head, staged)
+    return _IndexSnapshot(identity if identity[CHANGED_FIELD] + TICK_NS < read_at else (), head, staged)
 
 
-def _head(metadata: Path, common: Path) -> str:
-    """Return a digest of the head. It changes with new commits, a switch of branch, and the start or end of a merge."""
+def _head_digest(metadata: Path, common_folder: Path) -> str:
+    """Return a digest of the head, which changes with new commits, branch switches, and the start or end of a merge."""
     parts = [_read_beginning(metadata / "HEAD")]
     if parts[0].startswith(b"ref: "):
-        name = parts[0][5:].strip()
-        loose = _read_beginning(common / os.fsdecode(name))
-        if not loose:
-            packed = _read_beginning(common / "packed-refs", 1 << 24)
-            at = packed.find(b" " + name + b"\n")
-            loose = (
-                packed[packed.rfind(b"\n", 0, at) + 1 : at]
-                if at >= 0
-                else _read_beginning(common / "reftable/tables.list")
+        ref_name = parts[0][5:].strip()
+        commit = _read_beginning(common_folder / os.fsdecode(ref_name))
+        if not commit:
+            packed_refs = _read_beginning(common_folder / "packed-refs", 1 << 24)
+            offset = packed_refs.find(b" " + ref_name + b"\n")
+            commit = (
+                packed_refs[packed_refs.rfind(b"\n", 0, offset) + 1 : offset]
+                if offset >= 0
+                else _read_beginning(common_folder / "reftable/tables.list")
             )
-        parts.append(loose.strip())  # stripped, so that a loose and a packed ref give the same digest
+        parts.append(commit.strip())  # stripped, so that a loose and a packed ref give the same digest
     parts += [
-        name.encode() + _read_beginning(metadata / name)
-        for name in _OPERATION_FILES
-        if os.path.lexists(metadata / name)
+        ref_name.encode() + _read_beginning(metadata / ref_name)
+        for ref_name in _OPERATION_FILES
+        if os.path.lexists(metadata / ref_name)
     ]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
@@ -241,23 +251,23 @@ def _identity_of(status: os.stat_result) -> Identity:
 def _read_index(folder: int, index: str) -> tuple[bytes, Identity]:
     """Return the bytes and identity of an index; empty bytes if there is none yet."""
     try:
-        handle = os.open(index, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        fd = os.open(index, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
         return b"", (0, 0, 0, 0)
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(handle)
+    with os.fdopen(fd, "rb") as file:
+        status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_INDEX_BYTES:
             raise ValueError("no index")
         return file.read(), _identity_of(status)
 
 
 def _write_index(folder: int, name: str, body: bytes, mode: int) -> None:
-    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
-    with os.fdopen(handle, "wb") as file:
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    with os.fdopen(fd, "wb") as file:
         file.write(body)
         file.flush()
-        os.fchmod(handle, mode)
-        os.fsync(handle)
+        os.fchmod(fd, mode)
+        os.fsync(fd)
 
 
 def _relative_path(root: str, path: str) -> str:

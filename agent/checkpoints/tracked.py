@@ -1,4 +1,4 @@
-"""Files that git tracks although its rules ignore them. The scan of the folder leaves them out."""
+"""Files that git tracks although its rules ignore them. The scan of the folder skips them."""
 
 import os
 import stat
@@ -14,7 +14,7 @@ from ebbtide.agent.checkpoints.work_tree import TICK_NS, FolderTooLarge, ScanLim
 
 StagedEntries = Mapping[bytes, bytes]
 _SKIP_WORKTREE = 0x40
-"""Flag of an index entry whose file is deliberately missing, as in a sparse checkout."""
+"""Flag of an index entry whose file is missing on purpose, as in a sparse checkout."""
 _FLAGS_OFFSET = 6
 """Offset of the flags in a staged entry."""
 _IMPOSSIBLE_NAMES = frozenset((b"", b".", b"..", b".git"))
@@ -42,17 +42,18 @@ class TrackedFiles:
         the result of the folder scan. `has_new_rules`: whether ignore rules have changed. Raises `FolderTooLarge`."""
         changes = {}
         for path, (numbers, previous) in self._known_states.items():
-            now = self._known_states[path] = self._observed_state(path, numbers, previous, state_of)
-            if now[1] != previous:
-                changes[path] = (previous, now[1])
+            new_state = self._known_states[path] = self._observed_state(path, numbers, previous, state_of)
+            if new_state[1] != previous:
+                changes[path] = (previous, new_state[1])
         staged = tuple(repositories.values())
         if has_new_rules or [*map(id, staged)] != [*map(id, self._staged)]:  # unchanged scans reuse the same objects
             paths = dict.fromkeys(self._unscanned_paths(repositories, folders))
             if len(paths) > limits.files or sum(map(self._size, paths)) > limits.all_bytes:
                 raise FolderTooLarge("git tracks too many files that its rules would ignore")
-            unseen: tuple[tuple[int, ...], FileState] = ((), FileState("unknown"))
+            unknown_state: tuple[tuple[int, ...], FileState] = ((), FileState("unknown"))
             self._known_states = {
-                path: self._observed_state(path, *self._known_states.get(path, unseen), state_of) for path in paths
+                path: self._observed_state(path, *self._known_states.get(path, unknown_state), state_of)
+                for path in paths
             }
             self._staged = staged
         return changes
@@ -60,27 +61,29 @@ class TrackedFiles:
     def _unscanned_paths(
         self, repositories: Mapping[str, StagedEntries], folders: Mapping[str, Folder]
     ) -> Iterator[str]:
-        for top, staged in repositories.items():
-            outer, inner = _path_prefixes(top, self._root)
-            listed: dict[bytes, frozenset[bytes]] = {}
+        for work_tree, staged in repositories.items():
+            path_to_tree, path_to_root = _path_prefixes(work_tree, self._root)
+            names_by_folder: dict[bytes, frozenset[bytes]] = {}
             for entry, staged_bytes in staged.items():
                 folder, _, name = entry.rpartition(b"/")
-                names = listed.get(folder)
+                names = names_by_folder.get(folder)
                 if names is None:
-                    found = folders.get(os.fsdecode((outer + folder)[len(inner) :]).rstrip("/"))
-                    names = listed[folder] = frozenset(map(os.fsencode, found.names if found is not None else ()))
-                if name not in names and entry.startswith(inner) and _is_expected_file(entry, staged_bytes):
-                    yield os.fsdecode((outer + entry)[len(inner) :])
+                    folder_record = folders.get(os.fsdecode((path_to_tree + folder)[len(path_to_root) :]).rstrip("/"))
+                    names = names_by_folder[folder] = frozenset(
+                        map(os.fsencode, folder_record.names if folder_record is not None else ())
+                    )
+                if name not in names and entry.startswith(path_to_root) and _is_expected_file(entry, staged_bytes):
+                    yield os.fsdecode((path_to_tree + entry)[len(path_to_root) :])
 
     def _observed_state(
         self, path: str, numbers: tuple[int, ...], previous: FileState, state_of: Callable[[str], FileState]
     ) -> tuple[tuple[int, ...], FileState]:
         """Return the stat numbers of a file and its state. The numbers are empty if the file was changed so recently
         that another change might not alter them."""
-        started, now = time.time_ns(), stat_numbers(os.path.join(self._root, path))
-        if now and now == numbers:
+        started, new_numbers = time.time_ns(), stat_numbers(os.path.join(self._root, path))
+        if new_numbers and new_numbers == numbers:
             return numbers, previous
-        return (now if now and now[CHANGED_FIELD] + TICK_NS < started else ()), state_of(path)
+        return (new_numbers if new_numbers and new_numbers[CHANGED_FIELD] + TICK_NS < started else ()), state_of(path)
 
     def _size(self, path: str) -> int:
         with suppress(OSError):
@@ -88,18 +91,18 @@ class TrackedFiles:
         return 0
 
 
-def _path_prefixes(top: str, root: str) -> tuple[bytes, bytes]:
-    """Return two prefixes: the path from the root down to the work tree, and from the work tree down to the root. At
-    least one is empty."""
-    if root == top:
+def _path_prefixes(work_tree: str, root: str) -> tuple[bytes, bytes]:
+    """Return the path from the root down to the work tree, and the path from the work tree down to the root. At least
+    one is empty; otherwise they end with `/`."""
+    if root == work_tree:
         return b"", b""
-    if root.startswith(f"{top.rstrip('/')}/"):
-        return b"", os.fsencode(root[len(top.rstrip("/")) + 1 :]) + b"/"
-    return os.fsencode(top[len(root.rstrip("/")) + 1 :]) + b"/", b""
+    if root.startswith(f"{work_tree.rstrip('/')}/"):
+        return b"", os.fsencode(root[len(work_tree.rstrip("/")) + 1 :]) + b"/"
+    return os.fsencode(work_tree[len(root.rstrip("/")) + 1 :]) + b"/", b""
 
 
 def _is_expected_file(entry: bytes, staged_bytes: bytes) -> bool:
     """Whether an entry is a file or link that should exist in the work tree."""
-    kinds = [stat.S_IFMT(mode) for mode, _ in read_staged(staged_bytes)]
-    is_there = kinds[0] in (stat.S_IFREG, stat.S_IFLNK) and not staged_bytes[_FLAGS_OFFSET] & _SKIP_WORKTREE
-    return is_there and _IMPOSSIBLE_NAMES.isdisjoint(entry.split(b"/"))
+    file_types = [stat.S_IFMT(mode) for mode, _ in read_staged(staged_bytes)]
+    is_expected = file_types[0] in (stat.S_IFREG, stat.S_IFLNK) and not staged_bytes[_FLAGS_OFFSET] & _SKIP_WORKTREE
+    return is_expected and _IMPOSSIBLE_NAMES.isdisjoint(entry.split(b"/"))

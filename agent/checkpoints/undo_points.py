@@ -1,4 +1,4 @@
-"""Undo points, and which of them `/undo` and `/redo` refer to. Plain values."""
+"""Undo points, and which of them `/undo` and `/redo` refer to. No I/O."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, TypeAlias
@@ -28,7 +28,7 @@ class UndoPoint:
     at: float
     """Unix seconds."""
     kind: str
-    """`turn`; or for a restore that undid other points, `undo`, `redo` or `rewind`."""
+    """`turn`; for a restore that undid other points, `undo`, `redo` or `rewind`."""
     is_undone: bool
     title: str
     undone_points: tuple[int, ...] = ()
@@ -51,8 +51,8 @@ class RestoreResult:
 
 
 def points_of_lineage(points: Sequence[UndoPoint], message_counts: Mapping[str, int]) -> tuple[UndoPoint, ...]:
-    """Return the points of a session and of its fork ancestors. `message_counts`: for each of these sessions, the
-    number of its messages that belong to the lineage."""
+    """Return the points of a session and of the sessions from which it was forked. `message_counts`: for each of these
+    sessions, the number of its messages that belong to the lineage."""
     return tuple(point for point in points if point.position < message_counts.get(point.session, 0))
 
 
@@ -78,37 +78,37 @@ def selected_point(points: Sequence[UndoPoint], id: int | None, *, redo: bool) -
     if id is not None and redo:
         raise UsageError("`--redo` takes no id: `ebb undo ID` also reverts an undo")
     if id is not None:
-        named = next((point for point in points if point.id == id), None)
-        if named is None:
+        selected = next((point for point in points if point.id == id), None)
+        if selected is None:
             raise UsageError(f"no undo point {id}; see `ebb undo --list`")
-        if named.is_undone:
+        if selected.is_undone:
             raise UsageError(f"point {id} is already undone; `ebb undo --list` shows by which")
-        return named
-    found = next_redo(points) if redo else next_undo(points)
-    if found is None:
+        return selected
+    next_point = next_redo(points) if redo else next_undo(points)
+    if next_point is None:
         raise UsageError(
             "nothing to redo: nothing was undone, or files have changed since"
             if redo
             else "nothing to undo: no recorded turn changed files here"
         )
-    return found
+    return next_point
 
 
 def turns_since(
     points: Sequence[UndoPoint], sessions: Collection[str], at: float, own_session: str, position: int
 ) -> tuple[UndoPoint, ...]:
     """Return the turns of these sessions since a message in `own_session`, except undone ones. `at`: the message's time
-    in Unix seconds; `position`: its position. The clock may have been set back, so turns of `own_session` are compared
-    by position, and other turns are compared with those by id where possible."""
-    own = [point for point in points if point.kind == "turn" and point.session == own_session]
-    last_before = max((point.id for point in own if point.position < position), default=-1)
-    first_since = min((point.id for point in own if point.position >= position), default=None)
+    in Unix seconds; `position`: its position. Because the clock may have been set back, turns of `own_session` are
+    compared by position, and other turns by their ids relative to those turns, where possible."""
+    own_turns = [point for point in points if point.kind == "turn" and point.session == own_session]
+    last_id_before = max((point.id for point in own_turns if point.position < position), default=-1)
+    first_id_since = min((point.id for point in own_turns if point.position >= position), default=None)
 
     def is_since(point: UndoPoint) -> bool:
         if point.session == own_session:
             return point.position >= position
-        is_behind = first_since is not None and point.id > first_since
-        return is_behind or (point.at >= at and point.id > last_before)
+        has_later_id = first_id_since is not None and point.id > first_id_since
+        return has_later_id or (point.at >= at and point.id > last_id_before)
 
     turns = (point for point in points if point.kind == "turn" and not point.is_undone and point.session in sessions)
     return tuple(filter(is_since, turns))

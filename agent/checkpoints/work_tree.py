@@ -1,4 +1,4 @@
-"""Scans the files of a folder. Changes are detected by times and sizes, and only changed files are read.
+"""Scans the files of a folder. Changes are detected by file times and sizes, and only changed files are read.
 
 Symbolic links are not followed. `.git` and everything that git ignores are skipped. The result is stored for the next
 scan, one row per folder. As in git's index, a file time close to the time of the scan is not trusted: the file might
@@ -22,7 +22,7 @@ from ebbtide.agent.checkpoints.folder_record import CHANGED_FIELD, FIELDS_PER_FI
 from ebbtide.tools.search.walk import FolderRules, WalkScope, is_ignored, rules_inside, walk_scope
 
 TICK_NS, COARSE_TICK_NS = 20_000_000, 2_100_000_000
-"""Nanoseconds within which two changes may get the same time: on file systems with nanosecond times, and on others."""
+"""Nanoseconds within which two changes may get the same time, on file systems with nanosecond times and on others."""
 
 _FILE_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
 """The clock that file times are compared with. On Linux it is the coarse clock, which lags behind the exact time. Since
@@ -68,7 +68,7 @@ class WorkTree:
         self._rules: dict[str, tuple[FolderRules, ...]] = {}
         self._scope: WalkScope | None = None
         self._unread: list[tuple[str, Folder, list[int]]] = []
-        """The files to read: for each folder, their indexes in its list of files."""
+        """The files to read: for each folder, its name, its record, and the indexes of the files in the record."""
         self._changes = FolderChanges()
         self._previous_folders: Mapping[str, Folder] = {}
         self._changed_rules: set[str] = set()
@@ -95,25 +95,31 @@ class WorkTree:
         called for every file and folder. `state_of`: returns the current state of a path and stores its content.
         Raises `FolderTooLarge`, `ScanCancelled`, and `OSError` if the folder itself cannot be read; the scan is then
         discarded."""
-        before, started = self.folders, time.clock_gettime_ns(_FILE_CLOCK)
-        self._previous_folders, self.folders, self._changes = before, dict(before), FolderChanges()
+        previous_folders, scan_start = self.folders, time.clock_gettime_ns(_FILE_CLOCK)
+        self._previous_folders, self.folders, self._changes = previous_folders, dict(previous_folders), FolderChanges()
         self._unread, self._file_count, self._total_bytes, self.files_to_read = [], 0, 0, 0
         self._scope = None
         self._rules.clear()
         self._changed_rules.clear()
         try:
             self._walk(limits, is_cancelled)
-            for name, folder, places in self._unread:
-                self._read_files(name, folder, places, limits, keep, is_cancelled)
+            for name, folder, indexes in self._unread:
+                self._read_files(name, folder, indexes, limits, keep, is_cancelled)
             record_changes(
-                self.root, before, self.folders, self._changes, self._changed_rules, self._last_scan_start, state_of
+                self.root,
+                previous_folders,
+                self.folders,
+                self._changes,
+                self._changed_rules,
+                self._last_scan_start,
+                state_of,
             )
         except BaseException:
-            self.folders = before
+            self.folders = previous_folders
             raise
         finally:
             self.files_to_read = 0
-        self._last_scan_start = started
+        self._last_scan_start = scan_start
         return self._changes
 
     def _walk(self, limits: ScanLimits, is_cancelled: Callable[[], bool]) -> None:
@@ -125,7 +131,7 @@ class WorkTree:
             name, has_new_rules = pending.pop()
             path = f"{self.root}/{name}" if name else self.root
             try:
-                handle = os.open(path, OPEN_FOLDER_FLAGS)
+                fd = os.open(path, OPEN_FOLDER_FLAGS)
             except OSError:
                 if not name:
                     raise
@@ -133,72 +139,74 @@ class WorkTree:
                 self._carry_unreadable(name, path)
                 continue
             try:
-                folder, has_new_rules = self._scan_folder(name, path, handle, has_new_rules, limits)
+                folder, has_new_rules = self._scan_folder(name, path, fd, has_new_rules, limits)
             finally:
-                os.close(handle)
+                os.close(fd)
             self._file_count += len(folder.names)
             if self._file_count > limits.files:
                 raise FolderTooLarge(f"it contains more than {limits.files:,} files")
             prefix = f"{name}/" if name else ""
-            pending.extend((prefix + each, has_new_rules) for each in folder.folders)
+            pending.extend((prefix + subfolder, has_new_rules) for subfolder in folder.folders)
         if self._total_bytes > limits.all_bytes:
             raise FolderTooLarge(f"its files exceed {limits.all_bytes / 1e6:,.0f} MB")
 
     def _carry_unreadable(self, name: str, path: str) -> None:
         """Keep the record of an unreadable folder, apart from its mode."""
-        known = self.folders.get(name)
+        record = self.folders.get(name)
         with suppress(OSError):
             status = os.lstat(path)
             if (
-                known is not None
-                and known.mode != (mode := stat.S_IMODE(status.st_mode))
+                record is not None
+                and record.mode != (mode := stat.S_IMODE(status.st_mode))
                 and stat.S_ISDIR(status.st_mode)
             ):
-                self.folders[name] = replace(known, mode=mode, changed=0)
+                self.folders[name] = replace(record, mode=mode, changed=0)
                 self._changes.changed_records.add(name)
 
     def _scan_folder(
-        self, name: str, path: str, handle: int, has_new_rules: bool, limits: ScanLimits
+        self, name: str, path: str, fd: int, has_new_rules: bool, limits: ScanLimits
     ) -> tuple[Folder, bool]:
         """Return the current record of a folder, and whether its ignore rules have changed."""
         now = time.time_ns()
-        status = os.fstat(handle)
-        known = self.folders.get(name)
-        is_same = known is not None and (known.changed, known.inode) == (status.st_ctime_ns, status.st_ino)
-        rules_hash = _rules_hash(handle) if known is None or known.rules_hash or not is_same else 0
-        has_new_rules = has_new_rules or (known is not None and known.rules_hash != rules_hash)
+        status = os.fstat(fd)
+        record = self.folders.get(name)
+        is_same = record is not None and (record.changed, record.inode) == (status.st_ctime_ns, status.st_ino)
+        rules_hash = _rules_hash(fd) if record is None or record.rules_hash or not is_same else 0
+        has_new_rules = has_new_rules or (record is not None and record.rules_hash != rules_hash)
         if has_new_rules:
             self._changed_rules.add(name)
-        if known is None or has_new_rules or not is_same:
-            return self._list_folder(name, path, handle, status, rules_hash, now, limits), has_new_rules
-        changed_files, index, numbers, get_status = [], 0, known.numbers, os.stat
+        if record is None or has_new_rules or not is_same:
+            return self._list_folder(name, path, fd, status, rules_hash, now, limits), has_new_rules
+        changed_files, index, numbers, get_status = [], 0, record.numbers, os.stat
         try:
-            for each, size, changed, number in zip(
-                known.names, numbers[1::4], numbers[2::4], numbers[3::4], strict=True
+            for file_name, size, change_time, inode in zip(
+                record.names, numbers[1::4], numbers[2::4], numbers[3::4], strict=True
             ):
-                found = get_status(each, dir_fd=handle, follow_symlinks=False)
+                file_status = get_status(file_name, dir_fd=fd, follow_symlinks=False)
                 # Any change to a file, even of its mode, updates the ctime, which programs cannot set.
-                if found.st_ctime_ns != changed or found.st_size != size or found.st_ino != number:
-                    if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
-                        return self._list_folder(name, path, handle, status, rules_hash, now, limits), has_new_rules
-                    changed_files.append((index, array("q", _stat_numbers(found))))
+                if file_status.st_ctime_ns != change_time or file_status.st_size != size or file_status.st_ino != inode:
+                    if not (stat.S_ISREG(file_status.st_mode) or stat.S_ISLNK(file_status.st_mode)):
+                        return self._list_folder(name, path, fd, status, rules_hash, now, limits), has_new_rules
+                    changed_files.append((index, array("q", _stat_numbers(file_status))))
                 index += 1
         except OSError:  # a file was just deleted
-            return self._list_folder(name, path, handle, status, rules_hash, now, limits), has_new_rules
+            return self._list_folder(name, path, fd, status, rules_hash, now, limits), has_new_rules
         if not changed_files:
-            return known, has_new_rules
-        folder = replace(known, numbers=known.numbers[:], digests=list(known.digests))
+            return record, has_new_rules
+        folder = replace(record, numbers=record.numbers[:], digests=list(record.digests))
         self.folders[name] = folder
         self._changes.changed_records.add(name)
         self._update_files(name, folder, changed_files, now, limits)
         return folder, has_new_rules
 
     def _list_folder(
-        self, name: str, path: str, handle: int, status: os.stat_result, rules_hash: int, now: int, limits: ScanLimits
+        self, name: str, path: str, fd: int, status: os.stat_result, rules_hash: int, now: int, limits: ScanLimits
     ) -> Folder:
         """Return the folder's record after listing its names again."""
-        known = self._previous_folders.get(name)
-        places = {each: index for index, each in enumerate(known.names)} if known is not None else {}
+        previous = self._previous_folders.get(name)
+        previous_indexes = (
+            {file_name: index for index, file_name in enumerate(previous.names)} if previous is not None else {}
+        )
         folder = Folder(
             stat.S_IMODE(status.st_mode), _reliable_time(status.st_ctime_ns, now), status.st_ino, rules_hash
         )
@@ -206,37 +214,37 @@ class WorkTree:
         self.folders[name] = folder
         self._changes.changed_records.add(name)
         changed_files: list[tuple[int, array[int]]] = []
-        with os.scandir(handle) as entries:
-            listed = sorted(entries, key=_name)
-        for entry in listed:
-            each = entry.name
-            full = f"{path}/{each}"
+        with os.scandir(fd) as entries:
+            sorted_entries = sorted(entries, key=_name)
+        for entry in sorted_entries:
+            entry_name = entry.name
+            entry_path = f"{path}/{entry_name}"
             is_folder = entry.is_dir(follow_symlinks=False)
             if (
-                each in _SKIPPED_FOLDERS
-                or full in self._skipped_paths
-                or (ignore_rules and is_ignored(full, is_folder, ignore_rules))
+                entry_name in _SKIPPED_FOLDERS
+                or entry_path in self._skipped_paths
+                or (ignore_rules and is_ignored(entry_path, is_folder, ignore_rules))
             ):
                 continue
             if is_folder:
-                folder.folders.append(each)
+                folder.folders.append(entry_name)
                 continue
             try:
-                found = entry.stat(follow_symlinks=False)
+                entry_status = entry.stat(follow_symlinks=False)
             except OSError:
                 continue
-            if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+            if not (stat.S_ISREG(entry_status.st_mode) or stat.S_ISLNK(entry_status.st_mode)):
                 continue
-            numbers = array("q", _stat_numbers(found))
-            place = places.get(each)
-            folder.names.append(each)
+            numbers = array("q", _stat_numbers(entry_status))
+            previous_index = previous_indexes.get(entry_name)
+            folder.names.append(entry_name)
             folder.numbers.extend(numbers)
-            if place is None or known is None:
+            if previous_index is None or previous is None:
                 folder.digests.append(b"")
                 changed_files.append((len(folder.names) - 1, numbers))
                 continue
-            folder.digests.append(known.digests[place])
-            if known.numbers[place * FIELDS_PER_FILE : (place + 1) * FIELDS_PER_FILE] != numbers:
+            folder.digests.append(previous.digests[previous_index])
+            if previous.numbers[previous_index * FIELDS_PER_FILE : (previous_index + 1) * FIELDS_PER_FILE] != numbers:
                 changed_files.append((len(folder.names) - 1, numbers))
         if self._file_count + len(folder.names) > limits.files:
             raise FolderTooLarge(f"it contains more than {limits.files:,} files")
@@ -249,13 +257,13 @@ class WorkTree:
         """Update the stat numbers of changed files, and queue the files that must be read."""
         unread = []
         for index, numbers in changed_files:
-            mode, size, changed, _ = numbers
-            at = index * FIELDS_PER_FILE
-            folder.numbers[at : at + FIELDS_PER_FILE] = numbers
+            mode, size, change_time, _ = numbers
+            offset = index * FIELDS_PER_FILE
+            folder.numbers[offset : offset + FIELDS_PER_FILE] = numbers
             if stat.S_ISREG(mode) and size > limits.file_bytes:
                 folder.digests[index] = b""
                 continue
-            folder.numbers[at + CHANGED_FIELD] = _reliable_time(changed, now)
+            folder.numbers[offset + CHANGED_FIELD] = _reliable_time(change_time, now)
             unread.append(index)
             self._total_bytes += size
         if unread:
@@ -273,32 +281,32 @@ class WorkTree:
     ) -> None:
         prefix = f"{name}/" if name else ""
         try:
-            handle = os.open(os.path.join(self.root, name), OPEN_FOLDER_FLAGS)
+            fd = os.open(os.path.join(self.root, name), OPEN_FOLDER_FLAGS)
         except OSError:
-            handle = -1  # an invalid descriptor, so that each file is recorded as unreadable
+            fd = -1  # an invalid descriptor, so that each file is recorded as unreadable
         try:
             for index in indexes:
                 if is_cancelled():
                     raise ScanCancelled
                 self.files_to_read -= 1
-                each, at = folder.names[index], index * FIELDS_PER_FILE
+                file_name, offset = folder.names[index], index * FIELDS_PER_FILE
                 try:
-                    if stat.S_ISLNK(folder.numbers[at]):
-                        content = os.fsencode(os.readlink(each, dir_fd=handle))
+                    if stat.S_ISLNK(folder.numbers[offset]):
+                        content = os.fsencode(os.readlink(file_name, dir_fd=fd))
                     else:
-                        content, folder.numbers[at + CHANGED_FIELD] = read_content(
-                            each, folder.numbers[at + CHANGED_FIELD], limits.file_bytes, handle
+                        content, folder.numbers[offset + CHANGED_FIELD] = read_content(
+                            file_name, folder.numbers[offset + CHANGED_FIELD], limits.file_bytes, fd
                         )
                 except (OSError, ValueError):
                     folder.digests[index] = b""
-                    folder.numbers[at + CHANGED_FIELD] = -change_time_ns(f"{self.root}/{prefix}{each}")
-                    self._changes.unstored_files.append(prefix + each)
+                    folder.numbers[offset + CHANGED_FIELD] = -change_time_ns(f"{self.root}/{prefix}{file_name}")
+                    self._changes.unstored_files.append(prefix + file_name)
                     continue
                 folder.digests[index] = digest = hashlib.sha256(content).digest()
                 store_content(digest, content)
         finally:
-            if handle >= 0:
-                os.close(handle)
+            if fd >= 0:
+                os.close(fd)
 
     def _rules_for(self, name: str, path: str) -> tuple[FolderRules, ...]:
         """Return the ignore rules that apply to a folder, outermost first."""
@@ -306,13 +314,13 @@ class WorkTree:
             return self._rules[name]
         if self._scope is None:
             self._scope = walk_scope(self.root)
-        above = self._scope.above
+        inherited_rules = self._scope.above
         if name:
             parent = name.rpartition("/")[0]
-            above = self._rules_for(parent, os.path.join(self.root, parent) if parent else self.root)
-        found = rules_inside(path, above, self._scope.is_tracked)
-        self._rules[name] = found
-        return found
+            inherited_rules = self._rules_for(parent, os.path.join(self.root, parent) if parent else self.root)
+        rules = rules_inside(path, inherited_rules, self._scope.is_tracked)
+        self._rules[name] = rules
+        return rules
 
 
 def _reliable_time(changed: int, now: int) -> int:
@@ -321,36 +329,36 @@ def _reliable_time(changed: int, now: int) -> int:
     return changed if changed + tick < now else 0
 
 
-def _rules_hash(handle: int) -> int:
+def _rules_hash(fd: int) -> int:
     """Return a number that changes whenever a folder's ignore rules do."""
-    number = 0
+    rules_hash = 0
     for name in (".gitignore", ".git", ".git/info/exclude"):
         with suppress(OSError):
-            found = os.stat(name, dir_fd=handle, follow_symlinks=False)
-            identity = (found.st_ino,) if name == ".git" else (found.st_ino, found.st_size, found.st_mtime_ns)
-            number = hash((number, name == ".git", *identity)) & 0x7FFFFFFFFFFFFFFF
-    return number
+            status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            identity = (status.st_ino,) if name == ".git" else (status.st_ino, status.st_size, status.st_mtime_ns)
+            rules_hash = hash((rules_hash, name == ".git", *identity)) & 0x7FFFFFFFFFFFFFFF
+    return rules_hash
 
 
 def read_content(name: str, changed: int, max_bytes: int, folder: int) -> tuple[bytes, int]:
-    """Return the bytes of a file and its change time, or 0 as the time if the file changed during the read.
-    `changed`: the change time at the last check. Raises `OSError`, and `ValueError` if the file was replaced
-    or grew."""
-    handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    """Return the bytes of a file and its change time; the time is 0 if the file has changed since the last check.
+    `changed`: the change time at the last check. Raises `OSError`, and `ValueError` if the file was replaced or
+    grew."""
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     try:
-        before = os.fstat(handle)
+        before = os.fstat(fd)
         if not stat.S_ISREG(before.st_mode) or before.st_size > max_bytes:
             raise ValueError("it has become another")
-        content = os.read(handle, before.st_size + 1)
+        content = os.read(fd, before.st_size + 1)
         while 0 < len(content) <= max_bytes and len(content) != before.st_size:
-            chunk = os.read(handle, max_bytes)
+            chunk = os.read(fd, max_bytes)
             if not chunk:
                 break
             content += chunk
         if len(content) > max_bytes:
             raise ValueError("it grows")
-        after = os.fstat(handle)
+        after = os.fstat(fd)
     finally:
-        os.close(handle)
+        os.close(fd)
     is_same = before.st_ctime_ns == after.st_ctime_ns == changed and len(content) == after.st_size
     return content, changed if is_same else 0

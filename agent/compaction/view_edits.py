@@ -108,8 +108,8 @@ def _plan_pin(part: ViewPart, conversation: Conversation, pricing: EditPricing) 
     pinned_tokens, max_tokens = round(pin_tokens(edited) * pricing.scale), pin_room(pricing)
     if pinned_tokens > max_tokens:
         return Refusal(
-            f"with `{part.ref}` pins would take {pinned_tokens:,} tokens, and there is room for {max(max_tokens, 0):,} beside "
-            "the required content; unpin something, or offload it first and pin its preview"
+            f"with `{part.ref}` pins would take {pinned_tokens:,} tokens, and there is room for {max(max_tokens, 0):,} "
+            "beside the required content; unpin something, or offload it first and pin its preview"
         )
     return price_edit("pin", part.ref, part.what, conversation, edited, pricing)
 

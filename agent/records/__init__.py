@@ -1,4 +1,4 @@
-"""Stores and loads sessions: rows, recorder, resume, changed files, garbage collection."""
+"""Storing and loading of sessions: rows, recorder, resume, changed files, garbage collection."""
 
 from typing import TYPE_CHECKING
 

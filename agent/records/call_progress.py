@@ -1,6 +1,6 @@
 """Tracks the progress of each tool call in a step. The states are stored if the step has several calls or if a call
-needs approval. After a crash, they show which calls never began, which ones finished, and which the user must be asked
-about again."""
+needs approval. After a crash, they show which calls never began, which ones finished, and about which ones the user
+must be asked again."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,12 +16,12 @@ CALL_INTERRUPTED = (
     "Check before you do it again."
 )
 AGENT_INTERRUPTED = (
-    "interrupted: the program ended while this agent was at work, and nothing was handed back. What it saw until then "
-    "is found with `recall`; send it off again with `task` if that is still wanted."
+    "interrupted: the program ended while this agent was at work, and nothing was handed back. `recall` finds what it "
+    "saw until then; start it again with `task` if that is still needed."
 )
 NOT_APPROVED = (
     "not run: the session ended while the user was asked whether this call may run. It was never approved, and nothing "
-    "of it was done; call it again if it is still wanted."
+    "of it was done; make the call again if it is still needed."
 )
 NOT_BEGUN = "not run: the session ended before this call began."
 
@@ -39,8 +39,8 @@ class CallProgress:
     _states: dict[str, CallState] = field(default_factory=dict)
     _is_recorded: bool = False
     _must_be_stored: bool = False
-    """Whether a call must wait until its state is stored: either because states of this step have been stored already,
-    or because the user is being asked."""
+    """Whether a failure to store a state must be reported: because states of this step have been stored already, or
+    because the user is being asked."""
     _already_answered: frozenset[str] = frozenset()
     """Ids of the calls that already had outputs when the session ended."""
     _change_count: int = 0
@@ -57,7 +57,9 @@ class CallProgress:
     def resume(self, states: Mapping[str, CallState]) -> None:
         """Continue a step with the call states that were stored when the session ended."""
         self._states, self._is_recorded, self._must_be_stored = dict(states), True, True
-        self._already_answered = frozenset(id for id, state in states.items() if isinstance(state, ToolOutput))
+        self._already_answered = frozenset(
+            call_id for call_id, state in states.items() if isinstance(state, ToolOutput)
+        )
 
     def output_of(self, call: str) -> ToolOutput | None:
         """Return the output of a call that must not run again; None if the call may run."""
@@ -86,16 +88,16 @@ class CallProgress:
         self._change_count += 1
         if not self._is_recorded:
             return
-        change = self._change_count
+        change_number = self._change_count
         async with self._write_lock:
-            if self._stored_change_count < change:  # if false, a concurrent write has already stored this change
-                written = self._change_count
+            if self._stored_change_count < change_number:  # if false, a concurrent write has already stored this change
+                written_count = self._change_count
                 await self._write()
-                self._stored_change_count = written
+                self._stored_change_count = written_count
 
     async def _write(self) -> None:
-        """Store the states. If the database has no table for them, stop recording. If the program then dies, its
-        running call counts as interrupted."""
+        """Store the states. If the database cannot store them, stop recording; if the program then dies, its running
+        call counts as interrupted. Raises `StoreFailed` if `_must_be_stored`, or if the failure has another reason."""
         try:
             await self.store_states(dict(self._states))
             self._must_be_stored = True

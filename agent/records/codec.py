@@ -13,9 +13,9 @@ ValueReader: TypeAlias = Callable[[Any], Any] | type
 
 
 def from_json(kind: Callable[..., T], data: Mapping[str, Any] | list[Any], **extra_fields: object) -> T:
-    """Build a dataclass from a JSON object, or from a list of field values in order. `extra_fields`: values for fields
-    that the JSON does not contain. Integers must not be negative. Raises `ValueError`, `KeyError`, `TypeError` or
-    `AttributeError` if the data does not fit."""
+    """Build the dataclass `kind` from a JSON object, or from a list of field values in order. `extra_fields`: values
+    for fields that the JSON does not contain. Integers must not be negative. Raises `ValueError`, `KeyError`,
+    `TypeError` or `AttributeError` if the data does not fit."""
     readers = _readers_of(kind)
     fields = dict(zip(readers, data, strict=False)) if isinstance(data, list) else dict(data)
     for name, value in fields.items():  # this loop must be fast, because sessions contain many values
@@ -34,23 +34,23 @@ def _readers_of(kind: Callable[..., object]) -> Mapping[str, ValueReader]:
 
 def _reader_of(hint: object) -> ValueReader:
     origin: Any = get_origin(hint) or hint
-    inner = get_args(hint)
+    type_arguments = get_args(hint)
     if isinstance(hint, type) and is_dataclass(hint):
         return partial(from_json, hint)
     if origin in (Union, UnionType):
-        read, *others = [_checked_reader_of(each) for each in inner if each is not NoneType]
-        return _raise_ambiguous_type if others else lambda data: None if data is None else read(data)
-    if origin is tuple and inner[-1] is not ...:
-        readers = tuple(map(_checked_reader_of, inner))
-        return lambda data: tuple([read(each) for read, each in zip(readers, data, strict=True)])
+        read, *other_readers = [_checked_reader_of(member) for member in type_arguments if member is not NoneType]
+        return _raise_ambiguous_type if other_readers else lambda data: None if data is None else read(data)
+    if origin is tuple and type_arguments[-1] is not ...:
+        readers = tuple(map(_checked_reader_of, type_arguments))
+        return lambda data: tuple([read(item) for read, item in zip(readers, data, strict=True)])
     if origin in (tuple, frozenset):
-        read = _checked_reader_of(inner[0])
-        return lambda data: origin([read(each) for each in _check_type(list, data)])
-    if origin is Mapping and inner[1] is not object:
-        read = _checked_reader_of(inner[1])
+        read = _checked_reader_of(type_arguments[0])
+        return lambda data: origin([read(item) for item in _check_type(list, data)])
+    if origin is Mapping and type_arguments[1] is not object:
+        read = _checked_reader_of(type_arguments[1])
         return lambda data: {name: read(value) for name, value in data.items()}
     if origin is Literal:
-        return lambda data: inner[inner.index(data)]
+        return lambda data: type_arguments[type_arguments.index(data)]
     if hint is int:
         return checked_count
     if hint is float:
@@ -64,7 +64,7 @@ def _checked_reader_of(hint: object) -> Callable[[Any], Any]:
 
 
 def _raise_ambiguous_type(data: object) -> NoReturn:
-    raise TypeError("only a row knows which of several types is meant")
+    raise TypeError("the JSON does not say which of several types is meant")
 
 
 def _check_type(kind: type, data: Any) -> Any:  # noqa: ANN401 - the type depends on `kind`
@@ -100,4 +100,4 @@ def _fields_of(value: object) -> dict[str, object]:
 @cache
 def _field_names(kind: Callable[..., object]) -> tuple[str, ...]:
     """Return the field names of a dataclass. Raises `TypeError` for any other type."""
-    return tuple(one.name for one in fields(cast(Any, kind)))
+    return tuple(field.name for field in fields(cast(Any, kind)))

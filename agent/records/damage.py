@@ -11,7 +11,7 @@ from ebbtide.store.session_rows import MessageRow
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import join_limited
 
-DAMAGED_NOTE = "[what stood here was damaged on the disk and cannot be read any more]"
+DAMAGED_NOTE = "[this message was damaged on disk and can no longer be read]"
 MAX_NAMED_POSITIONS = 10
 MAX_POSITION_GAP = 100_000
 """Largest gap between two messages, in positions. Rows after a larger gap count as misplaced."""
@@ -39,12 +39,20 @@ def unreadable_message_error(position: int) -> str:
 
 
 def rows_in_place(rows: Sequence[MessageRow], start: int) -> Sequence[MessageRow]:
-    """Return the rows from `start` up to the first gap larger than `MAX_POSITION_GAP`."""
+    """Return the rows before the first gap larger than `MAX_POSITION_GAP`. `start`: expected position of the first
+    row."""
     if not rows or rows[-1].position - start < len(rows) + MAX_POSITION_GAP:
         return rows
     positions = [start, *(row.position for row in rows)]
     return rows[
-        : next((n for n, (one, after) in enumerate(pairwise(positions)) if after - one > MAX_POSITION_GAP), len(rows))
+        : next(
+            (
+                index
+                for index, (position, next_position) in enumerate(pairwise(positions))
+                if next_position - position > MAX_POSITION_GAP
+            ),
+            len(rows),
+        )
     ]
 
 
@@ -56,23 +64,23 @@ def restore_messages(
     decode: Callable[[MessageRow], Message] = decode_message,
 ) -> ReadableMessages:
     """Decode rows in order of position. A placeholder replaces each message that is unreadable, or missing between
-    others. It contains the calls and outputs that the neighbouring messages require. A message that was changed on disk
-    is returned as it is now.
+    other messages. It contains the calls and outputs that the neighbouring messages require. A message that was changed
+    on disk is returned as it is now.
 
     `positions`: return exactly one message for each of these. `start`: expected position of the first row. `calls`: ids
     of the calls answered at each position. `decode`: converts a row to a message, or raises `StoreFailed`.
     """
-    found: list[Message | None] = []
-    roles, lost, changed = list[str](), list[int](), list[int]()
-    begin = start if start is not None else rows[0].position if rows else 0
-    misplaced = [row.position for row in rows[len(rows_in_place(rows, begin)) :]]
-    rows = rows[: len(rows) - len(misplaced)]
-    first = positions.start if positions is not None else rows[0].position if rows else begin
+    decoded: list[Message | None] = []
+    roles, lost_positions, changed_positions = list[str](), list[int](), list[int]()
+    expected_start = start if start is not None else rows[0].position if rows else 0
+    misplaced_positions = [row.position for row in rows[len(rows_in_place(rows, expected_start)) :]]
+    rows = rows[: len(rows) - len(misplaced_positions)]
+    first_position = positions.start if positions is not None else rows[0].position if rows else expected_start
 
     def add_missing_until(position: int) -> None:
-        for missing in range(first + len(found), position):
-            lost.append(missing)
-            found.append(None)
+        for missing_position in range(first_position + len(decoded), position):
+            lost_positions.append(missing_position)
+            decoded.append(None)
             roles.append("")
 
     for row in rows:
@@ -80,42 +88,46 @@ def restore_messages(
             continue
         add_missing_until(row.position)
         try:
-            found.append(decode(row))
-            changed += [row.position] if row.is_changed else []
+            decoded.append(decode(row))
+            changed_positions += [row.position] if row.is_changed else []
         except StoreFailed:
-            found.append(None)
-            lost.append(row.position)
+            decoded.append(None)
+            lost_positions.append(row.position)
         roles.append(row.role)
     if positions is not None:
         add_missing_until(positions.stop)
-    problem = _damage_text([*lost, *misplaced], changed)
-    if not lost:
-        return ReadableMessages(tuple(message for message in found if message is not None), problem)
+    problem = _damage_text([*lost_positions, *misplaced_positions], changed_positions)
+    if not lost_positions:
+        return ReadableMessages(tuple(message for message in decoded if message is not None), problem)
     messages: list[Message] = []
-    for number, message in enumerate(found):
-        after = found[number + 1] if number + 1 < len(found) else None
-        before, following = messages[-1] if messages else None, calls.get(first + number + 1, ())
-        messages.append(message or _placeholder(before, roles[number], after, following))
+    for index, message in enumerate(decoded):
+        next_message = decoded[index + 1] if index + 1 < len(decoded) else None
+        previous_message, answered_ids = messages[-1] if messages else None, calls.get(first_position + index + 1, ())
+        messages.append(message or _make_placeholder(previous_message, roles[index], next_message, answered_ids))
     return ReadableMessages(tuple(messages), problem)
 
 
-def _placeholder(before: Message | None, role: str, after: Message | None, following: Sequence[str]) -> Message:
-    """Return a placeholder for a lost message. `following`: the calls answered by the next message."""
-    if isinstance(before, Assistant) and before.calls:
-        return User(tuple(ToolOutput(call.id, DAMAGED_NOTE, "interrupted") for call in before.calls))
-    if isinstance(after, User) and after.outputs:
-        following = [output.call_id for output in after.outputs]
-    if following:
-        return Assistant((Text(DAMAGED_NOTE), *(ToolCall(id, "lost", {}) for id in following)), "")
+def _make_placeholder(
+    previous_message: Message | None, role: str, next_message: Message | None, answered_ids: Sequence[str]
+) -> Message:
+    """Return a placeholder for a lost message. `answered_ids`: ids of the calls that the next message answers."""
+    if isinstance(previous_message, Assistant) and previous_message.calls:
+        return User(tuple(ToolOutput(call.id, DAMAGED_NOTE, "interrupted") for call in previous_message.calls))
+    if isinstance(next_message, User) and next_message.outputs:
+        answered_ids = [output.call_id for output in next_message.outputs]
+    if answered_ids:
+        return Assistant((Text(DAMAGED_NOTE), *(ToolCall(call_id, "lost", {}) for call_id in answered_ids)), "")
     return Assistant((Text(DAMAGED_NOTE),), "") if role == "assistant" else User((Text(DAMAGED_NOTE),))
 
 
-def _damage_text(lost: Sequence[int], changed: Sequence[int]) -> str:
+def _damage_text(lost_positions: Sequence[int], changed_positions: Sequence[int]) -> str:
     sentences = []
-    if lost:
-        sentences.append(f"{message_numbers(lost)} of the session cannot be read; the others are shown")
-    if changed:
-        sentences.append(f"{message_numbers(changed)} of the session was changed on disk after it was written")
+    if lost_positions:
+        sentences.append(f"{message_numbers(lost_positions)} of the session cannot be read; the others are shown")
+    if changed_positions:
+        sentences.append(
+            f"{message_numbers(changed_positions)} of the session was changed on disk after it was written"
+        )
     return "; ".join(sentences)
 
 

@@ -1,5 +1,5 @@
-"""Reads values that earlier versions stored only as text. New records store them as fields; no other code parses text
-that the program wrote for the user or for the model."""
+"""Parses values that earlier versions stored only as text. New records store them as fields; no other code parses text
+that was written for the user or the model."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -30,11 +30,11 @@ def with_parsed_ranges(output: ToolOutput) -> ToolOutput:
     start = text.rfind(_STORED_TAIL)
     if start < 0:  # a truncated preview has no end marker
         return replace(output, inserted=inserted)
-    found = [match.start() for match in _MATCHES.finditer(text, heading.end(), start)]
+    match_starts = [match.start() for match in _MATCHES.finditer(text, heading.end(), start)]
     end = text.find("\n", start + len(_STORED_TAIL))
     end = len(text) if end < 0 else end
-    matches = [(found[-1], start)] if found else []
-    ranges = (*(one for one in inserted if one[1] <= start), *matches, (start, end))
+    match_ranges = [(match_starts[-1], start)] if match_starts else []
+    ranges = (*((first, last) for first, last in inserted if last <= start), *match_ranges, (start, end))
     return replace(output, inserted=ranges, frame=output.frame or text[end + 1 :])
 
 
@@ -43,8 +43,8 @@ _ELISION = regex(r'\n\[… ([\d,]+) bytes left out: [^\n"]*ref_id="[^\n"]*"[^\n"
 
 def parse_elision(text: str) -> Elision | None:
     """Return the elision in the middle of a user's text; None if there is none."""
-    found = _ELISION.search(text)
-    return Elision(*found.span(), int(found[1].replace(",", ""))) if found else None
+    match = _ELISION.search(text)
+    return Elision(*match.span(), int(match[1].replace(",", ""))) if match else None
 
 
 _PROGRAM = regex(
@@ -57,12 +57,12 @@ may have added lines after it."""
 
 
 def parse_program_state(ending: str, text: str) -> ProgramState | None:
-    """Return the state of the program that a call ran; None if the text describes none. `ending`: the exit status, if
-    it was stored as a field; `text`: the output."""
+    """Return the state of the program that a call ran; None if the text describes none. `ending`: the exit status if it
+    was stored as a field, otherwise empty; `text`: the output."""
     for line in reversed((ending or text).split("\n")[-_MAX_TAIL_LINES:]):
-        if found := _PROGRAM.fullmatch(line):
-            code, limit = (int(found[name]) if found[name] else None for name in ("code", "limit"))
-            signal, job = _signal_of(found["number"], found["name"]), found["job"] or found["running"] or ""
+        if match := _PROGRAM.fullmatch(line):
+            code, limit = (int(match[name]) if match[name] else None for name in ("code", "limit"))
+            signal, job = _signal_of(match["number"], match["name"]), match["job"] or match["running"] or ""
             program = ProgramState(ending or line, code, signal, limit, job)
             return replace(program, is_silent=program.printed_in(text) in ("no output", "no new output"))
     return None
@@ -73,10 +73,12 @@ def parse_new_problems(text: str) -> NewProblems | None:
     lines = tuple(text.partition(f"\n{NEW_PROBLEMS}\n")[2].splitlines())
     if not lines:
         return None
-    *listed, last = lines
-    is_remainder = last.startswith("and ") and last.endswith(" more")
-    last_count = sum(int(word.replace(",", "")) for word in last.split() if word[0].isdigit()) if is_remainder else 1
-    return NewProblems(len(listed) + last_count, lines)
+    *problem_lines, last_line = lines
+    is_remainder = last_line.startswith("and ") and last_line.endswith(" more")
+    last_count = (
+        sum(int(word.replace(",", "")) for word in last_line.split() if word[0].isdigit()) if is_remainder else 1
+    )
+    return NewProblems(len(problem_lines) + last_count, lines)
 
 
 def _signal_of(number: str | None, name: str | None) -> int | None:
@@ -108,32 +110,34 @@ _MORE_ENTRIES = regex(r"\(([\d,]+) more: `glob` lists them\)")
 
 def with_parsed_kind(note: Note) -> Note:
     """Return the note with its kind, the name of its source, and a description of how much it contains."""
-    for kind, words in _NOTE_BEGINNINGS.items():
-        if found := words.match(note.text):
-            name = found.groupdict().get("name") or ("0" if kind == "deferred" else "")
-            heading = found.end() if kind in ("pasted", "piped", "folder", "file") else 0
-            about = _NOTE_READERS[kind](note.text[heading:]) if kind in _NOTE_READERS else ""
-            return replace(note, kind=kind, name=name, heading=heading, about=about)
+    for kind, pattern in _NOTE_BEGINNINGS.items():
+        if match := pattern.match(note.text):
+            name = match.groupdict().get("name") or ("0" if kind == "deferred" else "")
+            heading = match.end() if kind in ("pasted", "piped", "folder", "file") else 0
+            description = _NOTE_READERS[kind](note.text[heading:]) if kind in _NOTE_READERS else ""
+            return replace(note, kind=kind, name=name, heading=heading, about=description)
     return note
 
 
-def _about_text(text: str) -> str:
+def _describe_file(text: str) -> str:
     lines = text.split("\n")
-    is_part = lines[-1].startswith("(lines ")
-    return pluralize(len(lines) - is_part, "line") + (" of it" if is_part else "")
+    is_partial = lines[-1].startswith("(lines ")
+    return pluralize(len(lines) - is_partial, "line") + (" of it" if is_partial else "")
 
 
-def _about_folder(text: str) -> str:
+def _describe_folder(text: str) -> str:
     *entries, last = text.split("\n")
-    more = _MORE_ENTRIES.fullmatch(last)
-    count = len(entries) + (int(more[1].replace(",", "")) if more else last != "nothing that git does not ignore")
-    return f"folder, {count:,} entr{'ies' if count != 1 else 'y'}"
+    more_match = _MORE_ENTRIES.fullmatch(last)
+    entry_count = len(entries) + (
+        int(more_match[1].replace(",", "")) if more_match else last != "nothing that git does not ignore"
+    )
+    return f"folder, {entry_count:,} entr{'ies' if entry_count != 1 else 'y'}"
 
 
-_NOTE_READERS: Mapping[NoteKind, Callable[[str], str]] = {"file": _about_text, "folder": _about_folder}
+_NOTE_READERS: Mapping[NoteKind, Callable[[str], str]] = {"file": _describe_file, "folder": _describe_folder}
 
 
 def split_title(title: str) -> tuple[str, str]:
     """Split the title of a pinned item into its description and its reference."""
-    what, _, ref = title.rpartition(" [recall:")
-    return what, ref.removesuffix("]")
+    description, _, ref = title.rpartition(" [recall:")
+    return description, ref.removesuffix("]")

@@ -1,4 +1,4 @@
-"""Changed files, as values."""
+"""The changes of files in a turn or session."""
 
 from typing import Literal, TypeAlias
 
@@ -21,7 +21,7 @@ class FileChange:
     by_tool: bool = True
     """Whether a tool of the session changed it; if False, only git reports the change."""
     note: str = ""
-    """An additional remark."""
+    """A remark for the user; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,4 +29,4 @@ class FileChanges:
     scope: ChangeScope
     files: tuple[FileChange, ...] = ()
     notes: tuple[str, ...] = ()
-    """What is unknown, one sentence each."""
+    """A sentence about each thing that is unknown."""

@@ -38,11 +38,11 @@ class FileLog:
         turn, _ = self._recorder.turn_start or (0, 0.0)
         for change in applied_changes:
             key = (turn, str(change.path))
-            after = "" if change.after is None else hashlib.sha256(change.after).hexdigest()
+            new_digest = "" if change.after is None else hashlib.sha256(change.after).hexdigest()
             with suppress(StoreFailed, UnicodeEncodeError):
-                earlier = self._recorded_rows.get(key)
-                before = earlier.before if earlier else await self._store_content(change.before)
-                row = ChangeRow(turn, str(change.path), before, after, time.time())
+                earlier_row = self._recorded_rows.get(key)
+                previous_digest = earlier_row.before if earlier_row else await self._store_content(change.before)
+                row = ChangeRow(turn, str(change.path), previous_digest, new_digest, time.time())
                 self._recorded_rows[key] = row
                 await self._recorder.writes.put(save_change, self._store, self._recorder.session_id, row)
 
@@ -76,30 +76,30 @@ class FileLog:
         return await asyncio.to_thread(self._tool_changes, rows)
 
     def _tool_changes(self, rows: Sequence[ChangeRow]) -> tuple[FileChange, ...]:
-        first: dict[str, ChangeRow] = {}
+        first_rows: dict[str, ChangeRow] = {}
         for row in rows:
-            first[row.path] = first.get(row.path, row)._replace(after=row.after)
-        return tuple(map(self._tool_change, first.values()))
+            first_rows[row.path] = first_rows.get(row.path, row)._replace(after=row.after)
+        return tuple(map(self._tool_change, first_rows.values()))
 
     def _compare_files(self, scope: ChangeScope, rows: Sequence[ChangeRow], since: float) -> FileChanges:
-        others = records.git.git_changes(self._root, {Path(row.path) for row in rows}, since)
-        return FileChanges(scope, (*self._tool_changes(rows), *others.files), others.notes)
+        git_changes = records.git.git_changes(self._root, {Path(row.path) for row in rows}, since)
+        return FileChanges(scope, (*self._tool_changes(rows), *git_changes.files), git_changes.notes)
 
     def _tool_change(self, row: ChangeRow) -> FileChange:
         path = Path(row.path)
         name = display(path, self._root)
         try:
-            now = content_if_exists(path)
+            current = content_if_exists(path)
         except ToolError as error:
             return FileChange(name, unknown=f"its current content cannot be read: {error}")
-        digest = "" if now is None else hashlib.sha256(now).hexdigest()
+        digest = "" if current is None else hashlib.sha256(current).hexdigest()
         note = "" if digest == row.after else "changed since, not by this session's tools"
-        before, is_known = self._previous_content(row)
+        previous, is_known = self._previous_content(row)
         if not is_known:
-            return FileChange(name, now=now, unknown="its previous content was not stored", note=note)
-        if before == now:
+            return FileChange(name, now=current, unknown="its previous content was not stored", note=note)
+        if previous == current:
             note = "unchanged"
-        return FileChange(name, before, now, note=note)
+        return FileChange(name, previous, current, note=note)
 
     def _previous_content(self, row: ChangeRow) -> tuple[bytes | None, bool]:
         """Return the previous content, and whether it is known."""

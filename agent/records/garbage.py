@@ -1,6 +1,6 @@
 """Finds and removes blobs that the archive no longer needs. Blobs used by a running session, or referred to in a view,
-fork or summary of any session, are kept regardless of the age and size limits. Call these functions in the store's
-thread."""
+fork or summary of any session, are kept regardless of the age and size limits. These functions must be called in the
+store's thread."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.lazy import dataclass, regex
 
 EXCESS_MARKER_PREFIX = "over"
-"""File name prefix of a marker next to the blobs, which exists while sessions use more space than the limit allows."""
+"""File name prefix of the marker next to the blobs that exists while sessions use more space than the limit allows."""
 
 _OUTPUT_REF = regex(r"(?<![^\W_])[rR]([1-9]\d{0,17})(?![^\W_])")
 _OUTPUT_URI = regex(
@@ -23,35 +23,35 @@ _OUTPUT_URI = regex(
 
 @dataclass(frozen=True, slots=True)
 class _InUse:
-    """The outputs that a session itself still refers to."""
+    """The outputs to which a session itself still refers."""
 
     start: int
-    """Position of the first message that any of its views still shows."""
+    """Position of the first message that any of the session's views still shows."""
     numbers: frozenset[int]
-    """Numbers of the outputs named in its views, summaries and messages."""
+    """Numbers of the outputs named in the session's views, summaries and messages."""
 
 
 class OutputReferences:
-    """Decides which outputs are still referred to. Each session is examined on first use only."""
+    """Decides which outputs are still referred to. Each session is examined only once, on first use."""
 
     def __init__(self, store: SessionStore, is_running: Callable[[str], bool]) -> None:
         """`is_running`: returns whether a session is running."""
         self._store = store
         self._is_running = is_running
-        self._known: dict[str, _InUse] = {}
-        self._named_by_others: frozenset[tuple[str, int]] | None = None
+        self._in_use_by_session: dict[str, _InUse] = {}
+        self._named_in_uris: frozenset[tuple[str, int]] | None = None
 
     def is_needed(self, outputs: Sequence[OutputPosition]) -> bool:
         """Whether any of these outputs is shown or named in a session, or belongs to a running one."""
         return any(map(self._is_output_needed, outputs))
 
-    def _is_output_needed(self, one: OutputPosition) -> bool:
-        if one.session not in self._known:
-            self._known[one.session] = self._in_use(one.session)
-        known = self._known[one.session]
-        return one.position >= known.start or one.number in known.numbers or self._is_named_by_others(one)
+    def _is_output_needed(self, output: OutputPosition) -> bool:
+        if output.session not in self._in_use_by_session:
+            self._in_use_by_session[output.session] = self._find_in_use(output.session)
+        in_use = self._in_use_by_session[output.session]
+        return output.position >= in_use.start or output.number in in_use.numbers or self._is_named_by_others(output)
 
-    def _in_use(self, session: str) -> _InUse:
+    def _find_in_use(self, session: str) -> _InUse:
         snapshot = self._store.snapshot(session)
         if self._is_running(session) or snapshot is None:
             return _InUse(0, frozenset())
@@ -64,11 +64,11 @@ class OutputReferences:
         bodies += [row.body for row in self._store.messages(session, start)]
         return _InUse(start, frozenset(number for text in _strings_in(bodies) for number in _numbers_in(text)))
 
-    def _is_named_by_others(self, one: OutputPosition) -> bool:
-        if self._named_by_others is None:
-            self._named_by_others = frozenset(self._outputs_named_in_uris())
+    def _is_named_by_others(self, output: OutputPosition) -> bool:
+        if self._named_in_uris is None:
+            self._named_in_uris = frozenset(self._outputs_named_in_uris())
         return any(
-            number == one.number and one.session.startswith(session) for session, number in self._named_by_others
+            number == output.number and output.session.startswith(session) for session, number in self._named_in_uris
         )
 
     def _outputs_named_in_uris(self) -> Iterator[tuple[str, int]]:
@@ -110,12 +110,15 @@ def remove_garbage(
     `max_bytes`. If the total is still larger, write a marker file with a note for the user next to the blobs. Raises
     `StoreError`."""
 
-    def runs(session: str) -> bool:
+    def is_running(session: str) -> bool:
         return is_open(locks, session)
 
     archive = ArchiveStore(store)
     expired = archive.expire(
-        older_than=older_than, most_bytes=max_bytes, is_needed=OutputReferences(store, runs).is_needed, is_open=runs
+        older_than=older_than,
+        most_bytes=max_bytes,
+        is_needed=OutputReferences(store, is_running).is_needed,
+        is_open=is_running,
     )
     if max_bytes is not None and store.blobs is not None:
         _update_excess_marker(store.blobs.folder, expired.stored_size, max_bytes)
@@ -123,7 +126,7 @@ def remove_garbage(
 
 
 def excess_note(used_bytes: int, max_bytes: int) -> str:
-    """Return the note for the user that sessions use more space than the limit allows."""
+    """Return the note which tells the user that sessions use more space than the limit allows."""
     return (
         f"stored outputs take {used_bytes / 1e6:,.1f} MB, more than `archive.max_bytes` allows "
         f"({max_bytes / 1e6:,.1f} MB): "
@@ -133,9 +136,9 @@ def excess_note(used_bytes: int, max_bytes: int) -> str:
 
 def _update_excess_marker(folder: Path, used_bytes: int, max_bytes: int) -> None:
     note = folder / f"{EXCESS_MARKER_PREFIX}-{max_bytes}"
-    for other in folder.glob(f"{EXCESS_MARKER_PREFIX}-*"):
-        if other != note or used_bytes <= max_bytes:
-            other.unlink(missing_ok=True)
+    for marker in folder.glob(f"{EXCESS_MARKER_PREFIX}-*"):
+        if marker != note or used_bytes <= max_bytes:
+            marker.unlink(missing_ok=True)
     if used_bytes > max_bytes and not note.exists():
         note.write_text(excess_note(used_bytes, max_bytes), "utf-8")
 

@@ -30,16 +30,16 @@ class GitChanges:
 @dataclass(frozen=True, slots=True)
 class _StatusEntry:
     path: str
-    """Path relative to the top of the repository."""
+    """Path relative to the top of the work tree."""
     blob: str
-    """Its blob id in the last commit; empty if the commit does not contain the file."""
+    """Blob id of the file in the last commit; empty if the commit does not contain the file."""
     mode: str
-    """Its mode in the last commit, such as `100644`; empty if the commit does not contain the file."""
+    """Mode of the file in the last commit, such as `100644`; empty if the commit does not contain the file."""
 
 
 def git_changes(root: Path, known_paths: Collection[Path], since: float) -> GitChanges:
     """Return the files below a folder that differ from the last commit and were changed after `since` (Unix seconds).
-    Files in `known_paths` are left out."""
+    Files in `known_paths` are skipped."""
     git = program_outside("git", root)
     if git is None:
         return GitChanges(notes=("git not found: changes made by commands are unknown",))
@@ -50,17 +50,23 @@ def git_changes(root: Path, known_paths: Collection[Path], since: float) -> GitC
             git, root, settings, "status", "--porcelain=v2", "-z", "--untracked-files=all",
             "--ignore-submodules=all", "--no-renames", "--", ".",
         )  # fmt: skip
-        entries = [entry for entry in _entries(status) if _should_report(entry, top / entry.path, root, known_paths)]
-        recent = [entry for entry in entries if _changed_at(top / entry.path) >= since]
-        blobs = _blobs(git, root, settings, [entry.blob for entry in recent[:MAX_EXAMINED_FILES] if entry.blob])
+        entries = [
+            entry for entry in _parse_status(status) if _should_report(entry, top / entry.path, root, known_paths)
+        ]
+        recent_entries = [entry for entry in entries if _change_time(top / entry.path) >= since]
+        blobs = _read_blobs(
+            git, root, settings, [entry.blob for entry in recent_entries[:MAX_EXAMINED_FILES] if entry.blob]
+        )
     except GitError as error:
         return GitChanges(notes=(f"changes made by commands are unknown: {error}",))
     notes = ["git compares with the last commit, which may be older than this session"]
     if since:
         notes = ["other files: guessed from modification times"]
-    if len(recent) > MAX_EXAMINED_FILES:
-        notes.append(f"{len(recent) - MAX_EXAMINED_FILES:,} more files differ from the last commit and are not listed")
-    files = tuple(_file_change(entry, top / entry.path, root, blobs) for entry in recent[:MAX_EXAMINED_FILES])
+    if len(recent_entries) > MAX_EXAMINED_FILES:
+        notes.append(
+            f"{len(recent_entries) - MAX_EXAMINED_FILES:,} more files differ from the last commit and are not listed"
+        )
+    files = tuple(_file_change(entry, top / entry.path, root, blobs) for entry in recent_entries[:MAX_EXAMINED_FILES])
     return GitChanges(files, tuple(notes) if files else ())
 
 
@@ -69,7 +75,7 @@ def _should_report(entry: _StatusEntry, path: Path, root: Path, known_paths: Col
     return path not in known_paths and path.is_relative_to(root) and not (is_untracked and is_generated(entry.path))
 
 
-def _entries(status: bytes) -> Iterator[_StatusEntry]:
+def _parse_status(status: bytes) -> Iterator[_StatusEntry]:
     """Yield the entries of `git status --porcelain=v2 -z`, without those in submodules."""
     for line in os.fsdecode(status).split("\0"):
         match line[:2]:
@@ -86,54 +92,58 @@ def _entries(status: bytes) -> Iterator[_StatusEntry]:
                 pass
 
 
-def _changed_at(path: Path) -> float:
+def _change_time(path: Path) -> float:
     """Return when the file last changed. For a deleted file, return when its folder last changed. If neither is known,
     return infinity, so that the file counts as changed."""
-    for each in (path, path.parent):
+    for existing_path in (path, path.parent):
         try:
-            status = os.lstat(each)
+            status = os.lstat(existing_path)
         except OSError:
             continue
         return max(status.st_mtime, status.st_ctime)
     return float("inf")
 
 
-def _blobs(git: str, root: Path, settings: Mapping[str, str], digests: Sequence[str]) -> Mapping[str, bytes | None]:
+def _read_blobs(
+    git: str, root: Path, settings: Mapping[str, str], blob_ids: Sequence[str]
+) -> Mapping[str, bytes | None]:
     """Return the content of each blob; None for one that is too large."""
-    if not digests:
+    if not blob_ids:
         return {}
-    request = "".join(f"{digest}\n" for digest in digests).encode()
+    request = "".join(f"{blob_id}\n" for blob_id in blob_ids).encode()
     sizes = (
         run_git(git, root, settings, "cat-file", "--batch-check", input_bytes=request)
         .decode(errors="replace")
         .split("\n")
     )
-    known = [line.split(" ") for line in sizes if line.count(" ") == 2]
-    small = {name: int(size) for name, kind, size in known if kind == "blob" and int(size) <= MAX_COMPARED_BYTES}
-    found: dict[str, bytes | None] = dict.fromkeys(digests)
+    size_lines = [line.split(" ") for line in sizes if line.count(" ") == 2]
+    sizes_by_id = {
+        name: int(size) for name, kind, size in size_lines if kind == "blob" and int(size) <= MAX_COMPARED_BYTES
+    }
+    contents_by_id: dict[str, bytes | None] = dict.fromkeys(blob_ids)
     contents = run_git(
-        git, root, settings, "cat-file", "--batch", input_bytes="".join(f"{name}\n" for name in small).encode()
+        git, root, settings, "cat-file", "--batch", input_bytes="".join(f"{name}\n" for name in sizes_by_id).encode()
     )
-    at = 0
-    for name, size in small.items():  # a header line precedes each blob, and a newline follows it
-        start = contents.find(b"\n", at) + 1
-        found[name] = contents[start : start + size]
-        at = start + size + 1
-    return found
+    offset = 0
+    for name, size in sizes_by_id.items():  # a header line precedes each blob, and a newline follows it
+        start = contents.find(b"\n", offset) + 1
+        contents_by_id[name] = contents[start : start + size]
+        offset = start + size + 1
+    return contents_by_id
 
 
 def _file_change(entry: _StatusEntry, path: Path, root: Path, blobs: Mapping[str, bytes | None]) -> FileChange:
     name = display(path, root)
-    before = blobs.get(entry.blob) if entry.blob else None
+    previous = blobs.get(entry.blob) if entry.blob else None
     if entry.path.endswith("/"):
         return FileChange(name, unknown="a folder with a repository of its own", by_tool=False)
     if entry.mode == "120000":
         return FileChange(name, unknown="a symbolic link in the last commit", by_tool=False)
-    if entry.blob and before is None:
+    if entry.blob and previous is None:
         return FileChange(name, unknown="too large in the last commit to compare", by_tool=False)
     try:
         if path.exists() and path.stat().st_size > MAX_COMPARED_BYTES:
             return FileChange(name, unknown="too large to compare", by_tool=False)
-        return FileChange(name, before, content_if_exists(path), by_tool=False)
+        return FileChange(name, previous, content_if_exists(path), by_tool=False)
     except (OSError, ToolError) as error:
         return FileChange(name, unknown=f"its current content cannot be read: {error}", by_tool=False)

@@ -10,7 +10,7 @@ from ebbtide.agent.messages import Image, Message, ToolOutput, User
 from ebbtide.store.blobs import Blobs
 from ebbtide.store.errors import StoreError
 
-MISSING_IMAGE_NOTE = "[a picture ({}) is not there any more]"
+MISSING_IMAGE_NOTE = "[an image ({}) is no longer available]"
 
 
 def needs_image_bytes(messages: Sequence[Message]) -> bool:
@@ -27,7 +27,7 @@ def with_image_bytes(messages: Sequence[Message], blobs: Blobs | None) -> tuple[
 
 
 def with_inline_images(message: User) -> User:
-    """Return the message with its image bytes inline, for when they cannot be stored anywhere else."""
+    """Return the message with its images stored inline, because their bytes could not be stored anywhere else."""
     return User(
         tuple(
             replace(part, images=tuple(replace(image, digest="") for image in part.images))
@@ -50,13 +50,15 @@ def _message_with_bytes(message: Message, blobs: Blobs | None) -> Message:
 
 
 def _output_with_bytes(output: ToolOutput, blobs: Blobs | None) -> ToolOutput:
-    found = [image if image.data else replace(image, data=_base64_bytes(image, blobs)) for image in output.images]
-    gone = [MISSING_IMAGE_NOTE.format(image.media_type) for image in found if not image.data]
-    text = "\n".join(filter(None, (output.text, *gone)))
-    return replace(output, text=text, images=tuple(image for image in found if image.data))
+    loaded_images = [
+        image if image.data else replace(image, data=_load_base64(image, blobs)) for image in output.images
+    ]
+    missing_notes = [MISSING_IMAGE_NOTE.format(image.media_type) for image in loaded_images if not image.data]
+    text = "\n".join(filter(None, (output.text, *missing_notes)))
+    return replace(output, text=text, images=tuple(image for image in loaded_images if image.data))
 
 
-def _base64_bytes(image: Image, blobs: Blobs | None) -> str:
+def _load_base64(image: Image, blobs: Blobs | None) -> str:
     """Return an image's bytes in base64; empty if they are missing or damaged."""
     if blobs is None:
         return ""

@@ -1,4 +1,4 @@
-"""Reports and records background jobs that have ended, and forwards the ports of running ones."""
+"""Reports and records background jobs that have ended, and forwards the ports of running jobs."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress

@@ -73,7 +73,7 @@ _PART_TYPES: Mapping[str, type] = {
 }
 
 _ELISION_WORDS = " bytes left out: "
-"""A phrase in every elision marker, which stands where part of a text was left out."""
+"""A phrase in every note that marks omitted text."""
 
 _PART_NAMES = {kind: name for name, kind in _PART_TYPES.items()}
 
@@ -84,13 +84,13 @@ _ASSISTANT_PARTS: tuple[type, ...] = get_args(AssistantPart)
 
 @cache
 def _empty_text_fields(kind: type) -> Mapping[str, str]:
-    """Return the mandatory text fields of a type of part, each as an empty string. Stored parts lack empty fields."""
-    return {one.name: "" for one in fields(kind) if one.type is str and one.default is MISSING}
+    """Return the mandatory text fields of a part type, each as an empty string. Stored parts lack empty fields."""
+    return {field.name: "" for field in fields(kind) if field.type is str and field.default is MISSING}
 
 
 @cache
 def _field_names(kind: str) -> tuple[str, ...]:
-    return tuple(one.name for one in fields(_PART_TYPES[kind]))
+    return tuple(field.name for field in fields(_PART_TYPES[kind]))
 
 
 def _plain_value(value: object) -> object:
@@ -102,21 +102,21 @@ def _plain_value(value: object) -> object:
 def encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
     # `asdict` is avoided because it copies deeply, and arguments may be large.
     pairs = ((name, getattr(part, name)) for name in _field_names(_PART_NAMES[type(part)]))
-    written = {name: _plain_value(value) for name, value in pairs if value not in (None, "", (), 0)}
+    encoded = {name: _plain_value(value) for name, value in pairs if value not in (None, "", (), 0)}
     # If the text looks as if it described the value, store the field even if it is null. Records of earlier versions
     # lack the field, so a missing field means that the text must be parsed.
     if isinstance(part, Note | Text) and _ELISION_WORDS in part.text:
-        written["gap"] = part.gap and asdict(part.gap)
+        encoded["gap"] = part.gap and asdict(part.gap)
     if isinstance(part, ToolOutput):
         if part.program or _described_program(part):
-            written["program"] = part.program and _encode_program(part.program)
+            encoded["program"] = part.program and _encode_program(part.program)
         if part.is_part:
-            written["inserted"] = part.inserted
+            encoded["inserted"] = part.inserted
         if NEW_PROBLEMS in part.text:
-            written["problems"] = part.problems and asdict(part.problems)
+            encoded["problems"] = part.problems and asdict(part.problems)
         if part.images:
-            written["images"] = [_encode_image(image) for image in part.images]
-    return {"type": _PART_NAMES[type(part)], **written}
+            encoded["images"] = [_encode_image(image) for image in part.images]
+    return {"type": _PART_NAMES[type(part)], **encoded}
 
 
 def _described_program(output: ToolOutput, ending: str = "") -> ProgramState | None:
@@ -130,29 +130,29 @@ def _encode_program(program: ProgramState) -> dict[str, object]:
 
 def _encode_image(image: Image) -> dict[str, str]:
     """Return the image as stored in the row; its bytes are included only if they are stored nowhere else."""
-    where = {"digest": image.digest} if image.digest else {"data": image.data}
-    return {"media_type": image.media_type, **where}
+    location = {"digest": image.digest} if image.digest else {"data": image.data}
+    return {"media_type": image.media_type, **location}
 
 
 def decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
     kind = _PART_TYPES[part["type"]]
-    found = {**_empty_text_fields(kind), **part}
-    del found["type"]
-    if "images" in found:
-        found["images"] = [{"data": "", **image} for image in found["images"]]
-    ending = found.pop("ending", "")
-    read = from_json(kind, found)
-    if isinstance(read, ToolOutput) and read.is_part and "inserted" not in found:
-        read = with_parsed_ranges(read)
-    if isinstance(read, ToolOutput) and "program" not in found:
-        read = replace(read, program=_described_program(read, ending))
-    if isinstance(read, ToolOutput) and "problems" not in found and NEW_PROBLEMS in read.text:
-        read = replace(read, problems=parse_new_problems(read.text))
-    if isinstance(read, Note) and "kind" not in found:
-        read = with_parsed_kind(read)
-    if isinstance(read, Note | Text) and _ELISION_WORDS in read.text and "gap" not in found:
-        read = replace(read, gap=parse_elision(read.text))
-    return cast(UserPart | AssistantPart, read)
+    part_fields = {**_empty_text_fields(kind), **part}
+    del part_fields["type"]
+    if "images" in part_fields:
+        part_fields["images"] = [{"data": "", **image} for image in part_fields["images"]]
+    ending = part_fields.pop("ending", "")
+    decoded = from_json(kind, part_fields)
+    if isinstance(decoded, ToolOutput) and decoded.is_part and "inserted" not in part_fields:
+        decoded = with_parsed_ranges(decoded)
+    if isinstance(decoded, ToolOutput) and "program" not in part_fields:
+        decoded = replace(decoded, program=_described_program(decoded, ending))
+    if isinstance(decoded, ToolOutput) and "problems" not in part_fields and NEW_PROBLEMS in decoded.text:
+        decoded = replace(decoded, problems=parse_new_problems(decoded.text))
+    if isinstance(decoded, Note) and "kind" not in part_fields:
+        decoded = with_parsed_kind(decoded)
+    if isinstance(decoded, Note | Text) and _ELISION_WORDS in decoded.text and "gap" not in part_fields:
+        decoded = replace(decoded, gap=parse_elision(decoded.text))
+    return cast(UserPart | AssistantPart, decoded)
 
 
 def describe_contents(rows: Sequence[MessageRow]) -> str:

@@ -98,7 +98,7 @@ class Recorder:
         self._store = store
         self._row = row
         self.log = SessionLog(thread, store, row.id)
-        """The reader for the stored session."""
+        """Reads the stored session."""
         self._is_new = is_new
         self._position = 0
         self._unsaved_usage: list[UsageRow] = []
@@ -110,7 +110,7 @@ class Recorder:
         self._summary = Summary()
         self._archive = ArchiveStore(store)
         self.session_state = SessionState()
-        """The session state that was last read or written."""
+        """The session state as last read or written."""
         self._changed_files: FilesChanged | None = None
         """The files changed by the current turn, if known."""
         self._todo_state: IncrementalFold[TodoState, Message] = IncrementalFold(TodoState, TodoState.plus)
@@ -122,15 +122,15 @@ class Recorder:
         self.usage_this_run = SessionUsage()
         """Usage of the requests sent since the program started."""
         self.last_request_mark: RequestMark | None = None
-        """The last request that the loaded snapshot records."""
+        """The last request recorded in the loaded snapshot; None if there is none."""
         self.turn_start: tuple[int, float] | None = None
         """The number of messages when the last turn began, and the time of its beginning in Unix seconds; None before
         the first turn of this run."""
         self.problems: list[str] = []
-        """Notices about non-essential data that could not be read, one sentence each."""
+        """A sentence for the user about each piece of non-essential data that could not be read."""
         self.writes = writes or WriteQueue(thread, store, self.problems.append, Interrupt())
         self.open_call_states: Mapping[str, CallState] = {}
-        """Progress of the calls that have no output yet because the session ended at a question."""
+        """Progress of the calls that have no output because the session ended while the user was being asked."""
         self._call_states: dict[str, str] = {}
         """The stored progress of the calls of the current step."""
 
@@ -168,7 +168,7 @@ class Recorder:
     async def load(self, *, ask_again: bool = False) -> Conversation:
         """Load the conversation with `read_conversation`, and set `total_usage`. Calls left open by a crashed process
         get an output, in memory and on disk, that describes what became of them. With `ask_again`, they stay open if
-        the session ended at a question."""
+        the session ended while the user was being asked about one."""
         self.problems.clear()
         conversation = await self.read_conversation()
         self.session_state = await self._load_session_state()
@@ -190,12 +190,12 @@ class Recorder:
         except StoreFailed:  # without stored states, the calls count as interrupted
             return {}
         self._call_states = {row.key: row.body for row in rows}
-        found = {row.key: decode_call_state(row.body) for row in rows}
-        return {id: state for id, state in found.items() if state is not None}
+        states = {row.key: decode_call_state(row.body) for row in rows}
+        return {call_id: state for call_id, state in states.items() if state is not None}
 
     async def record_call_states(self, states: Mapping[str, CallState]) -> None:
         """Store the progress of a step's calls. It is on disk when this returns."""
-        await self._write([], states={id: encode_call_state(state) for id, state in states.items()})
+        await self._write([], states={call_id: encode_call_state(state) for call_id, state in states.items()})
 
     async def read_conversation(self) -> Conversation:
         """Load the conversation: the view in the last snapshot, and the messages since then. If there is no usable
@@ -210,13 +210,13 @@ class Recorder:
         if self.log.damage:
             self.problems.append(self.log.damage)
         if conversation.anchored > len(messages):
-            conversation = replace(conversation, anchor=None, anchored=0)  # the anchor counts messages that are missing
+            conversation = replace(conversation, anchor=None, anchored=0)  # the anchor includes messages that are lost
         self._summary = conversation.summary
         self._unsaved_outputs.clear()
-        before = conversation.outputs_before
-        if start and not before:  # earlier versions did not store this count
-            before = await self._thread.run(self._archive.count_before, self.session_id, start)
-        conversation = replace(conversation, messages=messages, outputs_before=before, messages_before=start)
+        outputs_before = conversation.outputs_before
+        if start and not outputs_before:  # earlier versions did not store this count
+            outputs_before = await self._thread.run(self._archive.count_before, self.session_id, start)
+        conversation = replace(conversation, messages=messages, outputs_before=outputs_before, messages_before=start)
         self._output_count = outputs_so_far(conversation)
         self._tool_names = {call.id: unwrapped_call(call).name for call in conversation.unanswered_calls}
         return conversation
@@ -252,7 +252,7 @@ class Recorder:
         reported = reported_job_ids(message)
         await self._write(
             self._next_rows(message),
-            situation=with_current_jobs(self.session_state, self._get_workspace_state(), reported),
+            state=with_current_jobs(self.session_state, self._get_workspace_state(), reported),
         )
         self._on_jobs_reported(reported)
 
@@ -260,19 +260,19 @@ class Recorder:
         """Store that the model no longer knows the content of these files. The change is on disk when the method
         returns."""
         seen = {path: digest for path, digest in self.session_state.seen.items() if path not in paths}
-        await self._write([], situation=replace(self.session_state, seen=seen))
+        await self._write([], state=replace(self.session_state, seen=seen))
 
     async def record_jobs(self) -> None:
         """Store which jobs have ended. The change is on disk when the method returns."""
         if not self._is_new:
-            await self._write([], situation=with_current_jobs(self.session_state, self._get_workspace_state(), ()))
+            await self._write([], state=with_current_jobs(self.session_state, self._get_workspace_state(), ()))
 
     async def record_reply(self, reply: Assistant) -> None:
         """Store the reply and its calls. It is on disk when this returns; only then may a call run."""
         await self._write(self._next_rows(reply))
 
     def note_event(self, event: Event) -> None:
-        """Remember the usage and rewrites that an event reports; the next write stores them."""
+        """Queue the usage and rewrites that an event reports; the next write stores them."""
         match event:
             case TurnStarted():
                 self.turn_start, self._changed_files = (self._position, time.time()), None
@@ -302,8 +302,8 @@ class Recorder:
         """Store a step's outputs, the resulting view, and the session state. They are on disk when this returns.
 
         `request_mark`: facts about the last request. `previous_view`: the previous view, if it was rewritten.
-        `restored_view`: number of the view restored by an undo. If anything except messages cannot be written, it is
-        skipped; the session then resumes from an earlier view.
+        `restored_view`: number of the view restored by an undo, otherwise 0. If anything except messages cannot be
+        written, it is skipped; the session then resumes from an earlier view.
         """
         rows = self._next_rows(outputs)
         snapshot = SnapshotRow(self._position, encode_snapshot(conversation, self._position, request_mark))
@@ -335,12 +335,12 @@ class Recorder:
         """Store what was learned about the model's token counts, for the next session with that model."""
         if self.writes.is_stuck:
             return
-        with suppress(StoreFailed):  # losing this is harmless, so an error must not fail the turn
+        with suppress(StoreFailed):  # losing this is harmless, so an error must not end the turn
             await self._thread.run(self._store.save_calibration, model, calibration)
 
     async def switch_model(self, model: str, mode: str | None = None) -> None:
-        """Store the session's new model, and its new mode if given. They are on disk when this returns, unless another
-        program has locked the database. In that case, they are stored at the end of the turn."""
+        """Store the session's new model, and its new mode if it is not None. They are on disk when this returns, unless
+        another program has locked the database; then they are stored at the end of the turn."""
         row = replace(self._row, model=model, mode=mode or self._row.mode)
         if not self._is_new:
             try:
@@ -353,14 +353,14 @@ class Recorder:
 
     async def last_tool_uses(self) -> Mapping[str, float]:
         """Return when each tool was last used in the project, in Unix seconds."""
-        with suppress(StoreFailed):  # the times are only hints, so they must not fail a session
+        with suppress(StoreFailed):  # the times are only hints, so an error must not end the session
             return await self._thread.run(last_tool_uses, self._store, self._row.project)
         return {}
 
     async def record_tool_uses(self, uses: Mapping[str, float]) -> None:
         """Store when these tools were used, for the next session in the project."""
         if uses and not self.writes.is_stuck:
-            with suppress(StoreFailed):  # an error must not fail a session
+            with suppress(StoreFailed):  # an error must not end the session
                 await self._thread.run(save_tool_uses, self._store, self._row.project, uses)
 
     async def end_turn(
@@ -371,7 +371,7 @@ class Recorder:
         outcome: TurnFinished | TurnFailed | None = None,
     ) -> None:
         """Write everything, so that it survives a power loss. `calibration`: what was learned about the model's token
-        counts. `outcome`: how the turn ended, if one did."""
+        counts. `outcome`: how the turn ended; None if no turn was running."""
         if self._is_new:
             return
         if outcome is not None:
@@ -389,21 +389,21 @@ class Recorder:
         await self.writes.put(self._store.end_turn, self.session_id)
 
     async def _new_summary_rows(self, conversation: Conversation) -> tuple[SummaryRow, ...]:
-        """Return the row of the current summary, if it is not stored yet; otherwise nothing."""
+        """Return the row of the current summary if it is not stored yet; otherwise an empty tuple."""
         summary = conversation.summary
         if summary == self._summary or not summary:
             return ()
         try:
-            known = await self._thread.run(self._archive.summaries, self.session_id)
+            stored_summaries = await self._thread.run(self._archive.summaries, self.session_id)
         except StoreFailed:  # writing the snapshot will fail as well and report the error
             return ()
-        return (encode_summary_row(summary, len(known) + 1, self._position - len(conversation.messages)),)
+        return (encode_summary_row(summary, len(stored_summaries) + 1, self._position - len(conversation.messages)),)
 
     async def _write(
         self,
         rows: list[MessageRow],
         snapshot: SnapshotRow | None = None,
-        situation: SessionState | None = None,
+        state: SessionState | None = None,
         summaries: tuple[SummaryRow, ...] = (),
         previous_view: ViewRow | None = None,
         restored_view: int = 0,
@@ -412,7 +412,7 @@ class Recorder:
         """Write rows and changes of the session state. `states`: the progress of calls; None leaves the stored
         progress unchanged."""
         async with self._write_lock:  # serialises writes, because a job may end, and be recorded, at any time
-            await self._write_while_locked(rows, snapshot, situation, summaries, previous_view, restored_view, states)
+            await self._write_while_locked(rows, snapshot, state, summaries, previous_view, restored_view, states)
 
     async def _write_while_locked(
         self,
@@ -431,11 +431,13 @@ class Recorder:
         )
         facts, deleted_facts = state_changes(self.session_state, state or self.session_state)
         if call_states is not None and call_states != self._call_states:
-            known = self._call_states
+            stored_states = self._call_states
             facts += tuple(
-                FactRow(_CALL_FACT_KIND, id, body) for id, body in call_states.items() if known.get(id) != body
+                FactRow(_CALL_FACT_KIND, call_id, body)
+                for call_id, body in call_states.items()
+                if stored_states.get(call_id) != body
             )
-            deleted_facts += tuple((_CALL_FACT_KIND, id) for id in known.keys() - call_states.keys())
+            deleted_facts += tuple((_CALL_FACT_KIND, call_id) for call_id in stored_states.keys() - call_states.keys())
         if rows or usage or snapshot or rewrites or facts or deleted_facts:
             try:
                 await self.writes.put(
@@ -480,5 +482,5 @@ class Recorder:
 def session_title(text: str) -> str:
     """Return the session's title: the first line of the user's message, at most 80 characters."""
     text = text.encode("utf-8", "replace").decode("utf-8")
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return ellipsize(first, 80)
+    first_line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return ellipsize(first_line, 80)

@@ -18,25 +18,27 @@ async def restore(
 ) -> tuple[Conversation, Resumed]:
     """Load the conversation, and return it with an event that lists what has changed since the session was closed. Also
     restore which files the model has seen, and which ended jobs it does not know about yet. With `ask_again`, calls
-    stay open if the session ended at a question. Raises `StoreFailed`."""
-    began = time.perf_counter()
+    stay open if the session ended while the user was being asked about one. Raises `StoreFailed`."""
+    start_time = time.perf_counter()
     conversation = await recorder.load(ask_again=ask_again)
-    took = round((time.perf_counter() - began) * 1000, 1)
-    debug.log("context/resume", session=recorder.session_id, messages=len(conversation.messages), milliseconds=took)
+    milliseconds = round((time.perf_counter() - start_time) * 1000, 1)
+    debug.log(
+        "context/resume", session=recorder.session_id, messages=len(conversation.messages), milliseconds=milliseconds
+    )
     await asyncio.to_thread(visible_messages, conversation)  # fills the cache, which is slow for long conversations
-    situation = recorder.session_state
-    workspace.seen.digests.update(situation.seen)
-    jobs = jobs_ended_by_exit(situation)
+    state = recorder.session_state
+    workspace.seen.digests.update(state.seen)
+    jobs = jobs_ended_by_exit(state)
     workspace.jobs.restore(jobs)
-    found = await asyncio.to_thread(files_changed_on_disk, situation.seen)
+    changed_files = await asyncio.to_thread(files_changed_on_disk, state.seen)
     event = Resumed(
         recorder.session_id,
         len(conversation.messages),
         model,
         mode,
-        tuple((item.text, item.status) for item in situation.todos),
-        display_paths(found.changed, workspace.root),
-        display_paths(found.deleted, workspace.root),
+        tuple((item.text, item.status) for item in state.todos),
+        display_paths(changed_files.changed, workspace.root),
+        display_paths(changed_files.deleted, workspace.root),
         tuple(job.command for job in jobs.values()),
         tuple(recorder.problems),
     )

@@ -67,7 +67,8 @@ def encode_snapshot(conversation: Conversation, position: int, request_mark: Req
         "held": conversation.min_rewrite_size,
         "pinned": sorted(conversation.pinned),
         "retold": [
-            [one.key, one.form, one.text, *([one.pictures] if one.pictures else [])] for one in conversation.retold
+            [shortened.key, shortened.form, shortened.text, *([shortened.pictures] if shortened.pictures else [])]
+            for shortened in conversation.retold
         ],
         "held_back": sorted(conversation.excluded_tools),
         "recalls": conversation.recalls,
@@ -102,8 +103,8 @@ def decode_snapshot(text: str) -> tuple[int, Conversation] | None:
 def decode_request_mark(text: str) -> RequestMark | None:
     """Return the last request recorded in a snapshot; None if there is none or it cannot be read."""
     try:
-        found = json.loads(text).get("sent")
-        return from_json(RequestMark, found) if found else None
+        request_mark = json.loads(text).get("sent")
+        return from_json(RequestMark, request_mark) if request_mark else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -116,8 +117,8 @@ def _encode_summary(summary: Summary) -> dict[str, object]:
         "ledger": summary.ledger,
         "request": request,
         "facts": summary.facts,
-        "kept": [_encode_carried_part(one) for one in summary.pinned],
-        "carried": [_encode_carried_part(one) for one in summary.carried],
+        "kept": [_encode_carried_part(pinned) for pinned in summary.pinned],
+        "carried": [_encode_carried_part(carried) for carried in summary.carried],
         "names": summary.names,
     }
 
@@ -134,7 +135,8 @@ def _decode_summary(body: str | Mapping[str, Any]) -> Summary:
     fields = {"facts": "", "names": "", **body, **{name: body[name] for name in ("retain", "summary", "ledger")}}
     request = User(cast(tuple[UserPart, ...], tuple(map(decode_part, fields.pop("request")))))
     pinned, carried = (
-        tuple(_decode_carried_part(*one) for one in fields.pop(name, ())) for name in ("kept", "carried")
+        tuple(_decode_carried_part(*part_fields) for part_fields in fields.pop(name, ()))
+        for name in ("kept", "carried")
     )
     return from_json(Summary, fields, request=request, pinned=pinned, carried=carried)
 
@@ -143,7 +145,7 @@ def _decode_carried_part(key: str, *fields: Any) -> CarriedPart:  # noqa: ANN401
     *texts, body = fields
     parts = tuple(map(decode_part, body))
     if not all(isinstance(part, Text | Image) for part in parts):
-        raise ValueError("what is pinned shows texts and pictures")
+        raise ValueError("pinned content consists of texts and images")
     return from_json(CarriedPart, [key, *(texts if len(texts) > 1 else split_title(*texts))], parts=parts)
 
 
@@ -157,17 +159,19 @@ def output_rows(message: User, position: int, earlier_outputs: int, tool_names: 
         digest = blob.digest or None
         rows.append(OutputRow(number, 0, position, output.call_id, tool, blob.size, blob.lines, "text/plain", digest))
         images = [(decoded_size(image.data), image.media_type, image.digest) for image in output.images]
-        blobs = [(one.size, one.media_type, one.digest) for one in (*output.pictures, *output.files)]
-        for part, (size, media_type, where) in enumerate([*images, *blobs], 1):
-            rows.append(OutputRow(number, part, position, output.call_id, tool, size, 0, media_type, where or None))
+        blobs = [(stored.size, stored.media_type, stored.digest) for stored in (*output.pictures, *output.files)]
+        for part, (size, media_type, image_digest) in enumerate([*images, *blobs], 1):
+            rows.append(
+                OutputRow(number, part, position, output.call_id, tool, size, 0, media_type, image_digest or None)
+            )
     return rows
 
 
 def blob_digests(message: Message) -> tuple[str, ...]:
     """Return the digests of the blobs that a message refers to."""
     outputs = message.outputs if isinstance(message, User) else ()
-    named = [(output.stored, *output.images, *output.pictures, *output.files) for output in outputs]
-    return tuple(one.digest for some in named for one in some if one is not None and one.digest)
+    blob_groups = [(output.stored, *output.images, *output.pictures, *output.files) for output in outputs]
+    return tuple(item.digest for group in blob_groups for item in group if item is not None and item.digest)
 
 
 def legacy_output_files(row: MessageRow) -> dict[tuple[int, str], str]:
@@ -212,8 +216,8 @@ def decode_summary_row(row: SummaryRow) -> Summary:
 
 
 def state_changes(before: SessionState, after: SessionState) -> tuple[tuple[FactRow, ...], tuple[tuple[str, str], ...]]:
-    """Return the rows to write and the keys (kind, key) of the rows to delete, to turn the stored state
-    `earlier_outputs` into `after`."""
+    """Return the rows to write, and the keys (kind, key) of the rows to delete, to turn the stored state `before` into
+    `after`."""
     if before == after:
         return (), ()
     facts = [
@@ -221,11 +225,13 @@ def state_changes(before: SessionState, after: SessionState) -> tuple[tuple[Fact
         for path, digest in after.seen.items()
         if before.seen.get(path) != digest
     ]
-    facts += [FactRow("job", id, command) for id, command in after.jobs.items() if before.jobs.get(id) != command]
     facts += [
-        FactRow("ended job", id, json.dumps([job.command, job.how, *job.last_lines]))
-        for id, job in after.ended_jobs.items()
-        if before.ended_jobs.get(id) != job
+        FactRow("job", job_id, command) for job_id, command in after.jobs.items() if before.jobs.get(job_id) != command
+    ]
+    facts += [
+        FactRow("ended job", job_id, json.dumps([job.command, job.how, *job.last_lines]))
+        for job_id, job in after.ended_jobs.items()
+        if before.ended_jobs.get(job_id) != job
     ]
     if after.todos != before.todos:
         items = [[item.text, item.status] for item in after.todos]
@@ -233,8 +239,8 @@ def state_changes(before: SessionState, after: SessionState) -> tuple[tuple[Fact
     if after.notes != before.notes:
         facts.append(FactRow("notes", "", json.dumps(after.notes)))
     deleted = [("seen", _path_key(path)) for path in before.seen.keys() - after.seen.keys()]
-    deleted += [("job", id) for id in before.jobs.keys() - after.jobs.keys()]
-    deleted += [("ended job", id) for id in before.ended_jobs.keys() - after.ended_jobs.keys()]
+    deleted += [("job", job_id) for job_id in before.jobs.keys() - after.jobs.keys()]
+    deleted += [("ended job", job_id) for job_id in before.ended_jobs.keys() - after.ended_jobs.keys()]
     return tuple(facts), tuple(deleted)
 
 
@@ -259,7 +265,7 @@ def decode_session_state(rows: Iterable[FactRow]) -> SessionState:
     notes = ""
     seen: dict[Path, str] = {}
     jobs: dict[str, str] = {}
-    ended: dict[str, EndedJob] = {}
+    ended_jobs: dict[str, EndedJob] = {}
     for row in rows:
         with suppress(ValueError, TypeError):
             match row.kind:
@@ -268,12 +274,12 @@ def decode_session_state(rows: Iterable[FactRow]) -> SessionState:
                 case "job":
                     jobs[row.key] = row.body
                 case "ended job":
-                    command, how, *lines = map(str, json.loads(row.body))
-                    ended[row.key] = EndedJob(row.key, command, how, tuple(lines))
+                    command, outcome, *lines = map(str, json.loads(row.body))
+                    ended_jobs[row.key] = EndedJob(row.key, command, outcome, tuple(lines))
                 case "todos":
                     todos = tuple(TodoItem(str(text), str(status)) for text, status in json.loads(row.body))
                 case "notes":
                     notes = str(json.loads(row.body))
                 case _:
                     pass  # a later version wrote the row
-    return SessionState(todos, notes, seen, jobs, ended)
+    return SessionState(todos, notes, seen, jobs, ended_jobs)

@@ -1,4 +1,4 @@
-"""Finds a session by the beginning of its id."""
+"""Finds sessions by the beginning of their ids, and describes them."""
 
 import re
 
@@ -23,7 +23,7 @@ class SessionInfo:
     cost: float | None = 0.0
     """US dollars; None if a price is unknown."""
     parent: str = ""
-    """The id of the session it was forked from."""
+    """The id of the session from which it was forked; empty if it is no fork."""
     place: int = 0
     """Sort key for sessions that were changed at the same moment."""
     origin: str = ""
@@ -31,10 +31,10 @@ class SessionInfo:
     owner: str = ""
     """The id of the session that started this sub-agent; empty for other sessions."""
     agent: str = ""
-    """The name of the sub-agent."""
+    """The name of the sub-agent; empty for other sessions."""
     tags: tuple[str, ...] = ()
     agents: "tuple[SessionInfo, ...]" = ()
-    """The sessions of its sub-agents, newest first, if requested."""
+    """The sessions of its sub-agents, newest first; empty unless requested."""
 
 
 def session_info(
@@ -58,16 +58,16 @@ def is_session_id(text: str) -> bool:
 
 def find_session(store: SessionStore, prefix: str, project: str) -> SessionRow:
     """Return the session whose id starts with `prefix`; with an empty prefix, the project's newest session. Raises
-    `UsageError` if there is none or more than one. Call it in the store's thread."""
+    `UsageError` if there is none or more than one. Must be called in the store's thread."""
     if not prefix:
         newest = store.recent_sessions(project, 1)
         if not newest:
             raise UsageError("no earlier session in this project; start one with a prompt")
         return newest[0]
-    found = store.sessions_with_prefix(prefix)
-    if not found:
+    matches = store.sessions_with_prefix(prefix)
+    if not matches:
         raise UsageError(f"there is no session `{prefix}`; `ebb sessions list` shows them")
-    if len(found) > 1:
-        ids = ", ".join(f"`{row.id}`" for row in found[:5])
+    if len(matches) > 1:
+        ids = ", ".join(f"`{row.id}`" for row in matches[:5])
         raise UsageError(f"`{prefix}` matches several sessions: {ids}; write more of the id")
-    return found[0]
+    return matches[0]

@@ -1,4 +1,4 @@
-"""Read-only access to a stored session, and to past tool calls of a project."""
+"""Read-only access to a stored session, and to the past tool calls in a project."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -57,19 +57,22 @@ class SessionLog:
                 raise StoreFailed(unreadable_message_error(row.position), "corrupt")
             return message
 
-        # Decoding a long session takes a while. It runs in a thread of its own, here and below, so that it does not
-        # block others who use the store's thread.
+        # Decoding a long session takes a while. Here and below, it runs in another thread, so that it does not block
+        # the store's thread.
         readable_messages = await asyncio.to_thread(restore_messages, rows, None, start, decode=decode)
         valid_rows = rows_in_place(rows, start)
-        begin, end = (valid_rows[0].position, valid_rows[-1].position + 1) if valid_rows else (start, start)
-        is_cut = bool(readable_messages.problem) or begin > start
+        first, end = (valid_rows[0].position, valid_rows[-1].position + 1) if valid_rows else (start, start)
+        is_cut = bool(readable_messages.problem) or first > start
         calls = await self._lost_call_ids(range(start, end), is_cut=is_cut)
-        if readable_messages.messages and begin > start and _is_cut_inside_a_step(readable_messages.messages):
-            begin = start
-        begin, end = min([begin, *(position - 1 for position in calls)]), max([end, *(at + 1 for at in calls)])
-        if calls or (valid_rows and begin < valid_rows[0].position):
+        if readable_messages.messages and first > start and _is_cut_inside_a_step(readable_messages.messages):
+            first = start
+        first, end = (
+            min([first, *(position - 1 for position in calls)]),
+            max([end, *(position + 1 for position in calls)]),
+        )
+        if calls or (valid_rows and first < valid_rows[0].position):
             readable_messages = await asyncio.to_thread(
-                restore_messages, rows, range(max(begin, start), end), start, calls, decode
+                restore_messages, rows, range(max(first, start), end), start, calls, decode
             )
         messages, self.damage = readable_messages.messages, readable_messages.problem
         if needs_image_bytes(messages):
@@ -80,48 +83,48 @@ class SessionLog:
         """Return the rows from a position on, and the decoded messages by position, with None for each unreadable
         one."""
         rows, decoded = list[MessageRow](), dict[int, Message | None]()
-        count = await self._thread.run(self._store.message_count, self._session, start)
-        while len(rows) < count:
-            after = rows[-1].position + 1 if rows else start
-            next_rows = await self._thread.run(self._store.messages, self._session, after, MESSAGES_PER_READ)
+        total_count = await self._thread.run(self._store.message_count, self._session, start)
+        while len(rows) < total_count:
+            next_position = rows[-1].position + 1 if rows else start
+            next_rows = await self._thread.run(self._store.messages, self._session, next_position, MESSAGES_PER_READ)
             if not next_rows:
                 break
             decoded |= await asyncio.to_thread(_decode_rows, next_rows)
             rows += next_rows
-            self.progress(len(rows), count)
+            self.progress(len(rows), total_count)
         return rows, decoded
 
     async def usage_by_reply(self, start: int, end: int) -> Mapping[int, Usage]:
-        """Return the usage of each reply, by its offset from `start`. The usage is the sum of all step requests since
-        the previous reply."""
+        """Return the usage of each reply between the positions `start` and `end`, by its offset from `start`. The usage
+        is the sum of all requests for steps since the previous reply."""
         return await self._thread.run(self._usage_by_reply, start, end)
 
     def _usage_by_reply(self, start: int, end: int) -> Mapping[int, Usage]:
         rows = iter([row for row in self._store.usage(self._session) if row.purpose == "step"])
-        row, found = next(rows, None), dict[int, Usage]()
+        row, usage_by_offset = next(rows, None), dict[int, Usage]()
         for position, created in self._store.reply_times(self._session):
-            used = Usage()
+            usage = Usage()
             while row is not None and row.created <= created:
-                used += Usage(row.input, row.cache_read, row.cache_write, row.output)
+                usage += Usage(row.input, row.cache_read, row.cache_write, row.output)
                 row = next(rows, None)
             if start <= position < end:
-                found[position - start] = used
-        return found
+                usage_by_offset[position - start] = usage
+        return usage_by_offset
 
     async def _lost_call_ids(self, positions: range, *, is_cut: bool) -> Mapping[int, Sequence[str]]:
-        """Return the ids of the calls answered at each position, if messages are lost (`is_cut`) or there are
-        stored outputs after the last remaining message. Otherwise, new outputs could reuse the numbers of existing
-        ones."""
+        """Return the ids of the calls answered at each position, if messages are lost (`is_cut`) or there are stored
+        outputs after the last remaining message. Placeholders for these calls prevent new outputs from reusing the
+        numbers of stored ones."""
         archive = ArchiveStore(self._store)
         with suppress(StoreFailed):  # on failure, only outputs in the remaining messages are known
-            last = await self._thread.run(archive.last_position, self._session)
-            if is_cut or last >= positions.stop:
-                farthest = range(positions.start, positions.stop + MAX_POSITION_GAP)
-                return await self._thread.run(archive.answered_calls, self._session, farthest)
+            last_position = await self._thread.run(archive.last_position, self._session)
+            if is_cut or last_position >= positions.stop:
+                searched_positions = range(positions.start, positions.stop + MAX_POSITION_GAP)
+                return await self._thread.run(archive.answered_calls, self._session, searched_positions)
         return {}
 
     async def newest_messages(self, count: int) -> tuple[Message, ...]:
-        """Return the newest `count` messages if the view has more than that; otherwise an empty tuple."""
+        """Return the newest `count` messages if the view has more messages than that; otherwise an empty tuple."""
         try:
             snapshot = await self._thread.run(self._store.snapshot, self._session)
             view = decode_snapshot(snapshot.body) if snapshot else (0, Conversation())
@@ -137,9 +140,9 @@ class SessionLog:
     async def can_view_begin(self, start: int, messages: Sequence[Message]) -> bool:
         """Whether a view can begin at a position: the previous message exists, and no call is separated from its
         output."""
-        before = await self._thread.run(self._store.messages_before, self._session, start, 1)
-        is_behind_one = bool(before) and before[0].position == start - 1
-        return is_behind_one and not (messages and _is_cut_inside_a_step(messages))
+        previous_rows = await self._thread.run(self._store.messages_before, self._session, start, 1)
+        has_previous = bool(previous_rows) and previous_rows[0].position == start - 1
+        return has_previous and not (messages and _is_cut_inside_a_step(messages))
 
     async def view_before_rewrite(
         self, current_view: Conversation
@@ -161,8 +164,8 @@ class SessionLog:
         return None
 
     async def total_usage(self) -> SessionUsage:
-        used = await self._thread.run(self._store.usage_total, self._session)
-        return SessionUsage(Usage(used.input, used.cache_read, used.cache_write, used.output), used.cost)
+        total = await self._thread.run(self._store.usage_total, self._session)
+        return SessionUsage(Usage(total.input, total.cache_read, total.cache_write, total.output), total.cost)
 
     async def request_usages(self) -> tuple[RequestUsage, ...]:
         """Return the usage of each request of the session, oldest first."""
@@ -184,13 +187,13 @@ def _view_state(view: Conversation) -> tuple[object, ...]:
 
 
 def _with_known_messages(messages: Sequence[Message], start: int, current_view: Conversation) -> tuple[Message, ...]:
-    """Return the messages from a position on. Equal message objects of the current view are reused, because cached
-    values are attached to those objects."""
-    current = dict(enumerate(current_view.messages, current_view.messages_before))
-    known = (current.get(position, message) for position, message in enumerate(messages, start))
+    """Return `messages`, the first of which is at position `start`, with equal messages replaced by the objects in the
+    current view, because cached values are attached to those objects."""
+    current_by_position = dict(enumerate(current_view.messages, current_view.messages_before))
+    current_messages = (current_by_position.get(position, message) for position, message in enumerate(messages, start))
     return tuple(
-        known_message if known_message == message else message
-        for known_message, message in zip(known, messages, strict=True)
+        current_message if current_message == message else message
+        for current_message, message in zip(current_messages, messages, strict=True)
     )
 
 
@@ -201,8 +204,8 @@ def _is_cut_inside_a_step(messages: Sequence[Message]) -> bool:
 
 
 async def past_tool_calls(thread: StoreThread, store: SessionStore, project: str, session: str) -> Sequence[ToolCall]:
-    """Return the past tool calls in a project's sessions, newest first. The calls of this session's last reply are left
-    out, because they are still awaiting permission. Return an empty sequence if the calls cannot be read."""
+    """Return the past tool calls in a project's sessions, newest first. The calls of this session's last reply are
+    skipped, because they are still awaiting permission. Return an empty sequence if the calls cannot be read."""
     try:
         rows = await thread.run(replies_with_calls, store, project, session, MAX_EXAMINED_REPLIES)
     except StoreFailed:  # the calls are needed only for suggestions
@@ -217,6 +220,6 @@ async def past_tool_calls(thread: StoreThread, store: SessionStore, project: str
 
 
 def is_permission_checked(call: ToolCall) -> bool:
-    """Whether permission rules apply to a call. They do not apply to calls by the user and to calls that could not be
+    """Whether permission rules apply to a call. They do not apply to calls by the user or to calls that could not be
     parsed."""
     return not call.problem and not call.id.startswith(USER_CALL_PREFIX)

@@ -13,7 +13,7 @@ from ebbtide.tools.outputs.extent import join_limited
 from ebbtide.tools.process.jobs import EndedJob
 
 MAX_NAMED_FILES = 20
-"""Maximum number of files named in a note; it only counts the others."""
+"""Maximum number of files named in a note; of the others, only the number is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class SessionState:
     notes: str = ""
     """The model's own notes."""
     seen: Mapping[Path, str] = field(default_factory=dict)
-    """SHA-256 of the files whose content the model knows."""
+    """SHA-256 of each file whose content the model knows."""
     jobs: Mapping[str, str] = field(default_factory=dict)
     """Commands running in the background, by job id."""
     ended_jobs: Mapping[str, EndedJob] = field(default_factory=dict)
@@ -40,14 +40,16 @@ def workspace_state(workspace: Workspace) -> SessionState:
 def with_current_jobs(state: SessionState, current: SessionState, reported: Collection[str]) -> SessionState:
     """Return the state with the current jobs, without the ended jobs that the model already knows about."""
     return replace(
-        state, jobs=current.jobs, ended_jobs={id: job for id, job in current.ended_jobs.items() if id not in reported}
+        state,
+        jobs=current.jobs,
+        ended_jobs={job_id: job for job_id, job in current.ended_jobs.items() if job_id not in reported},
     )
 
 
 def jobs_ended_by_exit(state: SessionState) -> dict[str, EndedJob]:
-    """Return the jobs of a resumed session, all of which have ended."""
-    ended = {id: EndedJob(id, command, "ended with the program") for id, command in state.jobs.items()}
-    return ended | dict(state.ended_jobs)
+    """Return the jobs of a resumed session, by id. All of them have ended."""
+    ended_jobs = {job_id: EndedJob(job_id, command, "ended with the program") for job_id, command in state.jobs.items()}
+    return ended_jobs | dict(state.ended_jobs)
 
 
 def with_todos(state: SessionState, todo_state: TodoState) -> SessionState:
@@ -73,23 +75,23 @@ def resume_note(event: Resumed) -> str:
 def resume_notices(event: Resumed) -> tuple[str, ...]:
     """Return lines for the user about what changed while the session was closed; empty if nothing did."""
     parts = [
-        f"{count} {one if count == 1 else many}"
-        for count, one, many in (
+        f"{count} {singular if count == 1 else plural}"
+        for count, singular, plural in (
             (len(event.changed), "file changed on disk", "files changed on disk"),
             (len(event.gone), "file is gone", "files are gone"),
             (len(event.jobs), "background job ended", "background jobs ended"),
         )
         if count
     ]
-    was = event.mode_before
-    change = f"this session was in `{was}` mode; your settings use `{event.mode}`"
-    modes = (f"{change}: `/mode {was}` switches back",) if was else ()
-    return (*event.problems, *modes, *([f"{', '.join(parts)} since you left"] if parts else []))
+    previous_mode = event.mode_before
+    change = f"this session was in `{previous_mode}` mode; your settings use `{event.mode}`"
+    mode_notices = (f"{change}: `/mode {previous_mode}` switches back",) if previous_mode else ()
+    return (*event.problems, *mode_notices, *([f"{', '.join(parts)} since you left"] if parts else []))
 
 
 def display_paths(paths: tuple[Path, ...], root: Path) -> tuple[str, ...]:
     return tuple(display(path, root) for path in paths)
 
 
-def _named_files_line(what: str, names: tuple[str, ...]) -> list[str]:
-    return [f"- {what}: {join_limited([f'`{name}`' for name in names], MAX_NAMED_FILES)}"] if names else []
+def _named_files_line(description: str, names: tuple[str, ...]) -> list[str]:
+    return [f"- {description}: {join_limited([f'`{name}`' for name in names], MAX_NAMED_FILES)}"] if names else []

@@ -46,7 +46,7 @@ def opened_store(folders: Folders) -> Iterator[SessionStore]:
 
 async def delete_session(thread: "StoreThread", store: SessionStore, session: str, *, is_copy: bool = False) -> None:
     """Delete a session and its entries in the search index. `is_copy`: another session contains the same text, so the
-    word index stays valid and is not reset. Rebuilding it is slow."""
+    word index, which is slow to rebuild, stays valid and is not reset."""
     await thread.run(delete_session_rows, store, session)
     if not is_copy:
         await thread.run(reset_word_index, store)
@@ -81,7 +81,7 @@ async def clean_up(thread: "StoreThread", store: SessionStore, config: Config, *
 
 
 def remove_store_garbage(store: SessionStore, config: Config) -> None:
-    """Remove garbage that exceeds the configured age and size. Once a day, also remove unneeded blobs. Call it in the
+    """Remove garbage beyond the configured age and size. Once a day, also remove unneeded blobs. Must be called in the
     store's thread."""
     blobs, max_age_days, max_bytes = store.blobs, config.archive_max_age, config.archive_max_bytes
     if blobs is None or store.is_read_only:
@@ -89,17 +89,19 @@ def remove_store_garbage(store: SessionStore, config: Config) -> None:
     with suppress(StoreError, OSError):  # the next day's run tries again
         has_limits = max_age_days is not None or max_bytes is not None
         if has_limits or _is_daily_cleanup_due(blobs.folder):
-            oldest = None if max_age_days is None else time.time() - max_age_days * DAY_SECONDS
-            records.garbage.remove_garbage(store, config.folders.data / "locks", older_than=oldest, max_bytes=max_bytes)
+            oldest_time = None if max_age_days is None else time.time() - max_age_days * DAY_SECONDS
+            records.garbage.remove_garbage(
+                store, config.folders.data / "locks", older_than=oldest_time, max_bytes=max_bytes
+            )
 
 
 def _is_daily_cleanup_due(folder: Path) -> bool:
     """Whether the daily clean-up is due. If so, the time is recorded, so that calls in the next 24 hours return
     false."""
-    stamp = folder / "tidied"
+    marker = folder / "tidied"
     try:
-        if folder.is_dir() and (not stamp.exists() or time.time() - stamp.stat().st_mtime > DAY_SECONDS):
-            stamp.touch(mode=0o600)
+        if folder.is_dir() and (not marker.exists() or time.time() - marker.stat().st_mtime > DAY_SECONDS):
+            marker.touch(mode=0o600)
             return True
     except OSError:
         pass  # tried again another day

@@ -22,12 +22,12 @@ class StoreThread:
         self._store: SessionStore | None = None
 
     async def open(self) -> SessionStore:
-        """Open the store. Call its methods through `run` only. Raises `StoreFailed`."""
+        """Open the store and return it; its methods must be called through `run`. Raises `StoreFailed`."""
         self._store = await self.run(self._open)
         return self._store
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do the work in the store's thread and return its result. Raises `StoreFailed`."""
+        """Run `work` in the store's thread and return its result. Raises `StoreFailed`."""
         loop = asyncio.get_running_loop()
         try:
             # Shielded, because cancelling the caller must not leave a write incomplete.

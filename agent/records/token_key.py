@@ -1,6 +1,6 @@
 """The secret key from which the numbers of secret tokens are derived (`agent/prompt/secret_tokens.py`). It is random,
-stored on this machine and shared by all of its sessions. If the key were known, anyone who sees a token could test
-guesses of the password against the token's number."""
+stored on this machine, and shared by all sessions. Anyone who knew the key could test guesses of a password against the
+number in its token."""
 
 import os
 import secrets
@@ -18,35 +18,37 @@ KEY_BYTES = 32
 def load_or_create_token_key(path: Path) -> bytes:
     """Return the key stored in a file, creating it if it is missing or invalid. If the file can be neither read nor
     created, return a new key for this run only. Tokens of earlier runs then cannot be resolved."""
-    if (stored := _stored_key(path)) is not None:
-        return stored
-    new = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
+    if (stored_key := _read_key(path)) is not None:
+        return stored_key
+    temporary_path = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
     new_key = secrets.token_bytes(KEY_BYTES)
     try:
         make_private(path.parent)
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+        with os.fdopen(
+            os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb"
+        ) as file:
             file.write(new_key)
-        _install_key(new, path)
-        return _stored_key(path) or new_key
+        _install_key(temporary_path, path)
+        return _read_key(path) or new_key
     except OSError:
         return new_key
     finally:
         with suppress(OSError):
-            new.unlink()
+            temporary_path.unlink()
 
 
-def _install_key(new: Path, path: Path) -> None:
+def _install_key(temporary_path: Path, path: Path) -> None:
     """Move the new key into place, unless another process has just stored its own. Raises `OSError`."""
     try:
-        os.link(new, path)
+        os.link(temporary_path, path)
     except OSError:  # a file exists, or the file system has no hard links
-        if _stored_key(path) is None:
-            new.replace(path)
+        if _read_key(path) is None:
+            temporary_path.replace(path)
 
 
-def _stored_key(path: Path) -> bytes | None:
+def _read_key(path: Path) -> bytes | None:
     try:
-        found = read_beginning(str(path), KEY_BYTES + 1)
+        key = read_beginning(str(path), KEY_BYTES + 1)
     except OSError:
         return None
-    return found if len(found) == KEY_BYTES else None
+    return key if len(key) == KEY_BYTES else None

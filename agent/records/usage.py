@@ -44,8 +44,8 @@ class Rewrite:
     """Tokens before the rewrite."""
     after: int
     cost: float | None
-    """US dollars: the cost of the summary, or without a summary, of writing the remaining context to the cache again.
-    """
+    """US dollars: the cost of the summary or, without one, of writing the remaining context to the cache again; None if
+    unknown."""
     at: float
     requests: int
     """Number of requests that the session had made, including those for the summary."""
@@ -57,9 +57,9 @@ RewriteEvent: TypeAlias = ContextCompacted | RewriteUndone | ViewChanged | Model
 
 def usage_row(reply: ReplyFinished, now: float) -> UsageRow:
     """Return the row for a request. `now`: Unix seconds."""
-    used = reply.usage
+    usage = reply.usage
     return UsageRow(
-        reply.model, reply.purpose, used.input, used.cache_read, used.cache_write, used.output, reply.cost, now
+        reply.model, reply.purpose, usage.input, usage.cache_read, usage.cache_write, usage.output, reply.cost, now
     )
 
 
@@ -67,15 +67,19 @@ def rewrite_row(event: RewriteEvent, position: int, now: float) -> RewriteRow | 
     """Return the row of a rewrite; None if nothing was rewritten. `position`: position of the next message. `now`: Unix
     seconds."""
     match event:
-        case ContextCompacted(before_tokens=before, after_tokens=after, strategies=how, cost=cost, price=price):
+        case ContextCompacted(before_tokens=before, after_tokens=after, strategies=strategies, cost=cost, price=price):
             if cost is not None and not event.model and price is not None and price.dollar is not None:
                 cost += price.cost * price.dollar
-            return RewriteRow(position, event.cause, " ".join(how), before, after, cost, now) if how else None
+            return (
+                RewriteRow(position, event.cause, " ".join(strategies), before, after, cost, now)
+                if strategies
+                else None
+            )
         case RewriteUndone(before_tokens=before, after_tokens=after):
             return RewriteRow(position, "undone", "undo", before, after, 0.0, now)
         case ViewChanged(before_tokens=before, after_tokens=after):
-            what = f"{event.act}({'_'.join(event.name.split())})"
-            row = RewriteRow(position, "by hand", what, before, after, event.cost, now)
+            description = f"{event.act}({'_'.join(event.name.split())})"
+            row = RewriteRow(position, "by hand", description, before, after, event.cost, now)
             return row if event.price is not None else None
         case ModelSwitched(tokens=tokens):
             return RewriteRow(position, "model", "", tokens, tokens, 0.0, now)
@@ -84,8 +88,8 @@ def rewrite_row(event: RewriteEvent, position: int, now: float) -> RewriteRow | 
 
 
 def request_usage_from_row(row: UsageRow) -> RequestUsage:
-    used = Usage(row.input, row.cache_read, row.cache_write, row.output)
-    return RequestUsage(row.purpose, row.model, used, row.cost, row.created)
+    usage = Usage(row.input, row.cache_read, row.cache_write, row.output)
+    return RequestUsage(row.purpose, row.model, usage, row.cost, row.created)
 
 
 def rewrite_from_row(row: RewriteRow) -> Rewrite:

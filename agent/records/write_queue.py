@@ -14,7 +14,7 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.lazy import dataclass
 
 LOCK_TIMEOUT_S, RETRY_DELAY_S = 600.0, 0.2
-"""How long a write waits for a locked database, and the delay between attempts, in seconds."""
+"""Seconds that a write waits for a locked database, and seconds between attempts."""
 INTERRUPT_GRACE_S = 0.5
 """Seconds that a write may take before an interrupt stops the wait for it."""
 LOCKED_NOTE = "another program has locked the session database; changes wait in memory until it is free"
@@ -32,7 +32,7 @@ class _Write:
     work: Callable[[], None]
     done: asyncio.Future[None]
     is_abandoned: bool = False
-    """Whether its caller has stopped waiting."""
+    """Whether the caller has stopped waiting for the write."""
 
 
 class WriteQueue:
@@ -62,9 +62,9 @@ class WriteQueue:
         """Run `work` in the store's thread, after all earlier writes. While another program locks the database, notify
         the user and wait for up to ten minutes. If the user interrupts the wait, return immediately; the queue still
         does the work later. Raises `StoreFailed`."""
-        earlier_error, self._unreported_error = self._unreported_error, None
-        if earlier_error is not None:
-            raise earlier_error
+        unreported_error, self._unreported_error = self._unreported_error, None
+        if unreported_error is not None:
+            raise unreported_error
         is_interrupted = self.interrupt.is_requested()
         self._has_notified = self._has_notified and is_interrupted
         write = _Write(partial(work, *args, **kwargs), asyncio.get_running_loop().create_future())
@@ -86,8 +86,8 @@ class WriteQueue:
             await asyncio.wait((self._worker,))
 
     async def close(self) -> None:
-        """Wait until every queued write is done. If another program causes the wait, notify the user. On cancellation,
-        unwritten rows are discarded."""
+        """Wait until every queued write is done or has failed. If another program causes the wait, notify the user. On
+        cancellation, unwritten rows are discarded."""
         try:
             if self.is_stuck:
                 self.notify(CLOSING_NOTE)
@@ -112,15 +112,15 @@ class WriteQueue:
             self.notify(UNLOCKED_NOTE)
 
     async def _try_write(self, work: Callable[[], None]) -> BaseException | None:
-        """Do the work, retrying while the database is locked. Return the error, or None on success."""
-        began = time.monotonic()
+        """Run `work`, retrying while the database is locked. Return the error, or None on success."""
+        start_time = time.monotonic()
         while True:
-            trying = self._thread.run(work if self._blocked_since is None else partial(self._try_once, work))
-            (error,) = await asyncio.gather(trying, return_exceptions=True)
+            attempt = self._thread.run(work if self._blocked_since is None else partial(self._try_once, work))
+            (error,) = await asyncio.gather(attempt, return_exceptions=True)
             if not (isinstance(error, StoreFailed) and error.reason == "locked"):
                 self._blocked_since = None
                 return error
-            self._blocked_since = self._blocked_since or began
+            self._blocked_since = self._blocked_since or start_time
             if time.monotonic() - self._blocked_since >= LOCK_TIMEOUT_S:
                 return error
             if not self._has_notified:
@@ -129,8 +129,7 @@ class WriteQueue:
             await asyncio.sleep(RETRY_DELAY_S)
 
     def _try_once(self, work: Callable[[], None]) -> None:
-        """Try to do the work once, without waiting for the lock, so that others can use the store's thread between
-        attempts."""
+        """Run `work` once, without waiting for the lock, so that the store's thread is free between attempts."""
         with self._store.without_waiting():
             work()
 

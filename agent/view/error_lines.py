@@ -1,5 +1,5 @@
-"""Rates how strongly a line of output reports an error, with a table of patterns and weights. Pure; used by previews,
-stubs and the ledger."""
+"""Rates how strongly a line of output reports an error, with a table of patterns and weights. Used by previews, stubs
+and the ledger."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from ebbtide.tools.lazy import dataclass, regex
 
 MAX_LINE_CHARS = 600
-"""Number of characters of a line that are examined."""
+"""Maximum number of characters examined in a line."""
 
 CAUSE_WEIGHT, VERDICT_WEIGHT, WORDS_WEIGHT, MENTION_WEIGHT = 4, 3, 2, 1
-"""Weights of a line: it states what is wrong (`CAUSE_WEIGHT`), names what failed (`VERDICT_WEIGHT`), contains words of
-failure (`WORDS_WEIGHT`), or mentions such words only in passing."""
+"""Weights of a line: it states what is wrong (`CAUSE_WEIGHT`), names what failed (`VERDICT_WEIGHT`), contains words for
+failure (`WORDS_WEIGHT`), or only mentions such words (`MENTION_WEIGHT`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class ErrorShape:
     """A pattern in which tools report errors."""
 
     keywords: tuple[str, ...]
-    """Lower-case strings, at least one of which a line of this shape contains. They are searched for first, because
+    """Lower-case strings. Every line of this shape contains at least one of them. They are searched for first, because
     that is faster than matching the pattern."""
     pattern: "re.Pattern[str]"
     weight: int
@@ -99,7 +99,7 @@ ERROR_SHAPES: tuple[ErrorShape, ...] = (
         ("conflict", r"^CONFLICT \("),
     ),
 )
-"""All shapes, ordered by weight, the highest first."""
+"""All shapes, in descending order of weight."""
 
 _FAILURE_WORDS = regex(
     r"(?<![\w./-])(?:errors?|fail(?:s|ed|ure|ures)?|exceptions?|fatal|can(?:no|')t|could(?: not|n't)|unable to|"
@@ -167,7 +167,7 @@ _DECORATION = regex(
     r"(?:\[?(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? +)?"
     r"[\s│┃|╷╵├└─╰╭>•#]*"
 )
-"""Prefixes before a line's message: boxes, times, the name of the program."""
+"""Prefixes of a line's message: box-drawing characters, times, program names."""
 
 _QUOTED_TEXT = regex(r"'[^']{0,200}'|\"[^\"]{0,200}\"|`[^`]{0,200}`|‘[^’]{0,200}’")
 _FILE_NAME = regex(r"(?<![^\s:('\"])[^\s:('\"]{1,200}(?=[:(]\d)")
@@ -198,7 +198,7 @@ def error_weight(line: str) -> int:
 
 
 def strongest_error_line(lines: Sequence[str]) -> str:
-    """Return the line that reports an error most strongly, the first one if several do; empty if none does."""
+    """Return the first of the lines that report an error most strongly; empty if none reports one."""
     strongest, highest_weight = "", 0
     for line in lines:
         weight = error_weight(line) if highest_weight < CAUSE_WEIGHT else 0
@@ -226,6 +226,6 @@ def line_shape(line: str) -> str:
 
 
 def without_name_numbers(line: str) -> str:
-    """Replace numbers within names by 0. Other numbers stay, because the lines of a table of figures are not
+    """Replace numbers within names with 0. Other numbers stay, because lines with different figures are not
     repetitions."""
     return _NUMBERED_NAME.sub("0", line)

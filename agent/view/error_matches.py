@@ -1,4 +1,4 @@
-"""Finds the most important error lines of a long output while it streams, and renders them. Pure."""
+"""Finds the most important error lines of a long output while it streams, and renders them."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,15 +17,15 @@ from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.plain_text import terminal_text
 
 MAX_MATCH_BYTES, MIN_MATCH_BYTES = 1024, 512
-"""Maximum size of the error lines in a large and in a small preview, in bytes."""
+"""Maximum size of the error lines in a large preview, and in a small one, in bytes."""
 _MAX_LINE_CHARS = 240
-"""Maximum number of characters shown of a line."""
+"""Maximum number of characters shown from a line."""
 _MAX_CONTEXT_LINES, _MAX_CONTEXT_DISTANCE = 2, 6
-"""Maximum number of non-blank context lines on each side, and their maximum distance in lines."""
+"""Maximum number of context lines on each side of an error line, and their maximum distance in lines."""
 _NO_CONTEXT_SHARE = 0.4
-"""If less than this share of the room is left, error lines are added without context."""
+"""If less than this share of the room remains, error lines are added without context."""
 _MIN_STRONG_SHAPES = 3
-"""If there are at least this many strong shapes (cause or verdict), all weaker lines are left out."""
+"""If there are at least this many strong shapes (cause or verdict), all weaker lines are omitted."""
 _MAX_SHAPES, _RETAINED_OLDEST_SHAPES = 256, 8
 _MAX_CACHED_WEIGHTS = 4096
 _MAX_WEIGHED_LINES, _MAX_RARE_COUNT = 20_000, 100
@@ -33,15 +33,15 @@ _MAX_WEIGHED_LINES, _MAX_RARE_COUNT = 20_000, 100
 `_MAX_RARE_COUNT` of these lines contained it."""
 _BLOCK_BYTES = 1 << 16
 
-_KEYWORDS = tuple(sign.encode() for sign in ERROR_KEYWORDS)
+_KEYWORDS = tuple(keyword.encode() for keyword in ERROR_KEYWORDS)
 _DIGIT_TABLE = bytes.maketrans(b"23456789", b"1" * 8)
-"""Maps digits to one digit when lines are compared. Only 0 stays, because "0 errors" has another meaning."""
+"""Maps the digits 2 to 9 to 1 when lines are compared. 0 stays, because "0 errors" means something else."""
 _FAILURE_WORD = regex(r"(?i)error|fail|fatal|panic|exception|cannot|not found|expected")
 
 
 @dataclass(slots=True)
 class _ShapeGroup:
-    """Lines of one shape: the newest line with its context, the number of the first line, and how many there are."""
+    """Lines of one shape: the newest line with its context, the number of the first line, and their count."""
 
     weight: int
     line_number: int
@@ -61,144 +61,153 @@ class ErrorMatches:
     """Weight and shape of lines, by the line with its digits normalised."""
     _weighed_count: int = 0
     _keyword_counts: Counter[bytes] = field(default_factory=Counter)
-    """How many of the weighed lines contained each string of `ERROR_KEYWORDS`."""
+    """For each string of `ERROR_KEYWORDS`, the number of weighed lines that contained it."""
     _active_keywords: tuple[bytes, ...] = _KEYWORDS
     """The strings that are still searched for."""
     _recent_lines: list[bytes] = field(default_factory=list)
-    """The last lines processed, because they may be context of the next error line."""
+    """The last lines processed, which may become context of the next error line."""
     _open_groups: list[_ShapeGroup] = field(default_factory=list)
     """Groups whose newest line still lacks some of its following context."""
 
     def add_lines(self, text: bytes, first: int) -> None:
         """Process more output. `text` ends with a newline; `first` is the number of its first line."""
-        at = 0
-        while at < len(text):
-            end = text.rfind(b"\n", at, at + _BLOCK_BYTES) + 1 or text.find(b"\n", at) + 1
-            block = text[at : end - 1]
-            count = block.count(b"\n") + 1
-            if count > 4 * _MAX_CONTEXT_DISTANCE and not self._keywords_in(block.lower()):
+        offset = 0
+        while offset < len(text):
+            end = text.rfind(b"\n", offset, offset + _BLOCK_BYTES) + 1 or text.find(b"\n", offset) + 1
+            block = text[offset : end - 1]
+            line_count = block.count(b"\n") + 1
+            if line_count > 4 * _MAX_CONTEXT_DISTANCE and not self._keywords_in(block.lower()):
                 self._skip_block(block, first)
             else:
                 self._scan_lines([line[:MAX_LINE_CHARS] for line in block.split(b"\n")], first)
-            first += count
-            at = end
+            first += line_count
+            offset = end
 
     def _keywords_in(self, lowered: bytes) -> list[bytes]:
-        """Return the searched strings that the text contains."""
-        return [sign for sign in self._active_keywords if sign in lowered]
+        """Return the active keywords that the text contains."""
+        return [keyword for keyword in self._active_keywords if keyword in lowered]
 
     def _skip_block(self, block: bytes, first: int) -> None:
-        """Skip a block of more than `2 * _REACH` lines that contains no error line, without splitting all of it."""
-        near = self._recent_lines + [
+        """Skip a block that contains no error line, without splitting all of it. The block must have more than
+        `2 * _MAX_CONTEXT_DISTANCE` lines."""
+        nearby_lines = self._recent_lines + [
             line[:MAX_LINE_CHARS] for line in block.split(b"\n", _MAX_CONTEXT_DISTANCE)[:_MAX_CONTEXT_DISTANCE]
         ]
-        _set_context(self._open_groups, near, first - len(self._recent_lines))
+        _set_context(self._open_groups, nearby_lines, first - len(self._recent_lines))
         self._open_groups = []
         self._recent_lines = [line[:MAX_LINE_CHARS] for line in block.rsplit(b"\n", 2 * _MAX_CONTEXT_DISTANCE)[1:]]
 
     def _scan_lines(self, lines: list[bytes], first: int) -> None:
-        near, start = self._recent_lines + lines, first - len(self._recent_lines)
-        recent = {id(found): found for found in self._open_groups}
+        nearby_lines, start = self._recent_lines + lines, first - len(self._recent_lines)
+        recent = {id(group): group for group in self._open_groups}
         for index, weight, shape in self._error_lines(lines):
-            number, found = first + index, self._by_shape.get(shape)
-            if found is None:
+            number, group = first + index, self._by_shape.get(shape)
+            if group is None:
                 self._prune_shapes()
-                found = self._by_shape[shape] = _ShapeGroup(weight, number, lines[index], number)
+                group = self._by_shape[shape] = _ShapeGroup(weight, number, lines[index], number)
             else:
-                found.line_number, found.line, found.count = number, lines[index], found.count + 1
-            recent[id(found)] = found
-        _set_context(recent.values(), near, start)
+                group.line_number, group.line, group.count = number, lines[index], group.count + 1
+            recent[id(group)] = group
+        _set_context(recent.values(), nearby_lines, start)
         self._open_groups = [
-            found for found in recent.values() if found.line_number - start + _MAX_CONTEXT_DISTANCE >= len(near)
+            group for group in recent.values() if group.line_number - start + _MAX_CONTEXT_DISTANCE >= len(nearby_lines)
         ]
-        self._recent_lines = near[-2 * _MAX_CONTEXT_DISTANCE :]
+        self._recent_lines = nearby_lines[-2 * _MAX_CONTEXT_DISTANCE :]
 
     def _error_lines(self, lines: Sequence[bytes]) -> Iterator[tuple[int, int, str]]:
         """Yield index, weight and shape of the lines that report errors."""
-        lowered = b"\n".join(lines).lower()
-        present = self._keywords_in(lowered)
-        for index, line in enumerate(lowered.split(b"\n") if present else ()):
-            if not any(map(line.__contains__, present)):
+        lowered_text = b"\n".join(lines).lower()
+        keywords = self._keywords_in(lowered_text)
+        for index, lowered_line in enumerate(lowered_text.split(b"\n") if keywords else ()):
+            if not any(map(lowered_line.__contains__, keywords)):
                 continue
-            if self._weighed_count < _MAX_WEIGHED_LINES or any(map(line.__contains__, self._active_keywords)):
-                weight, shape = self._weigh_line(lines[index], line)
+            if self._weighed_count < _MAX_WEIGHED_LINES or any(map(lowered_line.__contains__, self._active_keywords)):
+                weight, shape = self._weigh_line(lines[index], lowered_line)
                 if weight:
                     yield index, weight, shape
 
     def _weigh_line(self, line: bytes, lowered: bytes) -> tuple[int, str]:
-        """Return weight and shape of a line. Once very many different lines have been weighed, strings that occur in
-        many of them are no longer searched for."""
+        """Return weight and shape of a line. Once `_MAX_WEIGHED_LINES` different lines have been weighed, keywords that
+        occur in many of them are no longer searched for."""
         normalised = line.translate(_DIGIT_TABLE)
-        cached = self._cached_weights.get(normalised)
-        if cached is None:
+        weight_and_shape = self._cached_weights.get(normalised)
+        if weight_and_shape is None:
             text = terminal_line(line)
             weight = error_weight(text)
-            cached = weight, line_shape(text) if weight else ""
+            weight_and_shape = weight, line_shape(text) if weight else ""
             if len(self._cached_weights) >= _MAX_CACHED_WEIGHTS:
                 self._cached_weights.clear()
-            self._cached_weights[normalised] = cached
+            self._cached_weights[normalised] = weight_and_shape
             self._weighed_count += 1
-            self._keyword_counts.update(data for data in self._active_keywords if data in lowered)
+            self._keyword_counts.update(keyword for keyword in self._active_keywords if keyword in lowered)
             if self._weighed_count >= _MAX_WEIGHED_LINES:
                 self._active_keywords = tuple(
-                    data for data in self._active_keywords if self._keyword_counts[data] < _MAX_RARE_COUNT
+                    keyword for keyword in self._active_keywords if self._keyword_counts[keyword] < _MAX_RARE_COUNT
                 )
-        return cached
+        return weight_and_shape
 
     def _prune_shapes(self) -> None:
         """If there are too many shapes, keep only the newest shapes with the highest weights, and a few of the oldest
         with the highest weight."""
         if len(self._by_shape) < _MAX_SHAPES:
             return
-        order = sorted(
+        shapes = sorted(
             self._by_shape, key=lambda shape: (-self._by_shape[shape].weight, -self._by_shape[shape].line_number)
         )
-        best = self._by_shape[order[0]].weight
-        oldest = [shape for shape in order if self._by_shape[shape].weight == best][-_RETAINED_OLDEST_SHAPES:]
-        self._by_shape = {shape: self._by_shape[shape] for shape in (*order[: _MAX_SHAPES // 2], *oldest)}
+        highest_weight = self._by_shape[shapes[0]].weight
+        oldest = [shape for shape in shapes if self._by_shape[shape].weight == highest_weight][
+            -_RETAINED_OLDEST_SHAPES:
+        ]
+        self._by_shape = {shape: self._by_shape[shape] for shape in (*shapes[: _MAX_SHAPES // 2], *oldest)}
 
     def excerpt_between(self, head: int, tail: int, max_bytes: int = MAX_MATCH_BYTES) -> str:
-        """Return the error lines after line `head` and before line `tail`, highest weight first and then newest first,
-        with context as in `grep -C`, within `max_bytes` bytes. Empty if there are none."""
-        blocks, listed, remaining_bytes = list[str](), set[int](), max_bytes
-        for found in self._selected_groups(head, tail):
-            if found.line_number in listed:
+        """Return the error lines between the lines `head` and `tail`, by descending weight and then newest first, with
+        context as in `grep -C`, within `max_bytes` bytes. Empty if there are none."""
+        blocks, shown_numbers, remaining_bytes = list[str](), set[int](), max_bytes
+        for group in self._selected_groups(head, tail):
+            if group.line_number in shown_numbers:
                 continue
-            is_roomy = remaining_bytes > max_bytes * _NO_CONTEXT_SHARE and (
-                found.weight >= VERDICT_WEIGHT or not blocks
+            has_context_room = remaining_bytes > max_bytes * _NO_CONTEXT_SHARE and (
+                group.weight >= VERDICT_WEIGHT or not blocks
             )
-            for around in (True, False) if is_roomy else (False,):
-                lines = [one for one in group_lines(found, around) if head < one[0] < tail and one[0] not in listed]
-                text = "\n".join(f"{number}{sign} {words}" for number, sign, words in lines)
-                size = len(text.encode()) + 1
-                if size <= remaining_bytes:
-                    blocks.append(text)
-                    listed.update(number for number, _, _ in lines)
-                    remaining_bytes -= size
+            for with_context in (True, False) if has_context_room else (False,):
+                lines = [
+                    (number, separator, text)
+                    for number, separator, text in group_lines(group, with_context)
+                    if head < number < tail and number not in shown_numbers
+                ]
+                block = "\n".join(f"{number}{separator} {text}" for number, separator, text in lines)
+                block_bytes = len(block.encode()) + 1
+                if block_bytes <= remaining_bytes:
+                    blocks.append(block)
+                    shown_numbers.update(number for number, _, _ in lines)
+                    remaining_bytes -= block_bytes
                     break
         return "\n".join(blocks)
 
     def _selected_groups(self, head: int, tail: int) -> list[_ShapeGroup]:
-        found = [one for one in self._by_shape.values() if head < one.line_number < tail]
-        found.sort(key=lambda one: (-one.weight, -one.line_number))
-        if found and found[0].weight >= VERDICT_WEIGHT:
+        groups = [group for group in self._by_shape.values() if head < group.line_number < tail]
+        groups.sort(key=lambda group: (-group.weight, -group.line_number))
+        if groups and groups[0].weight >= VERDICT_WEIGHT:
             min_weight = (
                 WORDS_WEIGHT
-                if len([one for one in found if one.weight >= VERDICT_WEIGHT]) < _MIN_STRONG_SHAPES
+                if len([group for group in groups if group.weight >= VERDICT_WEIGHT]) < _MIN_STRONG_SHAPES
                 else VERDICT_WEIGHT
             )
-            found = [one for one in found if one.weight >= min_weight]
-        same = [one for one in found if one.weight == found[0].weight]
-        return found if len(same) < 3 else [same[0], same[-1], *same[1:-1], *found[len(same) :]]
+            groups = [group for group in groups if group.weight >= min_weight]
+        strongest = [group for group in groups if group.weight == groups[0].weight]
+        if len(strongest) < 3:
+            return groups
+        return [strongest[0], strongest[-1], *strongest[1:-1], *groups[len(strongest) :]]
 
 
-def _set_context(found: Iterable[_ShapeGroup], near: Sequence[bytes], start: int) -> None:
-    """Set the context lines of each group. `near`: the lines from number `start` on."""
-    for group in found:
-        at = group.line_number - start
+def _set_context(groups: Iterable[_ShapeGroup], nearby_lines: Sequence[bytes], start: int) -> None:
+    """Set the context lines of each group. `nearby_lines`: the lines from number `start` on."""
+    for group in groups:
+        index = group.line_number - start
         group.before, group.after = (
-            near[max(at - _MAX_CONTEXT_DISTANCE, 0) : at],
-            near[at + 1 : at + 1 + _MAX_CONTEXT_DISTANCE],
+            nearby_lines[max(index - _MAX_CONTEXT_DISTANCE, 0) : index],
+            nearby_lines[index + 1 : index + 1 + _MAX_CONTEXT_DISTANCE],
         )
 
 
@@ -219,18 +228,22 @@ def terminal_line(line: bytes) -> str:
 
 def _context_lines(lines: Sequence[tuple[int, bytes]]) -> list[tuple[int, str, str]]:
     """Return the first few lines that are neither blank nor routine."""
-    words = ((number, "-", terminal_line(line)) for number, line in lines)
+    numbered_texts = ((number, terminal_line(line)) for number, line in lines)
     return [
-        (number, sign, _truncate_line(text))
-        for number, sign, text in words
+        (number, "-", _truncate_line(text))
+        for number, text in numbered_texts
         if text.strip() and not is_routine_line(text)
     ][:_MAX_CONTEXT_LINES]
 
 
 def _truncate_line(line: str) -> str:
-    """Truncate a line to its beginning, or to the part around its first word of failure."""
+    """Truncate a line to its beginning, or to the part around its first word for failure."""
     if len(line) <= _MAX_LINE_CHARS:
         return line
-    word = _FAILURE_WORD.search(line)
-    start = max(word.start() - _MAX_LINE_CHARS // 3, 0) if word and word.end() > _MAX_LINE_CHARS else 0
+    failure_word = _FAILURE_WORD.search(line)
+    start = (
+        max(failure_word.start() - _MAX_LINE_CHARS // 3, 0)
+        if failure_word and failure_word.end() > _MAX_LINE_CHARS
+        else 0
+    )
     return f"{'…' if start else ''}{line[start : start + _MAX_LINE_CHARS]}… [cut]"

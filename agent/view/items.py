@@ -1,9 +1,8 @@
 """The parts of the model's view, their states, and pins. Everything that displays or edits the view uses this module.
-Pure.
 
-A pinned output or message stays in its place as long as its step does. When the step is removed, the pinned content
-moves into the message that opens the view. If pins alone leave too little room, they are reduced to previews, and if
-that is not enough, to one line each. They stay pinned, and their references recall the full content.
+A pinned output or message stays in place as long as its step does. When the step is removed, the pinned content moves
+into the message that opens the view. If pins leave too little room, they are reduced to previews or, if that is not
+enough, to one line each. They stay pinned, and their references recall the full content.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +33,7 @@ from ebbtide.agent.view.visible import NumberedOutput, message_key, numbered_out
 from ebbtide.tools.lazy import dataclass
 
 ItemKind: TypeAlias = Literal["you", "reply", "output", "picture", "note", "instructions", "pin"]
-"""Kinds of items: user text, a reply with its calls, an output, a picture, a note from the program, an instruction file
+"""Kinds of items: user text, a reply with its calls, an output, an image, a note from the program, an instruction file
 read during the session, or pinned content outside its message."""
 
 ViewState: TypeAlias = Literal["visible", "preview", "summarised", "masked"]
@@ -42,9 +41,9 @@ ViewState: TypeAlias = Literal["visible", "preview", "summarised", "masked"]
 
 _FORM_STATES: dict[ShortenedForm, ViewState] = {"line": "masked", "preview": "preview", "summary": "summarised"}
 MAX_DESCRIPTION_CHARS = 200
-"""Maximum characters of an item's description."""
+"""Maximum length of an item's description, in characters."""
 MAX_QUOTE_CHARS = 60
-"""Maximum characters of a message quoted within a sentence."""
+"""Maximum length of a quotation from a message within a sentence, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,21 +119,22 @@ ViewPart: TypeAlias = OutputPart | MessagePart | PinnedPart
 def view_parts(conversation: Conversation) -> tuple[ViewPart, ...]:
     """Return all parts of a view in display order, each message before its outputs."""
     pinned, carried = conversation.pinned, (*conversation.summary.pinned, *conversation.summary.carried)
-    pins = (PinnedPart(one.key, one.ref, one.what, one, one.key in pinned) for one in carried)
+    pins = (PinnedPart(pin.key, pin.ref, pin.what, pin, pin.key in pinned) for pin in carried)
     return (*pins, *_parts_of_messages(conversation))
 
 
 def _parts_of_messages(conversation: Conversation) -> Iterator[MessagePart | OutputPart]:
-    forms, numbered = {one.key: one.form for one in conversation.retold}, iter(numbered_outputs(conversation))
+    forms = {shortened.key: shortened.form for shortened in conversation.retold}
+    outputs = iter(numbered_outputs(conversation))
     pairs = zip(conversation.messages, visible_messages(conversation), strict=True)
     for index, (original, visible) in enumerate(pairs):
         key = message_key(conversation.messages_before + index)
         state: ViewState = _FORM_STATES[forms[key]] if key in forms else "visible"
         yield MessagePart(index, key, original, visible, state, key in conversation.pinned)
         for output in visible.outputs if isinstance(visible, User) else ():
-            found = next(numbered)
-            ref, state = found.ref, _state_of(found.output, conversation.masked, forms.get(found.ref))
-            yield OutputPart(index, ref, ref, found, output, state, ref in conversation.pinned)
+            numbered = next(outputs)
+            ref, state = numbered.ref, _state_of(numbered.output, conversation.masked, forms.get(numbered.ref))
+            yield OutputPart(index, ref, ref, numbered, output, state, ref in conversation.pinned)
 
 
 def _state_of(output: ToolOutput, masked: frozenset[str], form: ShortenedForm | None) -> ViewState:
@@ -165,8 +165,8 @@ class ViewItem:
 def view_items(
     conversation: Conversation, size: Callable[[Message], int], total: int | None = None
 ) -> tuple[ViewItem, ...]:
-    """Return the items of all messages, in session order. `size`: estimates the tokens of a message; `total`: the known
-    total, to which the sizes of the items are scaled."""
+    """Return the items of all messages, in session order. `size`: estimates the tokens of a message; `total`: the
+    measured total to which the items' sizes are scaled, or None to leave them unscaled."""
     items = tuple(_iter_items(conversation, size))
     if total is None:
         return items
@@ -184,36 +184,36 @@ def pin_items(conversation: Conversation, size: Callable[[Message], int]) -> tup
 
 
 def proportional_shares(weights: Sequence[int], target_total: int) -> tuple[int, ...]:
-    """Split `total` into integers that are proportional to the weights and add up to exactly `total`."""
+    """Split `target_total` into integers that are proportional to the weights and add up to exactly `target_total`."""
     total = sum(weights)
     if not weights or total <= 0:
         return (target_total, *(0 for _ in weights[1:])) if weights else ()
     shares = [weight * target_total // total for weight in weights]
-    by_remainder = sorted(range(len(weights)), key=lambda place: (-(weights[place] * target_total % total), place))
-    for place in by_remainder[: target_total - sum(shares)]:
-        shares[place] += 1
+    by_remainder = sorted(range(len(weights)), key=lambda index: (-(weights[index] * target_total % total), index))
+    for index in by_remainder[: target_total - sum(shares)]:
+        shares[index] += 1
     return tuple(shares)
 
 
 def _iter_items(conversation: Conversation, size: Callable[[Message], int]) -> Iterator[ViewItem]:
-    steps = sum(isinstance(message, Assistant) for message in conversation.messages)
+    age = sum(isinstance(message, Assistant) for message in conversation.messages)
     for part in view_parts(conversation):
         match part:
             case MessagePart(original=original):
-                steps -= isinstance(original, Assistant)
-                yield from _message_items(part, steps, size)
+                age -= isinstance(original, Assistant)
+                yield from _message_items(part, age, size)
             case OutputPart():
-                yield from _output_items(part, steps, size)
+                yield from _output_items(part, age, size)
             case PinnedPart():
                 pass
 
 
 def _output_items(part: OutputPart, age: int, size: Callable[[Message], int]) -> Iterator[ViewItem]:
-    what, output = one_line(part.what, MAX_DESCRIPTION_CHARS), replace(part.visible, images=())
-    item = ViewItem(part.key, part.ref, "output", what, size(User((output,))), age, part.state, part.is_pinned)
+    description, output = one_line(part.what, MAX_DESCRIPTION_CHARS), replace(part.visible, images=())
+    item = ViewItem(part.key, part.ref, "output", description, size(User((output,))), age, part.state, part.is_pinned)
     yield item
     for image in part.visible.images:
-        yield replace(item, kind="picture", what=f"{image.media_type} of {what}", tokens=size(User((image,))))
+        yield replace(item, kind="picture", what=f"{image.media_type} of {description}", tokens=size(User((image,))))
 
 
 def _message_items(part: MessagePart, age: int, size: Callable[[Message], int]) -> Iterator[ViewItem]:
@@ -222,31 +222,31 @@ def _message_items(part: MessagePart, age: int, size: Callable[[Message], int]) 
     if isinstance(visible, Assistant):
         yield replace(item, what=_reply_description(visible), tokens=size(visible))
         return
-    texts = tuple(part_of_message for part_of_message in visible.parts if isinstance(part_of_message, Text))
-    all_notes = tuple(part_of_message for part_of_message in visible.parts if isinstance(part_of_message, Note))
-    notes = tuple(part_of_message for part_of_message in all_notes if part_of_message.kind != "instructions")
+    texts = tuple(message_part for message_part in visible.parts if isinstance(message_part, Text))
+    all_notes = tuple(message_part for message_part in visible.parts if isinstance(message_part, Note))
+    notes = tuple(message_part for message_part in all_notes if message_part.kind != "instructions")
     if texts:
         yield replace(item, kind="you", what=one_line(original.text, MAX_DESCRIPTION_CHARS), tokens=size(User(texts)))
-    for part_of_message in visible.parts:
-        if isinstance(part_of_message, Image):
+    for message_part in visible.parts:
+        if isinstance(message_part, Image):
             yield replace(
                 item,
                 kind="picture",
-                what=part_of_message.media_type,
-                tokens=size(User((part_of_message,))),
+                what=message_part.media_type,
+                tokens=size(User((message_part,))),
                 state="visible",
             )
     if notes:
-        what = one_line(" ".join(note.text for note in notes), MAX_DESCRIPTION_CHARS)
+        description = one_line(" ".join(note.text for note in notes), MAX_DESCRIPTION_CHARS)
         state = "visible" if texts else part.state
-        yield replace(item, kind="note", what=what, tokens=size(User(notes)), state=state)
-    for part_of_message in all_notes:
-        if part_of_message.kind == "instructions":
+        yield replace(item, kind="note", what=description, tokens=size(User(notes)), state=state)
+    for message_part in all_notes:
+        if message_part.kind == "instructions":
             yield replace(
                 item,
                 kind="instructions",
-                what=part_of_message.name,
-                tokens=size(User((part_of_message,))),
+                what=message_part.name,
+                tokens=size(User((message_part,))),
                 state="visible",
             )
 
@@ -279,10 +279,10 @@ def _iter_pins_after_cut(conversation: Conversation, cut: int) -> Iterator[Carri
             continue
         match part:
             case MessagePart(original=original, visible=visible):
-                who = "What the user said" if isinstance(original, User) else "What you said"
-                parts = (Text(one.text) if isinstance(one, Text) else one for one in visible.parts)
+                title = "What the user said" if isinstance(original, User) else "What you said"
+                parts = (Text(item.text) if isinstance(item, Text) else item for item in visible.parts)
                 yield CarriedPart(
-                    part.key, who, part.message_ref, tuple(p for p in parts if isinstance(p, Text | Image))
+                    part.key, title, part.message_ref, tuple(item for item in parts if isinstance(item, Text | Image))
                 )
             case OutputPart(visible=output):
                 yield CarriedPart(
@@ -293,34 +293,41 @@ def _iter_pins_after_cut(conversation: Conversation, cut: int) -> Iterator[Carri
 
 
 def view_after_cut(conversation: Conversation, cut: int) -> Conversation:
-    """Return the conversation from message `cut` on. From the messages before it, only pinned content remains. The
+    """Return the conversation from message `cut` on. Of the messages before it, only pinned content remains. The
     provider's token counts are discarded."""
     tail = conversation.messages[cut:]
-    visible_calls = {output.call_id for message in tail if isinstance(message, User) for output in message.outputs}
-    removed_outputs = sum(len(message.outputs) for message in conversation.messages[:cut] if isinstance(message, User))
+    remaining_call_ids = {output.call_id for message in tail if isinstance(message, User) for output in message.outputs}
+    removed_output_count = sum(
+        len(message.outputs) for message in conversation.messages[:cut] if isinstance(message, User)
+    )
     pinned = pins_after_cut(conversation, cut)
-    outputs, messages = conversation.outputs_before + removed_outputs, conversation.messages_before + cut
-    remaining_keys = {f"r{number}" for number in range(outputs + 1, outputs + len(visible_calls) + 1)}
-    remaining_keys |= {message_key(position) for position in range(messages, messages + len(tail))}
+    outputs_before, messages_before = (
+        conversation.outputs_before + removed_output_count,
+        conversation.messages_before + cut,
+    )
+    remaining_keys = {
+        f"r{number}" for number in range(outputs_before + 1, outputs_before + len(remaining_call_ids) + 1)
+    }
+    remaining_keys |= {message_key(position) for position in range(messages_before, messages_before + len(tail))}
     return replace(
         conversation,
         messages=tail,
         summary=Summary(pinned=pinned),
         anchor=None,
         anchored=0,
-        masked=conversation.masked & visible_calls,
-        outputs_before=outputs,
-        messages_before=messages,
-        pinned=conversation.pinned & (remaining_keys | {one.key for one in pinned}),
-        retold=tuple(one for one in conversation.retold if one.key in remaining_keys),
+        masked=conversation.masked & remaining_call_ids,
+        outputs_before=outputs_before,
+        messages_before=messages_before,
+        pinned=conversation.pinned & (remaining_keys | {pin.key for pin in pinned}),
+        retold=tuple(shortened for shortened in conversation.retold if shortened.key in remaining_keys),
     )
 
 
 def pin_tokens(conversation: Conversation, cut: int | None = None) -> int:
-    """Return the estimated tokens of the content that is pinned in or before the first `cut` messages; if `cut` is
-    None, of all pinned content."""
+    """Return the estimated tokens of the content that is pinned in or before the first `cut` messages, or of all pinned
+    content if `cut` is None."""
     pinned = pins_after_cut(conversation, len(conversation.messages) if cut is None else cut)
-    return sum(_tokens((Text(one.title), *one.parts)) for one in pinned)
+    return sum(_tokens((Text(pin.title), *pin.parts)) for pin in pinned)
 
 
 def shrink_pins(conversation: Conversation, size: PinForm) -> Conversation:
@@ -328,34 +335,34 @@ def shrink_pins(conversation: Conversation, size: PinForm) -> Conversation:
     gets shorter."""
     if size == "whole" or not conversation.pinned:
         return conversation
-    shortened = {one.key: one for one in conversation.retold}
+    shortened = {form.key: form for form in conversation.retold}
     unanswered = unanswered_indices(conversation)
     for part in view_parts(conversation):
         if not part.is_pinned or part.state == "masked":
             continue
         match part:
-            case OutputPart(numbered=found, visible=output):
-                short_text = shortened_text(output.text, part.ref, found.call.name, size)
+            case OutputPart(numbered=numbered_output, visible=output):
+                short_text = shortened_text(output.text, part.ref, numbered_output.call.name, size)
                 if estimate_output(replace(output, text=short_text, images=())) < estimate_output(output):
                     shortened[part.key] = ShortenedPart(part.key, size, short_text)
-            case MessagePart(original=User(text=words)) if words and part.index not in unanswered:
-                text = shortened[part.key].text if part.key in shortened else words
+            case MessagePart(original=User(text=user_text)) if user_text and part.index not in unanswered:
+                text = shortened[part.key].text if part.key in shortened else user_text
                 short_text = shortened_text(text, part.message_ref, "the user", size)
                 if len(short_text) < len(text):
                     shortened[part.key] = ShortenedPart(part.key, size, short_text)
             case MessagePart() | PinnedPart():
                 pass
-    carried = tuple(_shrink_pin(one, size) for one in conversation.summary.pinned)
-    if tuple(shortened.values()) == conversation.retold and carried == conversation.summary.pinned:
+    shrunk_pins = tuple(_shrink_pin(pin, size) for pin in conversation.summary.pinned)
+    if tuple(shortened.values()) == conversation.retold and shrunk_pins == conversation.summary.pinned:
         return conversation
-    summary = replace(conversation.summary, pinned=carried)
+    summary = replace(conversation.summary, pinned=shrunk_pins)
     return replace(conversation, retold=tuple(shortened.values()), summary=summary, anchor=None, anchored=0)
 
 
-def _shrink_pin(pin: CarriedPart, size: PinForm) -> CarriedPart:
+def _shrink_pin(pin: CarriedPart, form: PinForm) -> CarriedPart:
     """Shorten the text of one pin."""
     text = "\n".join(part.text for part in pin.parts if isinstance(part, Text))
-    short_text = shortened_text(text, pin.ref, "a pin", size)
+    short_text = shortened_text(text, pin.ref, "a pin", form)
     short_parts = (Text(short_text),)
     return replace(pin, parts=short_parts) if _tokens(short_parts) < _tokens(pin.parts) else pin
 

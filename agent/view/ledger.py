@@ -1,5 +1,5 @@
 """Facts of a session that code can extract without a model: the user's demands, files touched, running jobs, failures.
-Stored as text, one fact per line, and parsed from it. Pure."""
+They are stored as text, one fact per line, and parsed from it."""
 
 import hashlib
 import re
@@ -42,15 +42,15 @@ class Ledger:
     goals: tuple[str, ...] = ()
     """`msg-<8 hex>: ` and the beginning of the user's request."""
     tests: tuple[str, ...] = ()
-    """The last test run, if any. Facts about test runs, read files, failures and commands end in the reference of their
-    output, such as ` [r12]`, if it is known."""
+    """The last test run, if any. Facts about test runs, read files, failures and commands end with the reference of
+    their output, such as ` [r12]`, if it is known."""
     changed: tuple[str, ...] = ()
     """`path` or `path (sha256 <12 hex>)`."""
     read: tuple[str, ...] = ()
     decisions: tuple[str, ...] = ()
-    """Answers and denials of the user."""
+    """The user's answers and denials."""
     failures: tuple[str, ...] = ()
-    """Failed calls, so the last fact is the last error."""
+    """Failed calls; the last fact is the last error."""
     findings: tuple[str, ...] = ()
     """Sentences in which the model reported a finding or decision."""
     commands: tuple[str, ...] = ()
@@ -108,9 +108,9 @@ _REMAINING_ORDER = (
 
 def updated_ledger(earlier: str, messages: Sequence[Message], outputs_before: int | None = None) -> Ledger:
     """Return the ledger in the text `earlier`, updated with the facts in `messages`. Messages that it already covers
-    change nothing. `outputs_before`: number of outputs in the session before the messages; None to leave out references
-    of outputs."""
-    ledger, number = read_ledger(earlier), outputs_before
+    are ignored. `outputs_before`: number of outputs in the session before `messages`; None to omit references of
+    outputs."""
+    ledger, output_number = read_ledger(earlier), outputs_before
     calls: dict[str, ToolCall] = {}
     for message in messages:
         if isinstance(message, Assistant):
@@ -120,9 +120,11 @@ def updated_ledger(earlier: str, messages: Sequence[Message], outputs_before: in
         if message.text:
             ledger = _with_user_message(ledger, message)
         for output in message.outputs:
-            number = None if number is None else number + 1
+            output_number = None if output_number is None else output_number + 1
             if output.call_id in calls:
-                ledger = _with_output(ledger, calls[output.call_id], output, "" if number is None else f" [r{number}]")
+                ledger = _with_output(
+                    ledger, calls[output.call_id], output, "" if output_number is None else f" [r{output_number}]"
+                )
     return ledger
 
 
@@ -224,15 +226,15 @@ def _todos(call: ToolCall) -> tuple[str, ...]:
     )
 
 
-def _notes(call: ToolCall, before: tuple[str, ...]) -> tuple[str, ...]:
+def _notes(call: ToolCall, previous_notes: tuple[str, ...]) -> tuple[str, ...]:
     if "notes" not in call.arguments:
-        return before
+        return previous_notes
     return tuple(
         one_line(line, MAX_FINDING_CHARS) for line in _argument_text(call, "notes").splitlines() if line.strip()
     )
 
 
-# The long patterns are kept as strings, because `re` compiles and caches each on first use, and few runs have a ledger.
+# The long patterns are strings, because few runs have a ledger: `re` compiles and caches each pattern on first use.
 _TEST_COMMAND = (
     r"\b(?:pytest|unittest|tox|nox|ctest|rspec|jest|vitest|mocha|phpunit|behave|nextest)\b"
     r"|\b(?:npm|pnpm|yarn|bun|go|cargo|make|mvn|gradle|gradlew|dotnet|mix|swift|deno|bazel|just)\s+(?:run\s+)?(?:test|check)\b"
@@ -249,19 +251,19 @@ def _with_command(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) 
         return _with_job(ledger, output.program.job, command) if output.program else ledger
     if output.program and output.program.job:  # the command became a job because it ran longer than its time limit
         ledger = _with_job(ledger, output.program.job, command)
-    line = outcome_line(call, output) + ref
-    ledger = replace(ledger, commands=_append_facts(ledger.commands, line))
+    fact = outcome_line(call, output) + ref
+    ledger = replace(ledger, commands=_append_facts(ledger.commands, fact))
     if re.search(_TEST_COMMAND, command):
-        lines = [found.strip() for found in output.text.splitlines() if re.search(_TEST_OUTCOME, found)]
-        outcome = " | ".join(safe_line(found, 160) for found in lines[-3:])
+        lines = [line.strip() for line in output.text.splitlines() if re.search(_TEST_OUTCOME, line)]
+        outcome = " | ".join(safe_line(line, 160) for line in lines[-3:])
         ending = exit_summary(output)
         return replace(ledger, tests=(f"{command} – {ending}" + (f" – {outcome}" if outcome else "") + ref,))
     return ledger
 
 
 def _with_job(ledger: Ledger, job: str, command: str) -> Ledger:
-    others = tuple(fact for fact in ledger.jobs if not fact.startswith(f"{job}: "))
-    return replace(ledger, jobs=(*others, f"{job}: {command}"))
+    other_jobs = tuple(fact for fact in ledger.jobs if not fact.startswith(f"{job}: "))
+    return replace(ledger, jobs=(*other_jobs, f"{job}: {command}"))
 
 
 def _without_ended_job(ledger: Ledger, call: ToolCall, output: ToolOutput) -> Ledger:
@@ -299,7 +301,7 @@ _MAX_END_CHARS = 50_000
 
 
 def demands_in(text: str) -> tuple[str, ...]:
-    """Return the sentences in which the user demands or forbids something, word for word. Fenced code is left out."""
+    """Return the sentences in which the user demands or forbids something, word for word. Fenced code is ignored."""
     examined = text if len(text) <= 2 * _MAX_END_CHARS else f"{text[:_MAX_END_CHARS]}\n{text[-_MAX_END_CHARS:]}"
     return tuple(
         sentence
@@ -330,25 +332,27 @@ _FINDING_PATTERN = (
 
 def findings_in(text: str) -> tuple[str, ...]:
     """Return the sentences in which the model reports a finding or decision."""
-    found = [sentence for sentence in _sentences(_without_fenced_code(text)) if re.search(_FINDING_PATTERN, sentence)]
-    return tuple(one_line(sentence, MAX_FINDING_CHARS) for sentence in found)
+    findings = [
+        sentence for sentence in _sentences(_without_fenced_code(text)) if re.search(_FINDING_PATTERN, sentence)
+    ]
+    return tuple(one_line(sentence, MAX_FINDING_CHARS) for sentence in findings)
 
 
 def render_ledger(ledger: Ledger, tokens: int) -> str:
     """Return the ledger as text, within `tokens`. The user's demands come first; of the other kinds, the newest facts
-    are included. The text says how many were left out."""
+    are included. The text says how many facts were omitted."""
     chosen: dict[str, list[str]] = {name: [] for name in FACT_HEADINGS}
-    room = tokens - _ROUNDING_RESERVE_TOKENS
+    remaining_tokens = tokens - _ROUNDING_RESERVE_TOKENS
     for name, fact in _by_priority(ledger):
-        cost = estimate_text(f"- {fact}\n") + (0 if chosen[name] else estimate_text(_heading_line(name, 10**6)))
-        if cost <= room:
+        fact_tokens = estimate_text(f"- {fact}\n") + (0 if chosen[name] else estimate_text(_heading_line(name, 10**6)))
+        if fact_tokens <= remaining_tokens:
             chosen[name].append(fact)
-            room -= cost
+            remaining_tokens -= fact_tokens
     sections: list[str] = []
     for name, facts in chosen.items():
         if facts:
-            left_out = len(getattr(ledger, name)) - len(facts)
-            sections.append(_heading_line(name, left_out) + "".join(f"- {fact}\n" for fact in reversed(facts)))
+            omitted_count = len(getattr(ledger, name)) - len(facts)
+            sections.append(_heading_line(name, omitted_count) + "".join(f"- {fact}\n" for fact in reversed(facts)))
     return "".join(sections).rstrip("\n")
 
 
@@ -356,8 +360,8 @@ _ROUNDING_RESERVE_TOKENS = 8
 """Tokens reserved for rounding errors of the estimates."""
 
 
-def _heading_line(name: str, left_out: int) -> str:
-    return f"{FACT_HEADINGS[name]}" + (f" ({left_out} earlier left out)" if left_out else "") + ":\n"
+def _heading_line(name: str, omitted_count: int) -> str:
+    return f"{FACT_HEADINGS[name]}" + (f" ({omitted_count} earlier left out)" if omitted_count else "") + ":\n"
 
 
 def _by_priority(ledger: Ledger) -> Iterator[tuple[str, str]]:
@@ -376,20 +380,20 @@ _FIELD_BY_HEADING = {title: name for name, title in FACT_HEADINGS.items()}
 
 def read_ledger(text: str) -> Ledger:
     """Parse a ledger from its text. Lines that are not facts are ignored."""
-    found: dict[str, list[str]] = {name: [] for name in FACT_HEADINGS}
+    facts_by_kind: dict[str, list[str]] = {name: [] for name in FACT_HEADINGS}
     name = ""
     for line in text.split("\n"):
         if line.startswith("- ") and name:
-            found[name].append(line[2:])
+            facts_by_kind[name].append(line[2:])
         elif (match := _HEADING_LINE.match(line)) and match[1] in _FIELD_BY_HEADING:
             name = _FIELD_BY_HEADING[match[1]]
-    return Ledger(**{kind: tuple(facts) for kind, facts in found.items()})
+    return Ledger(**{kind: tuple(facts) for kind, facts in facts_by_kind.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class RequiredFact:
-    """A fact that must be in the text that replaces the history. `line` is the line to add if it is missing; `evidence`
-    is the text that shows that it is present."""
+    """A fact that must be in the text that replaces the history. `line` is the line to add if it is missing. The fact
+    is present if the text contains `evidence`."""
 
     line: str
     evidence: str
@@ -419,16 +423,18 @@ def _required_facts(ledger: Ledger) -> Iterator[RequiredFact]:
 
 
 def _append_facts(facts: tuple[str, ...], *new_facts: str) -> tuple[str, ...]:
-    """Return the facts with others appended, limited to the newest. A repeated fact moves to the end, with its latest
-    reference."""
+    """Return the facts with `new_facts` appended, limited to the newest `MAX_FACTS`. A repeated fact moves to the end,
+    with its latest reference."""
     for fact in (" ".join(fact.split()) for fact in new_facts):
         if fact:
             without_ref = without_reference(fact)
             # For speed, only facts with the same beginning are compared in full.
-            others = (
-                known for known in facts if not known.startswith(without_ref) or without_reference(known) != without_ref
+            other_facts = (
+                old_fact
+                for old_fact in facts
+                if not old_fact.startswith(without_ref) or without_reference(old_fact) != without_ref
             )
-            facts = (*others, fact)
+            facts = (*other_facts, fact)
     return facts[-MAX_FACTS:]
 
 

@@ -1,4 +1,4 @@
-"""Shortens long replies of the model to head and tail. Pure.
+"""Shortens long replies of the model to head and tail.
 
 Only plain text is shortened. A reply with a part in its provider's own format (signed thinking, encrypted reasoning,
 citations) is sent back unchanged. Calls are never changed.
@@ -15,7 +15,7 @@ from ebbtide.tools.outputs.extent import pluralize
 MIN_LONG_REPLY_TOKENS = 1_200
 """Minimum size of a reply that is worth shortening, in tokens."""
 HEAD_CHARS, TAIL_CHARS = 900, 600
-"""Number of characters shown of a reply's head and of its tail."""
+"""Number of characters shown at the beginning and at the end of a reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class LongReply:
 
 
 def long_reply(message: Message, before: Message | None) -> LongReply | None:
-    """Return the shortened form of a long reply if it takes at most half as many tokens; otherwise, and for other
-    messages, None. `before`: the previous message, which may be the first half of a paused reply."""
+    """Return the shortened form of a long reply if it takes at most half as many tokens. None if it takes more, or if
+    the message is not a long reply. `before`: the previous message, which may be the first half of a paused reply."""
     # A shortcut for short replies: a character is hardly ever more than one token.
     if (
         not isinstance(message, Assistant)
@@ -69,13 +69,13 @@ def with_shortened_text(message: Assistant, shortened: ShortenedPart | None) -> 
 
 
 def _head_and_tail(text: str, ref: str) -> str:
-    """Return head and tail of a text, cut at nearby line breaks, with a note between them that has the reference of the
-    full text."""
+    """Return head and tail of a text, cut at nearby line breaks. A note between them contains the reference of the full
+    text."""
     head, tail = text[:HEAD_CHARS], text[-TAIL_CHARS:]
-    line = head.rfind("\n")
-    head = head[:line] if line > HEAD_CHARS // 2 else head
-    line = tail.find("\n")
-    tail = tail[line + 1 :] if 0 <= line < TAIL_CHARS // 2 else tail
+    newline = head.rfind("\n")
+    head = head[:newline] if newline > HEAD_CHARS // 2 else head
+    newline = tail.find("\n")
+    tail = tail[newline + 1 :] if 0 <= newline < TAIL_CHARS // 2 else tail
     return f"{head}\n[… {pluralize(len(text) - len(head) - len(tail), 'character')} left out [recall:{ref}] …]\n{tail}"
 
 

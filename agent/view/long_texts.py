@@ -1,4 +1,4 @@
-"""Shortens long text from the user to head and tail, with the reference of the full text. Pure."""
+"""Shortens long text from the user to head and tail, with the reference of the full text."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -23,7 +23,7 @@ _BINARY_END_BYTES = 32
 
 def truncate_part(part: Part, max_bytes: int, ref: str) -> Part:
     """Return the part unchanged if its text takes at most `max_bytes` bytes. Otherwise, return it with head and tail of
-    the text, and the reference under which the model finds the rest."""
+    the text and the reference `ref`, under which the model finds the rest."""
     text, gap = head_and_tail(part.text, max_bytes, ref, part.gap)
     return part if text == part.text else replace(part, text=text, gap=gap, whole=part.whole or part.text)
 
@@ -33,27 +33,31 @@ def head_and_tail(text: str, max_bytes: int, ref: str, gap: Elision | None) -> t
     between them. An existing gap is extended."""
     if len(text) <= max_bytes and byte_size(text) <= max_bytes:
         return text, gap
-    before, omitted_before, after = (text[: gap.start], gap.size, text[gap.end :]) if gap else (text, 0, text)
-    head, tail = _prefix_within(before, max_bytes * 2 // 3), _suffix_within(after, max_bytes // 3)
-    visible_bytes = byte_size(before) + byte_size(after) if gap else byte_size(text)
-    omitted_bytes = omitted_before + visible_bytes - byte_size(head) - byte_size(tail)
+    text_before, omitted_earlier, text_after = (
+        (text[: gap.start], gap.size, text[gap.end :]) if gap else (text, 0, text)
+    )
+    head, tail = _prefix_within(text_before, max_bytes * 2 // 3), _suffix_within(text_after, max_bytes // 3)
+    visible_bytes = byte_size(text_before) + byte_size(text_after) if gap else byte_size(text)
+    omitted_bytes = omitted_earlier + visible_bytes - byte_size(head) - byte_size(tail)
     head, gap_text = sendable_text(head), f"\n{_OMISSION_NOTE.format(omitted_bytes, ref)}\n"
     return f"{head}{gap_text}{sendable_text(tail)}", Elision(len(head), len(head) + len(gap_text), omitted_bytes)
 
 
 def with_sendable_text(part: Part, ref: str) -> Part:
-    """Return the part in a form that can be sent. Bytes that are not text are replaced by a mark, and binary data is
-    reduced to its first and last bytes. The original content is stored with the part."""
+    """Return the part in a form that can be sent. Bytes that are not text are replaced by U+FFFD, and binary data is
+    reduced to its first and last bytes. The original content is stored in the part."""
     if part.whole:
         return part
     heading = part.text[: part.heading] if isinstance(part, Note) else ""
     content = part.text[len(heading) :]
     if is_binary_text(content):
-        begins, ends = (
+        first_bytes, last_bytes = (
             original_bytes(content[:_BINARY_END_BYTES])[:_BINARY_END_BYTES].hex(" "),
             original_bytes(content[-_BINARY_END_BYTES:])[-_BINARY_END_BYTES:].hex(" "),
         )
-        return replace(part, text=heading + _BINARY_NOTE.format(byte_size(content), begins, ends, ref), whole=part.text)
+        return replace(
+            part, text=heading + _BINARY_NOTE.format(byte_size(content), first_bytes, last_bytes, ref), whole=part.text
+        )
     text = sendable_text(part.text)
     return part if text == part.text else replace(part, text=text, whole=part.text)
 
@@ -76,7 +80,7 @@ def is_binary_text(text: str) -> bool:
 
 def sendable_text(text: str) -> str:
     """Return the text in a form that can be encoded: split surrogate pairs are joined, and lone surrogates, which
-    represent bytes that could not be decoded, are replaced by a mark."""
+    represent bytes that could not be decoded, are replaced by U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -92,17 +96,17 @@ def original_bytes(text: str) -> bytes:
     """Return the bytes from which a text was decoded, including those that could not be decoded."""
     try:
         return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # there are surrogates that represent no byte
+    except UnicodeEncodeError:  # some surrogates represent no byte
         return text.encode("utf-8", "surrogatepass")
 
 
 def fair_limit(sizes: Iterable[int], room: int) -> int:
     """Return the limit to which each size must be cut so that the total fits into `room`. Sizes below the limit leave
-    more room to the others."""
+    more room for the others."""
     sorted_sizes = sorted(sizes)
-    for count, size in zip(range(len(sorted_sizes), 0, -1), sorted_sizes, strict=True):
-        if size > room // count:
-            return room // count
+    for remaining_count, size in zip(range(len(sorted_sizes), 0, -1), sorted_sizes, strict=True):
+        if size > room // remaining_count:
+            return room // remaining_count
         room -= size
     return sorted_sizes[-1] if sorted_sizes else room
 

@@ -1,4 +1,4 @@
-"""Text of messages, unique call ids, and messages that the user sends during a turn ("steering"). Pure."""
+"""Text of messages, unique call ids, and messages that the user sends during a turn ("steering")."""
 
 import itertools
 import json
@@ -20,13 +20,13 @@ from ebbtide.agent.messages import (
 
 
 def with_unique_ids(reply: Assistant, earlier: Set[str]) -> Assistant:
-    """Return the reply with new ids for calls whose id is already in use. Some servers restart their numbering in each
-    reply. State is stored by call id, so without new ids, a later output might count as masked."""
+    """Return the reply with new ids for calls whose id is already in `earlier`. Some servers restart their numbering in
+    each reply. State is stored by call id, so a later output with a reused id might count as masked."""
     if not any(call.id in earlier for call in reply.calls):
         return reply
-    used = {*earlier, *(call.id for call in reply.calls)}
+    used_ids = {*earlier, *(call.id for call in reply.calls)}
     parts = [
-        replace(part, id=_unused_id(part.id, used)) if isinstance(part, ToolCall) and part.id in earlier else part
+        replace(part, id=_unused_id(part.id, used_ids)) if isinstance(part, ToolCall) and part.id in earlier else part
         for part in reply.parts
     ]
     return replace(reply, parts=tuple(parts))
@@ -38,10 +38,10 @@ def has_unique_ids(messages: Sequence[Message]) -> bool:
     return len(set(ids)) == len(ids)
 
 
-def _unused_id(id: str, used: set[str]) -> str:
-    unused = next(name for number in itertools.count(2) if (name := f"{id}-{number}") not in used)
-    used.add(unused)
-    return unused
+def _unused_id(call_id: str, used_ids: set[str]) -> str:
+    unused_id = next(candidate for number in itertools.count(2) if (candidate := f"{call_id}-{number}") not in used_ids)
+    used_ids.add(unused_id)
+    return unused_id
 
 
 def message_text(message: Message) -> str:
@@ -74,7 +74,7 @@ STEERING_NOTE = Note(
 
 
 def steering_message(message: User) -> User:
-    """Return the message with the note that it was sent during a turn."""
+    """Return the message with a note which says that it was sent during a turn."""
     return replace(message, parts=(STEERING_NOTE, *message.parts))
 
 

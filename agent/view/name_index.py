@@ -1,9 +1,8 @@
-"""An index of the names that a preview or stub omits: files, functions, issue numbers. Pure.
+"""An index of the names that a preview or stub omits: files, functions, issue numbers.
 
 What a model needs from a truncated output is usually a single name, which it then searches for, reads or changes. In
-recorded sessions, a line of names in each preview halves how often models need the rest, and raises the cost by less
-than half a per cent (`bench.context.recorded`).
-"""
+recorded sessions, a line of names in each preview halves how often models need the full output, and raises the cost by
+less than half a per cent (`bench.context.recorded`)."""
 
 import sys
 from collections import Counter
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 from ebbtide.tools.lazy import regex
 
 MAX_INDEXED_BYTES = 1 << 16
-"""Maximum size of an output that gets an index, in bytes. In a longer log, the first names say nothing about the rest.
+"""Maximum size of an output that gets an index, in bytes. In a longer log, the first names say little about the whole.
 """
 MAX_INDEX_SHARE, MIN_INDEX_BYTES, MAX_INDEX_BYTES = 0.12, 900, 4_500
 """Share of an output's size that its index in a preview may take, and the minimum and maximum in bytes."""
@@ -39,19 +38,19 @@ def max_index_bytes(size: int) -> int:
 def name_index(text: str, visible: str, max_bytes: int = MIN_INDEX_BYTES, heading: str = INDEX_HEADING) -> str:
     """Return a line of the first names in `text` that do not occur in `visible`, within `max_bytes` bytes; empty if
     there are none."""
-    found, remaining_bytes = list[str](), max_bytes
+    names, remaining_bytes = list[str](), max_bytes
     similar_counts = Counter[str]()
     for name in _iter_names(text, similar_counts, visible):
         remaining_bytes -= len(name) + 1
         if remaining_bytes < 0:
             break
-        found.append(name)
-    are_more = " …" if remaining_bytes < 0 or _has_omitted_names(similar_counts) else ""
-    return f"\n{heading}: {' '.join(found)}{are_more}" if found else ""
+        names.append(name)
+    more_mark = " …" if remaining_bytes < 0 or _has_omitted_names(similar_counts) else ""
+    return f"\n{heading}: {' '.join(names)}{more_mark}" if names else ""
 
 
 def names_in_order(text: str) -> tuple[tuple[str, ...], bool]:
-    """Return the names in the first `MAX_INDEXED_BYTES` characters of a text, and whether some were left out because
+    """Return the names in the first `MAX_INDEXED_BYTES` characters of a text, and whether some were omitted because
     they differ from others only in digits."""
     similar_counts = Counter[str]()
     return tuple(_iter_names(text, similar_counts, "", MAX_INDEXED_BYTES)), _has_omitted_names(similar_counts)
@@ -60,19 +59,19 @@ def names_in_order(text: str) -> tuple[tuple[str, ...], bool]:
 def _iter_names(text: str, similar_counts: Counter[str], visible: str, end: int = sys.maxsize) -> Iterator[str]:
     """Yield each name that does not occur in `visible`. Of names that differ only in digits, yield only a few;
     `similar_counts` counts them."""
-    found = set[str]()
+    yielded_names = set[str]()
     for match in _WORD.finditer(text, 0, end):
         name = match[0]
         if (
             not _MIN_NAME_CHARS <= len(name) <= _MAX_NAME_CHARS
-            or name in found
+            or name in yielded_names
             or not _is_name(name)
             or name in visible
         ):
             continue
         similar_counts[shape := _DIGITS.sub("0", name)] += 1
         if similar_counts[shape] <= _MAX_SIMILAR_NAMES:
-            found.add(name)
+            yielded_names.add(name)
             yield name
 
 
@@ -82,8 +81,8 @@ def _has_omitted_names(similar_counts: Counter[str]) -> bool:
 
 def names_of(text: str) -> frozenset[str]:
     """Return all names in the first `MAX_INDEXED_BYTES` characters of a text."""
-    found = {match[0] for match in _WORD.finditer(text, 0, MAX_INDEXED_BYTES)}
-    return frozenset(word for word in found if _MIN_NAME_CHARS <= len(word) <= _MAX_NAME_CHARS and _is_name(word))
+    words = {match[0] for match in _WORD.finditer(text, 0, MAX_INDEXED_BYTES)}
+    return frozenset(word for word in words if _MIN_NAME_CHARS <= len(word) <= _MAX_NAME_CHARS and _is_name(word))
 
 
 def _is_name(word: str) -> bool:

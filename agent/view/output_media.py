@@ -1,5 +1,5 @@
-"""Documents and media attached to an output. Readable documents become part of its text; each other attachment is
-represented by a line. Pure."""
+"""Documents and media attached to an output. Readable documents become part of its text; every other attachment is
+represented by a line."""
 
 import re
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ _TEXT_MEDIA_TYPE = regex(
 
 
 def sort_attachments(raw: Result) -> Result:
-    """Sort the attachments of a result. Readable documents are appended to its text, pictures that a model accepts stay
-    pictures, and the rest become files. With output of a program, documents become files as well, because such output
-    is never loaded as a whole."""
+    """Sort the attachments of a result. Readable documents are appended to its text, images that a model accepts stay
+    images, and the others become files. If the result has a log or a full text, documents become files as well, because
+    its text is not all of the output."""
     pictures, files = list[Picture](), list[Attachment]()
     for picture in raw.pictures:
         detected_type = picture_type(picture.data)
@@ -37,7 +37,7 @@ def sort_attachments(raw: Result) -> Result:
         texts = [(file, document_text(file)) for file in files]
         documents = [text for _, text in texts if text is not None]
         files = [file for file, text in texts if text is None]
-    text = "\n".join(part for part in (raw.text, *documents) if part)
+    text = "\n".join(section for section in (raw.text, *documents) if section)
     return replace(raw, text=text, pictures=tuple(pictures), files=tuple(files))
 
 

@@ -1,5 +1,5 @@
-"""Decides how much of an output is shown: all of it, or head, tail and error lines. Other modules store the rest.
-Pure."""
+"""Decides how much of an output is shown: all of it, or head, tail and error lines. Other modules store the full
+output."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
@@ -17,15 +17,15 @@ from ebbtide.tools.tool_traits import OutputLimit, traits_of
 OffloadMode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
 
 _HEAD_SHARE = 0.6
-"""Share of the head if a text is cut because there is no room for it."""
+"""Share of the head in the visible text of an output that is cut because there is no room for it."""
 _PREVIEW_HEAD_SHARE = 0.3
-"""Share of the head in a preview. The tail is longer, because the end of a program's output says more."""
+"""Share of the head in a preview. The tail is longer, because the end of a program's output is more informative."""
 _MAX_ROUTINE_LINES = 5
 """Maximum number of consecutive routine lines that are shown."""
 _MAX_LINE_CHARS = 400
-"""Maximum characters of a line in a preview."""
+"""Maximum length of a line in a preview, in characters."""
 _MAX_END_BYTES = 1 << 14
-"""Number of bytes kept from each end, from which head and tail are made."""
+"""Number of bytes kept from each end of an output, from which head and tail are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +33,18 @@ class OffloadLimits:
     """Limits for showing outputs."""
 
     max_output_bytes: int = 4096
-    """Maximum bytes of a program's or server's output that is shown in full."""
+    """Maximum size of a program's or server's output that is shown in full, in bytes."""
     preview_bytes: int = 2048
     """Size of a preview, in bytes."""
     max_file_bytes: int = 51_200
-    """Maximum bytes that are shown in full of an output that shows files or matches in files, whichever tool or command
-    printed it."""
+    """Maximum size of an output that is shown in full if it shows files or matches in files, in bytes. It applies
+    whichever tool or command printed the output."""
     mode: OffloadMode = "auto"
 
 
 def should_show_whole(call: ToolCall, size: int, settings: OffloadLimits) -> bool:
     """Whether an output of `size` bytes is shown in full. Recalled output always is. Output that shows files, and
-    reports of other agents, have a higher limit, because most of it is needed in the next steps."""
+    reports of other agents, have a higher limit, because most of their content is needed in the next steps."""
     match _limit_of(call):
         case "whole":
             return True
@@ -60,16 +60,15 @@ def _limit_of(call: ToolCall) -> OutputLimit:
 
 
 def is_recall_tool(tool: str) -> bool:
-    """Whether the tool's outputs come from the store, so that they are not stored again."""
+    """Whether the tool's outputs come from the archive, so that they are not stored again."""
     return traits_of(tool).output_limit == "whole"
 
 
 def cut_output(
     output: ToolOutput, room: int, size: int, count_tokens: Callable[[ToolOutput], int], hint: str
 ) -> ToolOutput:
-    """Cut the middle of the output so that it fits into `room` tokens, and remove its pictures. A note says how to get
-    the rest (`hint`). If there is no room, only the note remains. `size`: tokens of the whole output; `count_tokens`:
-    measures an output."""
+    """Cut the middle of the output so that it fits into `room` tokens, and remove its images. A note contains `hint`,
+    which says how to get the rest. If there is no room, only the note remains. `size`: tokens of the full output."""
     retained_chars = len(output.text) * max(room, 0) // max(size, 1)
     shortened = _without_middle(output, retained_chars, hint)
     while retained_chars and count_tokens(shortened) > room:
@@ -79,44 +78,48 @@ def cut_output(
 
 
 def _without_middle(output: ToolOutput, retained_chars: int, hint: str) -> ToolOutput:
-    pictures = f"its pictures ({len(output.images)}) are not shown, look at one at a time" if output.images else ""
+    image_note = f"its pictures ({len(output.images)}) are not shown, look at one at a time" if output.images else ""
     text, ranges = output.text, output.inserted
     if len(ranges) > 1 and ranges[0][0] == 0:  # a preview: keep the text around it that describes it
         start, end, closing_range = ranges[0][1], ranges[1][0], ranges[-1]
-        ends = _head_and_tail(text[start:end], retained_chars, lambda _: f"[… {pictures} …]" if pictures else "[…]")
-        inserted = (ranges[0], *shift_ranges((closing_range,), start + len(ends) - closing_range[0]))
-        return replace(output, text=f"{text[:start]}{ends}{text[closing_range[0] :]}", images=(), inserted=inserted)
+        visible_text = _head_and_tail(
+            text[start:end], retained_chars, lambda _: f"[… {image_note} …]" if image_note else "[…]"
+        )
+        inserted = (ranges[0], *shift_ranges((closing_range,), start + len(visible_text) - closing_range[0]))
+        return replace(
+            output, text=f"{text[:start]}{visible_text}{text[closing_range[0] :]}", images=(), inserted=inserted
+        )
 
-    retained_chars, index = _reserve_index(text, retained_chars)
+    retained_chars, names = _reserve_index(text, retained_chars)
 
-    def note_of(left_out: int) -> str:
-        where = "; ".join(filter(None, (hint or "ask for less at a time to see it", pictures)))
-        return f"[… {pluralize(left_out, 'character')} left out: the context window is nearly full; {where} …]{index}"
+    def build_note(omitted: int) -> str:
+        advice = "; ".join(filter(None, (hint or "ask for less at a time to see it", image_note)))
+        return f"[… {pluralize(omitted, 'character')} left out: the context window is nearly full; {advice} …]{names}"
 
-    ends = _head_and_tail(text, retained_chars, note_of)
+    visible_text = _head_and_tail(text, retained_chars, build_note)
     head, tail = _cut_positions(text, retained_chars)
-    note_end = len(ends) - (len(text) - tail)
-    before = [(start, min(end, head)) for start, end in ranges if start < head]
-    after = [(max(start, tail), end) for start, end in ranges if end > tail]
-    inserted = (*before, (head + 1 if head else 0, note_end), *shift_ranges(after, note_end - tail))
-    return replace(output, text=ends, images=(), inserted=inserted)
+    note_end = len(visible_text) - (len(text) - tail)
+    ranges_before = [(start, min(end, head)) for start, end in ranges if start < head]
+    ranges_after = [(max(start, tail), end) for start, end in ranges if end > tail]
+    inserted = (*ranges_before, (head + 1 if head else 0, note_end), *shift_ranges(ranges_after, note_end - tail))
+    return replace(output, text=visible_text, images=(), inserted=inserted)
 
 
 def _reserve_index(text: str, retained_chars: int) -> tuple[int, str]:
-    """Split `retained_chars` characters between head and tail on one side and a line of names on the other. Return the
-    number of characters for head and tail, and the line."""
+    """Divide `retained_chars` between head and tail on the one hand and a line of names on the other. Return the number
+    of characters for head and tail, and the line."""
     max_index_chars = int(MAX_INDEX_SHARE * retained_chars)
     head, tail = _cut_positions(text, retained_chars - max_index_chars)
     middle = text[head : min(tail, head + MAX_INDEXED_BYTES)]
-    index = name_index(middle, text[:head] + text[tail:], max_index_chars) if middle else ""
-    return retained_chars - len(index), index
+    names = name_index(middle, text[:head] + text[tail:], max_index_chars) if middle else ""
+    return retained_chars - len(names), names
 
 
-def _head_and_tail(text: str, keep: int, note_of: Callable[[int], str]) -> str:
-    """Return head and tail of a text, `retained_chars` characters in total, with a note between them. `note_of` returns
-    the note for a number of omitted characters."""
-    head, tail = _cut_positions(text, keep)
-    return "\n".join(part for part in (text[:head], note_of(tail - head), text[tail:]) if part)
+def _head_and_tail(text: str, retained_chars: int, build_note: Callable[[int], str]) -> str:
+    """Return head and tail of a text, `retained_chars` characters in total, with a note between them. `build_note`
+    returns the note for a number of omitted characters."""
+    head, tail = _cut_positions(text, retained_chars)
+    return "\n".join(piece for piece in (text[:head], build_note(tail - head), text[tail:]) if piece)
 
 
 def _cut_positions(text: str, retained_chars: int) -> tuple[int, int]:
@@ -130,12 +133,12 @@ def shift_ranges(ranges: Iterable[tuple[int, int]], by: int) -> Ranges:
 
 
 def text_without_insertions(text: str, inserted: Ranges) -> str:
-    """Return the output's own text, without the text that Ebbtide has inserted."""
-    pieces, at = list[str](), 0
+    """Return the text without what Ebbtide inserted into it, as given by the ranges `inserted`."""
+    pieces, offset = list[str](), 0
     for start, end in inserted:
-        pieces.append(text[at:start])
-        at = end
-    return "".join((*pieces, text[at:]))
+        pieces.append(text[offset:start])
+        offset = end
+    return "".join((*pieces, text[offset:]))
 
 
 def decoded_text(data: bytes) -> str:
@@ -155,7 +158,7 @@ class StreamedPreview:
     """The beginning of a line that is not yet complete."""
     _matches: ErrorMatches = field(default_factory=ErrorMatches)
     _full_output: bytearray = field(default_factory=bytearray)
-    """The output so far, up to the size above which it gets no index of names."""
+    """The beginning of the output, up to one byte more than the size above which it gets no index of names."""
 
     def add_chunk(self, chunk: bytes) -> None:
         if self.size <= MAX_INDEXED_BYTES:
@@ -195,61 +198,65 @@ class StreamedPreview:
         return "".join(self.ends_and_matches(settings))
 
     def ends_and_matches(self, settings: OffloadLimits) -> tuple[str, str]:
-        """Return two texts: head and tail; and the error lines and the index of names."""
+        """Return head and tail as one text, and the error lines with the index of names as another."""
         ends, matches = self._head_tail_and_matches(settings)
         if self.is_binary or self.size > MAX_INDEXED_BYTES:
             return ends, matches
         return ends, matches + name_index(_plain_text(self._full_output), ends + matches, max_index_bytes(self.size))
 
     def _head_tail_and_matches(self, settings: OffloadLimits) -> tuple[str, str]:
-        """Return two texts: head and tail; and the error lines, which take at most half of the room."""
+        """Return head and tail as one text, and the error lines as another, which takes at most half of the room."""
         if self.is_binary:
             return f"not text; it begins with {bytes(self._head[:32]).hex(' ')}", ""
         if self.lines <= 3:
             return self._ends_by_bytes(settings.preview_bytes), ""
-        room = max(min(MAX_MATCH_BYTES, settings.preview_bytes // 2), MIN_MATCH_BYTES)
+        max_match_bytes = max(min(MAX_MATCH_BYTES, settings.preview_bytes // 2), MIN_MATCH_BYTES)
         ends, matches = self._head_and_tail(settings.preview_bytes), ""
         for _ in range(2):  # head and tail get shorter, so more error lines may fall between them
-            matches = self._matches.excerpt_between(ends.head_end, ends.tail_start, room)
+            matches = self._matches.excerpt_between(ends.head_end, ends.tail_start, max_match_bytes)
             if not matches:
                 break
             ends = self._head_and_tail(max(settings.preview_bytes - len(matches.encode()), settings.preview_bytes // 2))
         return ends.text, f"\nmatches: {matches}" if matches else ""
 
-    def _head_and_tail(self, most: int) -> "_HeadAndTail":
-        most_head = int(most * _PREVIEW_HEAD_SHARE)
-        head = _complete_lines(self._head, most_head, ends_open=self.size > len(self._head))
-        tail = _complete_lines(self._tail, most - most_head, from_end=True, ends_open=self.size > len(self._tail))[::-1]
-        first, last = len(head), max(self.lines - len(tail) + 1, len(head) + 1)
-        tail = tail[len(tail) - (self.lines - last + 1) :]
-        left_out = [f"[… lines {first + 1}-{last - 1} left out …]"] if last > first + 1 else []
-        return _HeadAndTail("\n".join([*_collapse_routine(head), *left_out, *_collapse_routine(tail)]), first, last)
+    def _head_and_tail(self, max_bytes: int) -> "_HeadAndTail":
+        max_head_bytes = int(max_bytes * _PREVIEW_HEAD_SHARE)
+        head = _complete_lines(self._head, max_head_bytes, may_be_partial=self.size > len(self._head))
+        tail = _complete_lines(
+            self._tail, max_bytes - max_head_bytes, from_end=True, may_be_partial=self.size > len(self._tail)
+        )[::-1]
+        head_end, tail_start = len(head), max(self.lines - len(tail) + 1, len(head) + 1)
+        tail = tail[len(tail) - (self.lines - tail_start + 1) :]
+        omission_lines = [f"[… lines {head_end + 1}-{tail_start - 1} left out …]"] if tail_start > head_end + 1 else []
+        return _HeadAndTail(
+            "\n".join([*_collapse_routine(head), *omission_lines, *_collapse_routine(tail)]), head_end, tail_start
+        )
 
     def _ends_by_bytes(self, max_bytes: int) -> str:
         """Return head and tail of an output that has hardly any line breaks."""
-        most_head = int(max_bytes * _PREVIEW_HEAD_SHARE)
-        most_tail = max_bytes - most_head
-        head, tail = bytes(self._head[:most_head]), self._tail[-most_tail:]
+        max_head_bytes = int(max_bytes * _PREVIEW_HEAD_SHARE)
+        max_tail_bytes = max_bytes - max_head_bytes
+        head, tail = bytes(self._head[:max_head_bytes]), self._tail[-max_tail_bytes:]
         note = f"[… bytes {len(head)}-{self.size - len(tail)} left out …]"
         return f"{_plain_text(head)}\n{note}\n{_plain_text(tail)}"
 
 
 def _collapse_routine(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines without the middle of long runs of routine lines."""
-    at = 0
-    while at < len(lines):
-        end = at + 1
+    """Yield the lines, with the middle of long runs of routine or nearly equal lines replaced by a note."""
+    start = 0
+    while start < len(lines):
+        end = start + 1
         while end < len(lines) and (
             without_name_numbers(lines[end]) == without_name_numbers(lines[end - 1])
-            or (is_routine_line(lines[at]) and is_routine_line(lines[end]))
+            or (is_routine_line(lines[start]) and is_routine_line(lines[end]))
         ):
             end += 1
-        if end - at > _MAX_ROUTINE_LINES:
-            yield lines[at]
-            yield f"[… {end - at - 4} more like these …]"
-            at = end - 3
-        yield from lines[at:end]
-        at = end
+        if end - start > _MAX_ROUTINE_LINES:
+            yield lines[start]
+            yield f"[… {end - start - 4} more like these …]"
+            start = end - 3
+        yield from lines[start:end]
+        start = end
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,22 +268,25 @@ class _HeadAndTail:
     """Number of the first line of the tail."""
 
 
-def _complete_lines(data: bytes | bytearray, max_bytes: int, *, from_end: bool = False, ends_open: bool) -> list[str]:
-    """Return as many complete lines from one end of the data as fit, but at least one. Long lines are shortened.
-    `ends_open`: the other end of the data may be in the middle of a line, which is then left out."""
+def _complete_lines(
+    data: bytes | bytearray, max_bytes: int, *, from_end: bool = False, may_be_partial: bool
+) -> list[str]:
+    """Return as many complete lines from one end of the data as fit into `max_bytes`, but at least one, starting at
+    that end. Long lines are shortened. `may_be_partial`: the other end of the data may be in the middle of a line,
+    which is then skipped."""
     lines = bytes(data).removesuffix(b"\n").split(b"\n") if from_end else bytes(data).split(b"\n")
-    if not from_end and (ends_open or not lines[-1]) and len(lines) > 1:
+    if not from_end and (may_be_partial or not lines[-1]) and len(lines) > 1:
         lines.pop()
-    if from_end and ends_open and len(lines) > 1:
+    if from_end and may_be_partial and len(lines) > 1:
         lines.pop(0)
-    fitting = list[str]()
+    fitting_lines = list[str]()
     for line in reversed(lines) if from_end else lines:
         text = truncate(_plain_text(line), _MAX_LINE_CHARS)
         max_bytes -= len(text.encode()) + 1
-        if max_bytes < 0 and fitting:
+        if max_bytes < 0 and fitting_lines:
             break
-        fitting.append(text)
-    return fitting
+        fitting_lines.append(text)
+    return fitting_lines
 
 
 def _plain_text(data: bytes | bytearray) -> str:
@@ -293,8 +303,8 @@ class Excerpt:
 
 
 def stored_excerpt(tool: str, ref: str, size: int, lines: int, excerpt: str, matches: str = "") -> Excerpt:
-    """Return the visible form of a stored output: its size, an excerpt, and a sentence that says how to read the
-    rest."""
+    """Return the visible form of a stored output: its size, the excerpt and the error lines, and a sentence that says
+    how to read the rest."""
     heading = f'[Tool result stored — {pluralize(size, "byte")}, {pluralize(lines, "line")} from "{tool}".\n'
     end = len(heading) + len(excerpt)
     text = f"{heading}{excerpt}{matches}]\n{read_hint(ref)}"
@@ -314,10 +324,10 @@ def read_hint(ref: str) -> str:
 
 
 def truncated_excerpt(collected: StreamedPreview, ref: str | None, settings: OffloadLimits) -> Excerpt:
-    """Return head and tail of an output, as large as an output that is shown in full may be, with a note that says
-    where the rest is stored."""
-    larger = OffloadLimits(preview_bytes=settings.max_output_bytes)
-    note = f'cut; ref_id="{ref}" has all of it' if ref else "cut; the rest could not be kept"
-    ends, matches = collected.ends_and_matches(larger)
+    """Return head and tail of an output, which together may be as large as an output that is shown in full, with a note
+    that says where the rest is stored."""
+    larger_limits = OffloadLimits(preview_bytes=settings.max_output_bytes)
+    note = f'cut; `read_result` with ref_id="{ref}" shows all of it' if ref else "cut; the rest could not be kept"
+    ends, matches = collected.ends_and_matches(larger_limits)
     text = f"{ends}{matches}\n[{pluralize(collected.size, 'byte')}, {pluralize(collected.lines, 'line')}, {note}]"
     return Excerpt(text, ((len(ends), len(text)),))

@@ -1,4 +1,4 @@
-"""Finds every occurrence of a text in a session, and whether the model still sees it. Pure."""
+"""Finds every occurrence of a text in a session, and whether the model still sees it. No I/O."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from ebbtide.agent.view.stubs import outcome_line
 from ebbtide.agent.view.visible import message_key
 
 Fate: TypeAlias = Literal["visible", "masked", "stored", "summarised", "dropped"]
-"""What became of an occurrence. `visible`: the model sees it. `masked`: its output is masked. `stored`: it is in a part
-that is stored, but not shown. `summarised`: a summary replaces it. `dropped`: nothing replaces it."""
+"""What became of an occurrence. `visible`: the model sees it. `masked`: its output is masked. `stored`: the text around
+it is stored, but not shown. `summarised`: a summary replaces it. `dropped`: nothing replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Occurrence:
     what: str
     """Who said it, or a description of the call whose output contains it."""
     summary_ref: str = ""
-    """The summary that replaces it."""
+    """The reference of the summary that replaces it; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Trace:
     occurrences: tuple[Occurrence, ...] = ()
     """The occurrences, oldest first; empty if the text was never seen."""
     unsearched: tuple[str, ...] = ()
-    """One sentence for each part that could not be searched."""
+    """A sentence for each part of the session that could not be searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class DepartedMessage:
 
 @dataclass(frozen=True, slots=True)
 class CoveringSummary:
-    """A summary. It covers the messages before position `start` that no earlier summary covers."""
+    """A summary of the messages before position `start` that no earlier summary covers."""
 
     number: int
     start: int
@@ -65,30 +65,33 @@ def find_occurrences(
     summaries: Sequence[CoveringSummary],
     matching_outputs: Collection[int] = (),
 ) -> tuple[Occurrence, ...]:
-    """Return every occurrence of `text` in session order, ignoring case; empty if there is none. `departed`: messages
-    that have left the view and may contain the text; `matching_outputs`: numbers of outputs whose stored part contains
-    it."""
+    """Return every occurrence of `text` in session order, ignoring case. `departed`: messages that have left the view
+    and may contain the text; `matching_outputs`: numbers of outputs whose stored content contains it."""
     needle = text.lower()
     if not needle.strip():
         return ()
-    found = [
-        place
+    occurrences = [
+        occurrence
         for message in departed
-        for place in _departed_occurrences(needle, message, view.summary, summaries, matching_outputs)
+        for occurrence in _departed_occurrences(needle, message, view.summary, summaries, matching_outputs)
     ]
     if summaries and needle in view.summary.text.lower():
-        found.append(Occurrence(str(SummaryRef(summaries[-1].number)), "visible", "the summary in view"))
-    return (*found, *_visible_occurrences(needle, view, matching_outputs))
+        occurrences.append(Occurrence(str(SummaryRef(summaries[-1].number)), "visible", "the summary in view"))
+    return (*occurrences, *_visible_occurrences(needle, view, matching_outputs))
 
 
 def occurrence_of_ref(
     ref: str, position: int, view: Conversation, departed: DepartedMessage | None, summaries: Sequence[CoveringSummary]
 ) -> Occurrence | None:
-    """Return what became of the output or message with this reference, at `position` of the session's log; None if it
-    is not found. `departed`: the message, if it has left the view."""
+    """Return what became of the output or message with this reference, which is at `position` in the session's log;
+    None if it is not found. `departed`: the message, if it has left the view."""
     if departed is not None:
         return next(
-            (place for place in _departed_occurrences("", departed, view.summary, summaries, ()) if place.ref == ref),
+            (
+                occurrence
+                for occurrence in _departed_occurrences("", departed, view.summary, summaries, ())
+                if occurrence.ref == ref
+            ),
             None,
         )
     index = position - view.messages_before
@@ -121,48 +124,50 @@ def _departed_occurrences(
     summaries: Sequence[CoveringSummary],
     matching_outputs: Collection[int],
 ) -> Iterator[Occurrence]:
-    covering = next((one for one in summaries if departed.position < one.start), None)
-    by = "" if covering is None else str(SummaryRef(covering.number))
+    covering = next((candidate for candidate in summaries if departed.position < candidate.start), None)
+    summary_ref = "" if covering is None else str(SummaryRef(covering.number))
     fate: Fate = "summarised" if covering is not None and covering.summary.summary else "dropped"
     message = departed.message
-    pinned, carried = ({one.key for one in ones} for ones in (summary.pinned, summary.carried))
+    pinned_keys, carried_keys = ({part.key for part in parts} for parts in (summary.pinned, summary.carried))
     is_pinned = isinstance(message, User) and _is_part_of_request(message, summary.request)
-    is_pinned = is_pinned or message_key(departed.position) in pinned
+    is_pinned = is_pinned or message_key(departed.position) in pinned_keys
     if _contains(needle, message):
-        what = f"{_speaker(message)}, kept word for word" if is_pinned else _speaker(message)
+        description = f"{_speaker(message)}, kept word for word" if is_pinned else _speaker(message)
         ref = message_ref(message)
-        yield Occurrence(ref, "visible", what) if is_pinned else Occurrence(ref, fate, what, by)
+        yield Occurrence(ref, "visible", description) if is_pinned else Occurrence(ref, fate, description, summary_ref)
     if isinstance(message, User):
         calls = {call.id: call for call in departed.calls}
         for number, output in enumerate(message.outputs, departed.outputs_before + 1):
             if needle in output.text.lower() or number in matching_outputs:
                 call = calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
-                ref, what = str(OutputRef(number)), outcome_line(call, output)
-                if ref in pinned:
-                    yield Occurrence(ref, "visible", f"{what}, pinned")
-                elif ref in carried:
-                    yield Occurrence(ref, "visible", f"{what}, kept as it was read")
+                ref, description = str(OutputRef(number)), outcome_line(call, output)
+                if ref in pinned_keys:
+                    yield Occurrence(ref, "visible", f"{description}, pinned")
+                elif ref in carried_keys:
+                    yield Occurrence(ref, "visible", f"{description}, kept as it was read")
                 else:
-                    yield Occurrence(ref, fate, what, by)
+                    yield Occurrence(ref, fate, description, summary_ref)
 
 
 def _visible_occurrences(needle: str, view: Conversation, matching_outputs: Collection[int]) -> Iterator[Occurrence]:
     for part in view_parts(view):
         match part:
             case MessagePart(original=original, visible=visible):
-                is_contained, is_seen = _contains(needle, original), _contains(needle, visible)
-            case OutputPart(numbered=found, visible=visible):
-                is_seen = needle in visible.text.lower()
-                is_contained = is_seen or found.number in matching_outputs or needle in found.output.text.lower()
+                is_contained, is_visible = _contains(needle, original), _contains(needle, visible)
+            case OutputPart(numbered=numbered, visible=visible):
+                is_visible = needle in visible.text.lower()
+                is_contained = (
+                    is_visible or numbered.number in matching_outputs or needle in numbered.output.text.lower()
+                )
             case PinnedPart():
                 continue
         if is_contained:
-            fate = "visible" if is_seen else _hidden_fate(part)
+            fate = "visible" if is_visible else _hidden_fate(part)
             yield Occurrence(_part_ref(part), fate, _part_description(part))
 
 
 def _contains(needle: str, message: Message) -> bool:
-    """Whether the message, without its outputs, contains the text."""
+    """Whether the message, apart from its outputs, contains the text `needle`, which must be in lower case."""
     if isinstance(message, Assistant):
         return needle in message_text(message).lower()
     return any(needle in part.text.lower() for part in message.parts if isinstance(part, Text | Note))
@@ -181,4 +186,4 @@ def _user_parts(message: User) -> tuple[Text | Image, ...]:
 def _speaker(message: Message) -> str:
     if isinstance(message, Assistant):
         return "the model said" if message.text or not message.calls else "the model called"
-    return "you said" if _user_parts(message) else "the program told"
+    return "you said" if _user_parts(message) else "the program said"

@@ -1,12 +1,12 @@
-"""How likely the model is to need an output again that the view shows only in part or as a stub, and what it has
-recalled so far. Pure.
+"""Estimates how likely the model is to need an output again that the view shows only in part or as a stub, and tracks
+what it has recalled so far.
 
-The curves are maximum-likelihood fits to 31 recorded sessions, for outputs longer than their stub. A need that the
-names in the stub satisfy does not count. The probability depends on the kind of content, its size, later changes of the
-file, and the idle time: requests since the output was added, or since the last mention of a name that occurs in few
-other outputs (`python -m bench.context.reread_rates FOLDER`). If the model of a session recalls a kind of content more
-often than expected, the session uses higher curves. Outputs covered by a summary do not count, because masking did not
-remove them.
+The curves are maximum-likelihood fits to 31 recorded sessions, for outputs longer than their stub. Needs met by the
+names in the stub are not counted. The probability depends on the kind of content, its size, later changes to the file,
+and the idle time: the number of requests since the output was added, or since the last mention of a name that occurs in
+few other outputs (`python -m bench.context.reread_rates FOLDER`). If a session's model recalls a kind of content more
+often than expected, the session uses higher curves. Outputs covered by a summary are not counted, because masking did
+not remove them.
 """
 
 import math
@@ -25,7 +25,7 @@ from ebbtide.tools.tool_traits import OutputContent, role_of, traits_of
 
 @dataclass(frozen=True, slots=True)
 class ReuseCurve:
-    """The probability that an output is needed again: `level · e^(-idle / fades)`."""
+    """The probability that an output is needed again: `level · e^(-idle / decay_requests)`."""
 
     level: float
     decay_requests: float
@@ -70,24 +70,24 @@ def content_kind(call: ToolCall) -> OutputContent:
 
 
 def reread_probability(content: OutputContent, tokens: int, idle: int, *, is_stale: bool) -> float:
-    """Return the probability that an output of `tokens` is needed again after `idle` requests. `is_stale`: its file was
-    changed or read again later."""
+    """Return the probability that an output of `tokens` tokens is needed again after `idle` requests. `is_stale`: its
+    file was changed or read again later."""
     if content != "file":
         return CONTENT_CURVES[content].probability_after(idle)
     if is_stale:
         return STALE_FILE_CURVE.probability_after(idle)
-    return next(curve for most, curve in FILE_CURVES if tokens <= most).probability_after(idle)
+    return next(curve for max_tokens, curve in FILE_CURVES if tokens <= max_tokens).probability_after(idle)
 
 
 def reuse_factors(recalls: Recalls) -> Mapping[str, float]:
-    """Return, by kind of content, the factors by which the curves are raised in this session: above 1 and at most
+    """Return the factor, by kind of content, by which the curves are raised in this session: above 1 and at most
     `MAX_REUSE_FACTOR`. Kinds that are not recalled more often than expected are omitted."""
     factors = {
         content: (recalled_count + PRIOR_RECALLS)
         / (EXPECTED_RECALL_SHARE * recalls.left.get(content, 0) + PRIOR_RECALLS)
         for content, recalled_count in Counter(recalls.back.values()).items()
     }
-    return {content: min(times, MAX_REUSE_FACTOR) for content, times in factors.items() if times > 1}
+    return {content: min(factor, MAX_REUSE_FACTOR) for content, factor in factors.items() if factor > 1}
 
 
 def with_removed_outputs(recalls: Recalls, contents: Iterable[str]) -> Recalls:
@@ -101,21 +101,24 @@ _FIRST_RESULT_REF = regex(r"^\[recall:([^\]\s]+)\]", re.MULTILINE)
 
 
 def with_outputs(conversation: Conversation, message: User) -> Conversation:
-    """Return the conversation with the outputs of its last calls added. Also record which outputs were truncated, and
-    which earlier ones were recalled, each only once."""
+    """Return the conversation with `message`, the outputs of its last calls, added. Also record which outputs were
+    truncated, and which earlier ones were recalled, each only once."""
     calls = {call.id: call for call in conversation.unanswered_calls}
-    answered = [(executed_call(calls[one.call_id], one), one) for one in message.outputs if one.call_id in calls]
+    answered = [
+        (executed_call(calls[output.call_id], output), output) for output in message.outputs if output.call_id in calls
+    ]
     recalls = with_removed_outputs(
         conversation.recalls, (content_kind(call) for call, output in answered if output.is_part)
     )
     recalled_refs = {_recalled_ref(call, output) for call, output in answered} - recalls.back.keys()
     if recalled_refs - {""}:
-        back = {
-            found.ref: content_kind(found.call)
-            for found in numbered_outputs(conversation)
-            if found.ref in recalled_refs and (found.output.is_part or found.output.call_id in conversation.masked)
+        recalled_kinds = {
+            numbered.ref: content_kind(numbered.call)
+            for numbered in numbered_outputs(conversation)
+            if numbered.ref in recalled_refs
+            and (numbered.output.is_part or numbered.output.call_id in conversation.masked)
         }
-        recalls = replace(recalls, back={**recalls.back, **back})
+        recalls = replace(recalls, back={**recalls.back, **recalled_kinds})
     return replace(conversation, recalls=recalls).plus(message)
 
 
@@ -125,8 +128,8 @@ def _recalled_ref(call: ToolCall, output: ToolOutput) -> str:
     if role_of(call.name) != "recall_output" or output.status != "done":
         return ""
     ref = call.arguments.get("ref_id")
-    if not ref and (found := _FIRST_RESULT_REF.search(output.text)):
-        ref = found[1]
+    if not ref and (match := _FIRST_RESULT_REF.search(output.text)):
+        ref = match[1]
     try:
         reference = parse_reference(ref) if isinstance(ref, str) else None
     except BadReference:

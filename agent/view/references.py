@@ -1,4 +1,4 @@
-"""Parses and formats references to stored content. Does not check whether the content exists. Pure."""
+"""Parses and formats references to stored content. Does not check whether the content exists."""
 
 import hashlib
 import re
@@ -36,11 +36,11 @@ _SURROUNDING_TEXT = regex(
 _MULTIPLE_REFERENCES = regex(r"(r\d+)\W*(?:\W|to|and)\W*r\d+\b.*", re.IGNORECASE | re.DOTALL)
 
 NO_LIMIT = 10**18
-"""The end of an open range; larger than any number of lines or bytes."""
+"""The end of an open-ended range; larger than any number of lines or bytes."""
 
 
 class BadReference(ValueError):
-    """The text is not a reference. The message explains the format of one."""
+    """The text is not a reference. The message explains the format of references."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class MatchPart:
-    """A line found by a search, by its number among the matches."""
+    """A line found by a search, identified by its number among the matches."""
 
     number: int
 
@@ -102,7 +102,7 @@ class MatchPart:
 
 @dataclass(frozen=True, slots=True)
 class ToolPart:
-    """A call, output or picture of a message, or a picture or file attached to an output, by its number."""
+    """A call, output or image in a message, or an image or file attached to an output, identified by its number."""
 
     number: int
 
@@ -124,10 +124,10 @@ class Reference:
     """Name of a project's folder, or `_` for the current one."""
 
     def __str__(self) -> str:
-        where = f"{self.target}" if self.location is None else f"{self.target}:{self.location}"
+        target_and_location = f"{self.target}" if self.location is None else f"{self.target}:{self.location}"
         if (self.session, self.project) == (CURRENT_SESSION, CURRENT_PROJECT):
-            return where
-        return f"ebb://{quote(self.project, safe='')}/{quote(self.session, safe='')}/{where}"
+            return target_and_location
+        return f"ebb://{quote(self.project, safe='')}/{quote(self.session, safe='')}/{target_and_location}"
 
 
 def parse_reference(text: str) -> Reference:
@@ -144,14 +144,16 @@ def parse_reference(text: str) -> Reference:
 
 
 def _parse_target(target_text: str, text: str) -> tuple[ReferenceTarget, Location | None]:
-    parts = _TARGET_AND_LOCATION.fullmatch(target_text)
-    name, location_text = parts.groups() if parts is not None else (target_text, "")
-    target_match, location_match = _TARGET.fullmatch(name), _LOCATION.fullmatch(location_text)
+    match = _TARGET_AND_LOCATION.fullmatch(target_text)
+    target_name, location_text = match.groups() if match is not None else (target_text, "")
+    target_match, location_match = _TARGET.fullmatch(target_name), _LOCATION.fullmatch(location_text)
     if multiple := _MULTIPLE_REFERENCES.fullmatch(target_text):
         raise BadReference(f"`{text}` names several: give one at a time, first `{multiple[1].lower()}`")
-    if target_match is not None and (ends := _RANGE_WITHOUT_START.fullmatch(location_text)):
-        raise BadReference(f"`{text}` does not say where it begins: write `{name}:L1-{ends[1]}` for the first lines")
-    if target_match is None or (parts is not None and location_match is None):
+    if target_match is not None and (range_match := _RANGE_WITHOUT_START.fullmatch(location_text)):
+        raise BadReference(
+            f"`{text}` does not say where it begins: write `{target_name}:L1-{range_match[1]}` for the first lines"
+        )
+    if target_match is None or (match is not None and location_match is None):
         raise BadReference(f"`{text}` is not a reference: {REFERENCE_FORMATS}")
     location = _parse_location(location_match) if location_match is not None else None
     if isinstance(location, LineRange) and location.last < location.first:
@@ -195,7 +197,7 @@ def message_ref(message: Message) -> str:
 
 
 def _full_user_text(message: User) -> str:
-    """Return the user's full text, including what was left out of shortened parts."""
+    """Return the user's full text, including the omitted text of shortened parts."""
     return "\n".join(part.whole or part.text for part in message.parts if isinstance(part, Text))
 
 

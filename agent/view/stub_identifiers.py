@@ -1,8 +1,8 @@
-"""Identifiers listed in the stubs of masked outputs. Each is listed only for the first output that contains it. Pure.
+"""Identifiers listed in the stubs of masked outputs. Each is listed only for the first output that contains it.
 
 In recorded sessions, half of what models needed again from masked outputs were names that fit in a stub. A session
-searches, lists and reads the same files, so stubs would mostly repeat each other's names. A stub depends only on
-earlier outputs in the view, so it is the same in all requests.
+searches, lists and reads the same files, so stubs would otherwise mostly repeat each other's names. A stub depends only
+on earlier outputs in the view, so it is the same in all requests.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from ebbtide.tools.lazy import dataclass
 MAX_NAMES_SHARE = 0.12
 """Maximum size of the names in a stub, as a share of the output's size."""
 MIN_NAMES_BYTES, MAX_NAMES_BYTES = 40, 4_500
-"""Minimum and maximum size of the names in a stub, in bytes. If the share is less than the minimum, the stub lists
-none."""
+"""Minimum and maximum size of the names in a stub, in bytes. If the share allows less than the minimum, the stub lists
+no names."""
 NAMES_HEADING = "names in it"
 
 
@@ -28,21 +28,21 @@ class StubIdentifiers:
     _seen: set[str] = field(default_factory=set)
 
     def suffix_for(self, output: ToolOutput) -> str:
-        """Return the list for the next output; empty if it has no new name."""
+        """Return the name list for the next output, to be appended to its stub; empty if it has no new name."""
         remaining_bytes = min(int(MAX_NAMES_SHARE * len(output.text)), MAX_NAMES_BYTES)
         if remaining_bytes < MIN_NAMES_BYTES:
             return ""
-        names, are_more = list[str](), False
-        in_order, has_similar = _cached_names(output)
-        for name in in_order:
+        names, has_more = list[str](), False
+        ordered_names, has_similar = _cached_names(output)
+        for name in ordered_names:
             if name in self._seen:
                 continue
             remaining_bytes -= len(name) + 1
-            if are_more := remaining_bytes < 0:
+            if has_more := remaining_bytes < 0:
                 break
             names.append(name)
         self._seen.update(names)
-        return f"\n{NAMES_HEADING}: {' '.join(names)}{' …' if are_more or has_similar else ''}" if names else ""
+        return f"\n{NAMES_HEADING}: {' '.join(names)}{' …' if has_more or has_similar else ''}" if names else ""
 
 
 @dataclass(slots=True)
@@ -54,8 +54,8 @@ class SeenIdentifiers:
 
     def suffix_at(self, index: int) -> str:
         if self._suffixes is None:  # if two threads get here, both compute the same result
-            names = StubIdentifiers()
-            self._suffixes = tuple(map(names.suffix_for, self.outputs))
+            identifiers = StubIdentifiers()
+            self._suffixes = tuple(map(identifiers.suffix_for, self.outputs))
         return self._suffixes[index]
 
 

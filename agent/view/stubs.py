@@ -1,4 +1,4 @@
-"""The stub of a masked output: one line that says what the call did and how it ended. Pure."""
+"""The stub of a masked output: one line that says what the call did and how it ended."""
 
 import re
 
@@ -22,15 +22,15 @@ MAX_PATH_CHARS = 1000
 STUB_TOKENS = 28
 """Typical size of a stub without its name list, in tokens."""
 MIN_MASKED_TOKENS = 4 * STUB_TOKENS
-"""Minimum size of an output that is worth masking, in tokens. It allows for a stub twice as long as usual, and for the
-content that is lost."""
+"""An output is worth masking if it takes more tokens than this. This allows for a stub twice as long as usual, and for
+the content that is no longer shown."""
 
 _MATCH_LINE = regex(r"(?:matches: )?\d+[:-] (.*?)(?: \(and \d+ like it, from line \d+\)\]?)?\Z")
-"""A line of the matches in a preview."""
+"""An error line in a preview."""
 HOOK_NOTE_PREFIX = "[A hook of the user for "
 """Prefix of a hook's note, which follows the output."""
 _EXTENT_LINE = regex(r"\n\((?:lines \d+-\d+ of|there are more|stopped after|\d+ of \d+ files)\b[^\n]*\)\s*\Z")
-"""The line in which outputs of earlier versions say which part they show."""
+"""The last line of some outputs of earlier versions, which says what part of the content they show."""
 _PATCHED_FILE = regex(r"^[ \t]*\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _DIFF_FILE = regex(r"^--- .+\n\+\+\+ (?:b/)?(.+)$", re.MULTILINE)
 _STUB_FIELD = regex(r"\{(\w+)\}")
@@ -44,14 +44,14 @@ _REFERENCE_LIKE = regex(
 
 
 def is_worth_masking(output: ToolOutput) -> bool:
-    """Whether the output is large enough to be masked. A stub never is."""
+    """Whether the output is large enough to be masked. False for stubs."""
     # A shortcut for the many short outputs: sixty characters take at most 100 tokens.
     return (len(output.text) > 60 or bool(output.images)) and estimate_output(output) > MIN_MASKED_TOKENS
 
 
 def outcome_line(call: ToolCall, output: ToolOutput) -> str:
-    """Return a line that says what a call did and how it ended. Text in it that the program did not write contains no
-    control characters and nothing that looks like a reference."""
+    """Return a line that says what a call did and how it ended. Text from elsewhere, such as commands and file names,
+    is stripped of control characters and of anything that looks like a reference."""
     ending = "" if output.status == "done" else f" – {output.status}: {first_error(output)}"
     call = executed_call(call, output)
     traits = traits_of(call.name)
@@ -95,9 +95,11 @@ def _viewed_extent(output: ToolOutput) -> str:
         return "a picture" if output.images or output.pictures else pluralize(_line_count(output.text), "line")
     if extent.shows_all:
         return pluralize(extent.shown, extent.noun)
-    last = extent.first + extent.shown - 1
-    which = f"{extent.noun} {last}" if last == extent.first else f"{extent.unit} {extent.first}-{last}"
-    return f"{which} of {extent.total}"
+    last_shown = extent.first + extent.shown - 1
+    shown_range = (
+        f"{extent.noun} {last_shown}" if last_shown == extent.first else f"{extent.unit} {extent.first}-{last_shown}"
+    )
+    return f"{shown_range} of {extent.total}"
 
 
 def _match_extent(output: ToolOutput) -> str:
@@ -114,9 +116,11 @@ def _match_extent(output: ToolOutput) -> str:
 
 def _result_summary(output: ToolOutput) -> str:
     """Describe the result of a call to an unknown tool: its size and its beginning."""
-    stored, pictures = output.stored, len(output.images) + len(output.pictures)
-    size = "" if stored is None else pluralize(stored.lines, "line") if stored.lines > 1 else f"{stored.size:,} bytes"
-    amount = ", ".join(filter(None, (size, pluralize(pictures, "picture") if pictures else "")))
+    stored, image_count = output.stored, len(output.images) + len(output.pictures)
+    size_text = (
+        "" if stored is None else pluralize(stored.lines, "line") if stored.lines > 1 else f"{stored.size:,} bytes"
+    )
+    amount = ", ".join(filter(None, (size_text, pluralize(image_count, "picture") if image_count else "")))
     return (
         ": ".join(
             filter(None, (amount, safe_line(text_without_insertions(output.text, output.inserted), MAX_OUTPUT_CHARS)))
@@ -130,9 +134,9 @@ def exit_summary(output: ToolOutput) -> str:
     program, is_done = output.program, output.status == "done"
     if program is None and is_done:
         return f"done: {safe_line(text_without_insertions(output.text, output.inserted), MAX_OUTPUT_CHARS)}"
-    how = output.status if program is None else _program_outcome(program)
+    outcome = output.status if program is None else _program_outcome(program)
     error = "" if is_done else first_error(output)
-    return f"{how} – {error}" if error else how
+    return f"{outcome} – {error}" if error else outcome
 
 
 def _program_outcome(program: ProgramState) -> str:
@@ -142,16 +146,16 @@ def _program_outcome(program: ProgramState) -> str:
 
 
 def first_error(output: ToolOutput) -> str:
-    """Return the first of the lines that report an error most strongly. If no line reports one, return a program's last
-    line, which usually says why it failed, or the first line of any other output."""
+    """Return the first of the lines that report an error most strongly. If no line reports one, return the last line of
+    a program's output, which usually says why it failed, or the first line of any other output."""
     heading = next((end for start, end in output.inserted if start == 0), 0)
     lines = _printed_lines(output.text[heading:], output.program)
     if output.is_part:
         lines = [_MATCH_LINE.sub(r"\1", line) for line in lines]
-    found = strongest_error_line(lines)
-    if not found and output.program is not None:
+    error_line = strongest_error_line(lines)
+    if not error_line and output.program is not None:
         lines = _printed_lines(text_without_insertions(output.text, output.inserted), output.program)[-1:]
-    return safe_line(found or (lines[0] if lines else ""), MAX_ERROR_CHARS)
+    return safe_line(error_line or (lines[0] if lines else ""), MAX_ERROR_CHARS)
 
 
 def _printed_lines(text: str, program: ProgramState | None) -> list[str]:
@@ -182,13 +186,13 @@ def one_line(text: str, limit: int) -> str:
 
 
 def safe_line(text: str, limit: int) -> str:
-    """Like `one_line`, for text that the program did not write. Brackets around anything that looks like a reference
+    """Like `one_line`, for text that does not come from Ebbtide. Brackets around anything that looks like a reference
     become parentheses, so that every reference in square brackets is genuine."""
-    return _REFERENCE_LIKE.sub(lambda found: f"({found[1]}{')' if found[2] else ''}", one_line(text, limit))
+    return _REFERENCE_LIKE.sub(lambda match: f"({match[1]}{')' if match[2] else ''}", one_line(text, limit))
 
 
 def safe_path(path: str) -> str:
-    """Return a file name in a form that is safe within a line of the program."""
+    """Return a file name made safe for use in a line from Ebbtide."""
     return safe_line(printable_name(path), MAX_PATH_CHARS)
 
 
@@ -198,5 +202,5 @@ def _argument_text(call: ToolCall, name: str, default: str = "") -> str:
 
 
 def _line_count(text: str) -> int:
-    """Return the number of lines of a text, without a final line that says which part it shows."""
+    """Return the number of lines in a text, not counting a final line that says which part it shows."""
     return len(_EXTENT_LINE.sub("", text).splitlines())

@@ -1,5 +1,5 @@
 """The conversation as the model sees it: steps and turns, numbered outputs, messages with masks and replacements
-applied, and the messages that open a compacted view. Pure."""
+applied, and the messages that open a compacted view."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -45,11 +45,11 @@ def open_request_messages(messages: Sequence[Message]) -> Iterator[tuple[int, Us
     if messages and is_answer(messages[-1]):
         return
     starts = turn_starts(messages)
-    is_beginning = bool(starts)
+    is_opening = bool(starts)
     for index in range(starts[-1] if starts else 0, len(messages)):
         message = messages[index]
-        is_beginning = is_beginning and is_request(message)
-        if isinstance(message, User) and (is_beginning or is_steering_message(message)):
+        is_opening = is_opening and is_request(message)
+        if isinstance(message, User) and (is_opening or is_steering_message(message)):
             yield index, message
 
 
@@ -95,14 +95,14 @@ SHORT_NOTE_CHARS = 400
 
 @dataclass(frozen=True, slots=True)
 class NumberedOutput:
-    """An output with its number in the session, and the call that it answers in the form in which it ran."""
+    """An output with its number in the session, and the call that it answers, as it ran."""
 
     call: ToolCall
     output: ToolOutput
     number: int
     identifiers: SeenIdentifiers | None = field(default=None, compare=False, repr=False)
-    """The name lists for the stubs of all outputs in the view; `index_in_view` is the index of this output. If None,
-    the stub is made without regard to other outputs."""
+    """The name lists for the stubs of all outputs in the view, in which `index_in_view` is the index of this output. If
+    None, the stub does not depend on other outputs."""
     index_in_view: int = field(default=0, compare=False, repr=False)
 
     @property
@@ -135,7 +135,7 @@ def outputs_so_far(conversation: Conversation) -> int:
 def _iter_numbered(messages: tuple[Message, ...], number: int) -> Iterator[NumberedOutput]:
     calls: Mapping[str, ToolCall] = {}
     outputs = list[ToolOutput]()
-    seen = SeenIdentifiers(outputs)
+    identifiers = SeenIdentifiers(outputs)
     for message in messages:
         if isinstance(message, Assistant):
             calls = {call.id: call for call in message.calls}
@@ -144,7 +144,7 @@ def _iter_numbered(messages: tuple[Message, ...], number: int) -> Iterator[Numbe
             number += 1
             call = calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
             outputs.append(output)
-            yield NumberedOutput(executed_call(call, output), output, number, seen, len(outputs) - 1)
+            yield NumberedOutput(executed_call(call, output), output, number, identifiers, len(outputs) - 1)
 
 
 @memoized
@@ -152,11 +152,11 @@ def visible_messages(conversation: Conversation) -> tuple[Message, ...]:
     """Return the messages as the model sees them: with outputs masked and texts replaced."""
     if not conversation.masked and not conversation.retold:
         return conversation.messages
-    replacements = {one.key: one for one in conversation.retold}
+    replacements = {shortened.key: shortened for shortened in conversation.retold}
     shortened_outputs = {
-        id(found.output): output
-        for found in numbered_outputs(conversation)
-        if (output := visible_output(found, conversation.masked, replacements)) is not found.output
+        id(numbered.output): output
+        for numbered in numbered_outputs(conversation)
+        if (output := visible_output(numbered, conversation.masked, replacements)) is not numbered.output
     }
 
     def visible_part(part: UserPart) -> UserPart:
@@ -178,7 +178,7 @@ def visible_messages(conversation: Conversation) -> tuple[Message, ...]:
 
 
 def messages_in_view(conversation: Conversation) -> tuple[Message, ...]:
-    """Return all that the model sees: the messages that open a compacted view, then the others."""
+    """Return all messages that the model sees: those that open a compacted view, then the others."""
     return (*summary_messages(conversation.summary), *visible_messages(conversation))
 
 
@@ -230,7 +230,7 @@ def newest_reply_index(messages: Sequence[Message]) -> int:
 
 
 def output_stub(numbered: NumberedOutput) -> str:
-    """Return the stub of a masked output: what the call did, and identifiers found in a long output."""
+    """Return the stub of a masked output: what the call did, and the names in its output."""
     return outcome_with_ref(numbered) + numbered.stub_names
 
 
@@ -288,4 +288,4 @@ def _headed_parts(heading: str, carried: Sequence[CarriedPart]) -> tuple[Text | 
     """Return the items under a heading, each with its title, for the message that opens a compacted view."""
     if not carried:
         return ()
-    return (Text(heading), *(part for one in carried for part in (Text(f"### {one.title}"), *one.parts)))
+    return (Text(heading), *(part for item in carried for part in (Text(f"### {item.title}"), *item.parts)))

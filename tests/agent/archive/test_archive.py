@@ -154,7 +154,9 @@ async def test_a_truncated_output_shows_more_and_is_kept_too(home: Home) -> None
     )
     await events_of(session)
     (output,) = outputs_of(session)
-    assert output.text.endswith('\n[23,893 bytes, 5,000 lines, cut; ref_id="r1" has all of it]\nexit code 0')
+    assert output.text.endswith(
+        '\n[23,893 bytes, 5,000 lines, cut; `read_result` with ref_id="r1" shows all of it]\nexit code 0'
+    )
     assert 3800 < len(output.text) < 4300
     assert len(await home.archive().read("r1")) == 23_893 + len("exit code 0")
 
@@ -205,7 +207,7 @@ async def test_an_archive_that_fails_leaves_the_output_in_view(home: Home, monke
     assert next(event.text[: len(notice)] for event in events if isinstance(event, Noticed)) == notice
     printed, read = outputs_of(session)
     (log,) = home.outputs.iterdir()
-    note = '[23,893 bytes, 5,000 lines, cut; ref_id="r1" has all of it]'
+    note = '[23,893 bytes, 5,000 lines, cut; `read_result` with ref_id="r1" shows all of it]'
     assert printed.text.endswith(f"\n{note}\nall of it is in {log}\nexit code 0")
     assert (printed.text.startswith("1\n2\n"), printed.whole, printed.stored) == (True, str(log), None)
     assert log.read_bytes() + b"exit code 0" == await home.archive().read("r1")

@@ -240,7 +240,7 @@ async def test_a_picture_that_was_removed_leaves_a_line_in_the_view(home: Home) 
     await session.close()
     await home.thread.run(lambda: ArchiveStore(home.store).expire(most_bytes=1))
     again = await home.session(Scripted.of({"text": "ok"}), resume=True)
-    gone = "[a picture (image/png) is not there any more]\n[a picture (image/gif) is not there any more]"
+    gone = "[an image (image/png) is no longer available]\n[an image (image/gif) is no longer available]"
     assert outputs_of(again) == [ToolOutput("call-1-1", f"two\n{gone}")]
     assert (await events_of(again, "and?"))[-1] == TurnFinished("answered", "ok")
     await again.close()

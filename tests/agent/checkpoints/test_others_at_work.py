@@ -231,7 +231,7 @@ def test_a_row_that_makes_no_sense_is_damage(tmp_path: Path, column: str, value:
     with closing(sqlite3.connect(database)) as db, db:
         db.execute(f"update paths set {column} = ? where path = ?", (value, b"7"))
     after = tree(work)
-    with closing(project_in(tmp_path)) as project, pytest.raises(StoreFailed, match="what point 2 changed"):
+    with closing(project_in(tmp_path)) as project, pytest.raises(StoreFailed, match="the changes of undo point 2"):
         undone(project)
     assert tree(work) == after
 

@@ -115,7 +115,7 @@ def test_a_cut_output_says_where_the_rest_is() -> None:
     settings = OffloadLimits(max_output_bytes=30)
     assert truncated_excerpt(skimmed(LOG), "r3", settings).text == (
         "line 1\n[… lines 2-1198 left out …]\nline 1199\nline 1200\n"
-        '[10,893 bytes, 1,200 lines, cut; ref_id="r3" has all of it]'
+        '[10,893 bytes, 1,200 lines, cut; `read_result` with ref_id="r3" shows all of it]'
     )
     assert truncated_excerpt(skimmed(LOG), None, settings).text.endswith("cut; the rest could not be kept]")
 
