@@ -66,7 +66,7 @@ def coverage_of(
     commands and operators that join them. A covered `cd` does not cover the commands after it, and a `cd` needs no rule
     itself if the other commands mean the same in any folder, or if it leads to the working folder `root`. Read-only
     commands need no rule either, unless their output is read by another program. Text that the line feeds to a program
-    needs no approval, since a file of the working folder could contain it."""
+    needs no approval, since a file in the working folder could contain it as well."""
     parsed_line = parse_command_line(without_here_documents(line))
     if parsed_line.problem:
         return ()
@@ -135,8 +135,8 @@ def _harmless_commands(commands: Sequence[SimpleCommand]) -> set[int]:
 def prefix_covers(
     prefix: Sequence[str], words: Sequence[Word], trusted: Collection[tuple[str, ...]] = frozenset()
 ) -> bool:
-    """Whether a rule covers a command: it is a prefix of the command, or of the tool that the command launches
-    indirectly, and the rest of the command cannot make it do something else. `trusted`: see `PermissionRequest`."""
+    """Whether a rule covers a command: the command, or the tool that it launches indirectly, begins with the rule's
+    words, and the other words cannot make it do something else. `trusted`: as `PermissionRequest.trusted_launches`."""
     if _has_prefix(prefix, words):
         return True
     if (git_words := wrapped_git_call(words)) is not None:
@@ -271,7 +271,7 @@ def reason_to_always_ask(
 
 
 def rule_paths(covered: Sequence[Coverage], root: str) -> set[str]:
-    """Return the paths that the words of the rules name, as absolute paths."""
+    """Return the absolute paths that the rules' words name, and `/dev/null`."""
     return {
         posixpath.normpath(posixpath.join(root, text))
         for coverage in covered

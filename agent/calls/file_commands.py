@@ -130,7 +130,7 @@ def _sole_text(arguments: Arguments, names: str) -> str | None:
 
 
 def _first_text(arguments: Arguments, names: str) -> tuple[str, str] | None:
-    """Return the name and value of the first text argument with one of these names, in the order of `names`."""
+    """Return the name and value of the first text argument with one of the names, in their order in `names`."""
     names_by_plain_name = {normalised_name(name): name for name in arguments}
     for plain_name in map(normalised_name, names.split()):
         if (

@@ -1,5 +1,5 @@
 """Divides the remaining room in the context window among the outputs of one step: small outputs stay whole, and large
-ones get equal shares. The size of an output is that of its visible form."""
+ones get equal shares. Only the visible form of an output counts."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -48,8 +48,7 @@ class OutputBudget:
     ) -> None:
         """`count_tokens`: returns the size of an output in tokens. `freeable_tokens`: returns the number of tokens by
         which outputs may exceed the room, because that much is freed before the next request. With `freeable_tokens`,
-        every call runs. Without it, no call runs after an output that does not fit; such a call gets the output
-        `refusal`."""
+        every call runs. Without it, no call runs after an output that does not fit; `refusal` is then its output."""
         self._budget = budget
         self._count_tokens = count_tokens
         self._freeable_tokens = freeable_tokens

@@ -170,7 +170,7 @@ class OutputIntake:
         preview = StreamedPreview()
         extra_bytes = _encode_text(_append_lines(result.text, extra_lines))[len(data) :] if extra_lines else b""
         stored = await self._store_chunks(_split_chunks(data), preview, extra_bytes)
-        # The line count is that of the tool's extent: lines that the tool added are stored, but not counted.
+        # The tool's own line count is used: lines that the tool added are stored, but not counted.
         has_lines = result.extent is not None and result.extent.unit == "lines"
         blob_with_tool_line_count = (
             replace(stored, lines=result.extent.shown) if result.extent and has_lines else stored

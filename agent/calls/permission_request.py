@@ -95,7 +95,7 @@ def _git_settings_programs(line: str, workspace: Workspace) -> str:
 
 
 def _is_repository(root: Path, word: str) -> bool:
-    """Whether a word is the path of a local repository, as git may read it."""
+    """Whether git may read a word as the path of a local repository."""
     path = os.path.join(root, os.path.expanduser(word.removeprefix("--repo=").removeprefix("file://")))
     return word[:2] not in ("", "-") and any(os.path.lexists(os.path.join(path, name)) for name in ("HEAD", ".git"))
 

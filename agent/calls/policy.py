@@ -202,7 +202,7 @@ def apply_hook_decision(request: PermissionRequest, policy: Policy, decision: "H
 
 def _decide_like_reading_tool(access: ReadOnlyAccess, policy: Policy) -> Ruling:
     """Decide about a read-only command as if it were a call of a reading tool. Files with secrets need approval, unless
-    a rule of the user allows exactly that."""
+    one of the user's rules allows that."""
     request = PermissionRequest(access.tool, "read", access.paths)
     ruling = decide(request, policy)
     if ruling.verdict != "allow" or not access.secret_path:
@@ -367,8 +367,8 @@ def _denies(rule: Rule, request: PermissionRequest, root: str) -> bool:
 
 
 def _applies_to_tool(rule: Rule, request: PermissionRequest) -> bool:
-    """Whether a deny rule is about the tool of a call. A rule against one tool that changes files applies to all of
-    them, and a rule against fetching from a host applies to connections of commands."""
+    """Whether a deny rule applies to the tool of a call. A rule against one tool that changes files applies to all such
+    tools, and a rule against fetching from a host applies to commands that connect to it."""
     if _names_tool(rule, request) or (rule.tool in _FILE_CHANGING_TOOLS and request.effect == "write"):
         return True
     return rule.tool == WebFetch.name and bool(rule.prefix) and request.tool == NETWORK_TOOL

@@ -127,8 +127,8 @@ def _resolve_call(call: ToolCall, tools: Mapping[str, Tool], offered: Collection
 
 
 def _equivalent_command(name: str, arguments: Arguments) -> str | None:
-    """Return the command equivalent to a call of another agent's file tool; None if the name is not that of such a
-    tool. Raises `ToolError` if it is, but the arguments do not fit."""
+    """Return the command equivalent to a call of another agent's file tool; None if there is no such tool. Raises
+    `ToolError` if there is, but the arguments do not fit."""
     command, kind = calls.file_commands.equivalent_command(name, arguments), calls.file_commands.command_kind(name)
     if command is None and kind == "show":
         raise ToolError("there is no such tool: find the files with `glob`, and call `read` once for each")
@@ -148,8 +148,8 @@ def _as_bash_call(call: ToolCall, command: str) -> ToolCall:
 
 
 def _as_patch_call(arguments: Arguments, note: str) -> tuple[str, Arguments, str]:
-    """Return the tool, arguments and note for a shell command. If the command only passes a patch to `apply_patch`,
-    which does not exist as a program, return those of the tool `apply_patch`."""
+    """Return the tool, arguments and note with which to run a shell command: `bash` and the given ones, unless the
+    command only passes a patch to `apply_patch`, which is not a program. It then becomes a call of that tool."""
     if "*** Begin Patch" not in str(arguments.get("command")):
         return Bash.name, arguments, note
     patch = calls.shell_patch.patch_in_command(arguments)

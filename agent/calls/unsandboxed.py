@@ -1,5 +1,5 @@
-"""Handles commands blocked by the sandbox. If one failed, asks the user whether to run it again outside, with an offer
-to add a rule for the future. Without a user, the output says which rule would help."""
+"""Handles commands blocked by the sandbox. If such a command failed, asks the user whether to run it again outside the
+sandbox, and offers rules for the future. Without a user, the output says which rule would help."""
 
 import shlex
 from collections.abc import Awaitable, Callable, Sequence

@@ -50,13 +50,13 @@ class _Comparison:
     root: str
     before: Mapping[str, Folder]
     after: MutableMapping[str, Folder]
-    found: FolderChanges
+    result: FolderChanges
     changed_rules: Collection[str]
     since: int
     state_of: Callable[[str], FileState]
 
     def run(self) -> None:
-        for name in sorted(self.found.changed_records):
+        for name in sorted(self.result.changed_records):
             old, new = self.before.get(name), self.after[name]
             # Changes to the root itself, whose name is empty, are not recorded, because the root belongs to the user.
             if name and (old is None or old.mode != new.mode) and not self._was_ignored(name, old):
@@ -86,7 +86,7 @@ class _Comparison:
             if old_state == ABSENT and name in self.changed_rules:  # the file may be old and no longer ignored
                 if change_time_ns(os.path.join(self.root, prefix + file_name)) < self.since:
                     continue
-                self.found.doubtful_paths.add(prefix + file_name)
+                self.result.doubtful_paths.add(prefix + file_name)
             self._note(prefix + file_name, old_state, new_state)
         for file_name, old_index in old_indexes.items():
             if old is not None:
@@ -107,8 +107,8 @@ class _Comparison:
         merges both changes."""
         if old_state == new_state:
             return
-        previous_change = self.found.changes.get(path, (ABSENT, ABSENT))
-        self.found.changes[path] = (
+        previous_change = self.result.changes.get(path, (ABSENT, ABSENT))
+        self.result.changes[path] = (
             old_state if old_state != ABSENT else previous_change[0],
             new_state if new_state != ABSENT else previous_change[1],
         )
@@ -125,8 +125,8 @@ class _Comparison:
                 self._note_unlisted(f"{path}/{child}", old, index, may_still_exist=may_still_exist)
             pending.extend(f"{path}/{child}" for child in old.folders)
             self.after.pop(path, None)
-            self.found.removed_folders.add(path)
-            self.found.changed_records.discard(path)
+            self.result.removed_folders.add(path)
+            self.result.changed_records.discard(path)
 
 
 def stat_numbers(path: str) -> tuple[int, ...]:

@@ -53,7 +53,7 @@ def parse_state(text: str) -> FileState:
 
 @dataclass(frozen=True, slots=True)
 class PathChange:
-    """A changed path. Paths are separated by `/`, and relative to the workspace, or absolute if outside it. The path of
+    """A changed path. It is written with `/`, and relative to the workspace, or absolute if outside it. The path of
     a staged entry consists of the path of the index, a NUL, and the path in the repository."""
 
     path: str
@@ -152,8 +152,8 @@ def plan_restore(
 
 
 def _plan_blocked_path(planned: PlannedPath, blocking_path: str, paths: Mapping[str, PlannedPath]) -> PlannedPath:
-    """Plan a path that is blocked by the non-folder `blocking_path`. The path can be restored only if the plan removes
-    `blocking_path` as well."""
+    """Plan a path that is blocked because `blocking_path`, above it, is not a folder. The path can be restored only if
+    the plan removes `blocking_path` as well."""
     blocker = paths.get(blocking_path)
     if planned.outcome not in ("restore", "ask") or (blocker is not None and blocker.outcome == "restore"):
         return planned

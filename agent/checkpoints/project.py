@@ -207,8 +207,8 @@ class ProjectCheckpoints:
             return self._other_sessions.sessions_in_turn()
 
     def capture_states(self, paths: Iterable[str]) -> dict[str, FileState]:
-        """Return the current states of absolute paths, and of missing folders above them. Store the content of the
-        files."""
+        """Return the current states of absolute paths and of missing folders above them, and store the files'
+        content."""
         with self._translate_errors():
             return self._capture_states(
                 name for path in paths for name in self._with_missing_parents(self._relative_path(path))

@@ -26,7 +26,7 @@ TEMPORARY_PREFIX = ".ebb-undo-"
 _OWNER_ACCESS = 0o700
 """The permission bits with which a folder's owner can change its content."""
 _MAX_FILES_SYNCED_SINGLY = 100
-"""If more files are written, the whole disk is synced once instead."""
+"""Maximum number of files that are synced one by one; for more, all file systems are synced once."""
 
 
 @dataclass(frozen=True, slots=True)

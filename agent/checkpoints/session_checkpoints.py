@@ -93,12 +93,12 @@ class SessionCheckpoints:
         turn = self.turn
         if effect == "write":
             self._may_have_changes = True
-            before = await self._try_work(lambda project: project.capture_states(subjects), short=True)
+            previous_states = await self._try_work(lambda project: project.capture_states(subjects), short=True)
             try:
                 yield
             finally:
-                if before:
-                    self._run_in_background(lambda project: project.record_changes(turn, before), short=True)
+                if previous_states:
+                    self._run_in_background(lambda project: project.record_changes(turn, previous_states), short=True)
         elif effect in ("run", "serve") and not reads_only:
             self._may_have_changes = True
             in_job, interrupt = self._has_jobs(), self._interrupt

@@ -346,19 +346,19 @@ def read_content(name: str, changed: int, max_bytes: int, folder: int) -> tuple[
     grew."""
     fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     try:
-        before = os.fstat(fd)
-        if not stat.S_ISREG(before.st_mode) or before.st_size > max_bytes:
+        old_status = os.fstat(fd)
+        if not stat.S_ISREG(old_status.st_mode) or old_status.st_size > max_bytes:
             raise ValueError("it has become another")
-        content = os.read(fd, before.st_size + 1)
-        while 0 < len(content) <= max_bytes and len(content) != before.st_size:
+        content = os.read(fd, old_status.st_size + 1)
+        while 0 < len(content) <= max_bytes and len(content) != old_status.st_size:
             chunk = os.read(fd, max_bytes)
             if not chunk:
                 break
             content += chunk
         if len(content) > max_bytes:
             raise ValueError("it grows")
-        after = os.fstat(fd)
+        new_status = os.fstat(fd)
     finally:
         os.close(fd)
-    is_same = before.st_ctime_ns == after.st_ctime_ns == changed and len(content) == after.st_size
+    is_same = old_status.st_ctime_ns == new_status.st_ctime_ns == changed and len(content) == new_status.st_size
     return content, changed if is_same else 0

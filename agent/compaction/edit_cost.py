@@ -178,5 +178,5 @@ def undo_refusal(before: ContextBudget) -> str:
         return ""
     return (
         f"the previous view now takes about {before.used:,} tokens, and a request has room for "
-        f"{before.window.effective:,}: nothing was undone; `/bring` restores single parts of it"
+        f"{before.window.effective:,}: nothing was undone; `/bring` restores individual parts of it"
     )

@@ -145,10 +145,10 @@ class CompactionFloor:
 
 
 def solve_floor(conversation: Conversation, caps: CompactionCaps, room: Room) -> CompactionFloor:
-    """Return caps with which system prompt, tools, ledger and tail take at most 60 % of the window. First, the caps of
+    """Return caps with which system prompt, tools, ledger and tail take at most 60 % of the window. First, the caps for
     tail and ledger are halved repeatedly, down to one step and 900 tokens. Then tools are deferred, pinned content is
     reduced to previews and then to one line each, and finally attachments of the open request are shortened. Unseen
-    outputs count with their share of the window. Always terminates."""
+    outputs are counted at their share of the window. Always terminates."""
     min_steps, all_tool_tokens, shortening_count = 1, room.tools, 0
     conversation = limit_unseen_outputs(conversation, room)
     pins: PinForm = "whole"

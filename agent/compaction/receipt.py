@@ -136,7 +136,7 @@ _STRATEGY_TEXTS: Mapping[str, str] = {
     "cut": "new outputs were cut to the remaining room",
     "drop": "the older half of the turns was removed",
     "last": "all but your last message and the newest step was removed",
-    "pictures": "pictures of your message were replaced by their names",
+    "pictures": "images in your message were replaced by their names",
     "least": "new outputs were cut as far as possible",
     "references": "new outputs were reduced to one line each",
     "step": "the newest step was removed; its outputs are listed",

@@ -162,7 +162,7 @@ def covered_request(conversation: Conversation, cut: int) -> User:
 
 
 def limit_unseen_outputs(conversation: Conversation, room: Room) -> Conversation:
-    """Cut unseen outputs to their share. Return the same conversation if they are small enough."""
+    """Return the conversation with unseen outputs cut to their share; unchanged if they are small enough."""
     return cut_to_fit(conversation, max_output_tokens(conversation, room))
 
 
@@ -191,7 +191,7 @@ def _sizes_of_unseen(conversation: Conversation) -> list[tuple[NumberedOutput, i
 
 def cut_to_fit(conversation: Conversation, room: int) -> Conversation:
     """Cut the unseen outputs to `room` tokens in total, as far as possible. Small ones stay whole; large ones are
-    reduced to head, tail and the images that fit. Return the same conversation if nothing gets smaller."""
+    reduced to head, tail and the images that fit. Return the conversation unchanged if nothing gets smaller."""
     unseen, replacements = _sizes_of_unseen(conversation), {part.key: part for part in conversation.retold}
     sizes = [size for _, size in unseen]
     if sum(sizes) <= room:
@@ -208,7 +208,7 @@ def cut_to_fit(conversation: Conversation, room: int) -> Conversation:
 
 
 def without_pictures(conversation: Conversation) -> Conversation:
-    """Replace the images of unseen outputs by notes. Return the same conversation if there are none."""
+    """Replace the images of unseen outputs with notes. Return the conversation unchanged if there are none."""
     replacements = {part.key: part for part in conversation.retold}
     visible = [
         (numbered, visible_output(numbered, conversation.masked, replacements))
@@ -231,8 +231,8 @@ def without_pictures(conversation: Conversation) -> Conversation:
 
 
 def mask_unseen_outputs(conversation: Conversation) -> Conversation:
-    """Mask each unseen output that is larger than its stub and not pinned. Return the same conversation if there is
-    none."""
+    """Mask each unseen output that is larger than its stub and not pinned. Return the conversation unchanged if there
+    is none."""
     replacements = {part.key: part for part in conversation.retold}
     masked_refs = {
         numbered.output.call_id: numbered.ref
@@ -320,11 +320,11 @@ def _shortened_output(numbered: NumberedOutput, shortened: ShortenedPart) -> Too
     return replace(numbered.output, text=shortened.text, images=numbered.output.images[: shortened.pictures])
 
 
-def _fitting_image_count(images: Sequence[Image], room: int) -> int:
-    """Return how many of the first images fit into `room` tokens."""
+def _fitting_image_count(images: Sequence[Image], max_tokens: int) -> int:
+    """Return how many of the first images fit into `max_tokens` tokens."""
     for index, image in enumerate(images):
-        room -= estimate_message(User((image,)))
-        if room < 0:
+        max_tokens -= estimate_message(User((image,)))
+        if max_tokens < 0:
             return index
     return len(images)
 

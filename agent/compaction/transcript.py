@@ -63,7 +63,7 @@ def _clip(text: str, tokens: int) -> str:
 
 
 def split_into_chunks(pieces: Sequence[str], tokens: int) -> tuple[str, ...]:
-    """Join the pieces into chunks of at most `tokens` each; larger pieces are split."""
+    """Join the pieces into chunks of at most `tokens` tokens each; larger pieces are split."""
     chunks: list[str] = []
     chunk, chunk_tokens = "", 0
     for piece in pieces:

@@ -25,7 +25,7 @@ from ebbtide.agent.window.session_context import TurnContext, WindowContext
 NOTHING_TO_UNDO = "nothing to undo: there was no rewrite, or it was too long ago"
 REUSED_IDS = (
     "the previous view cannot be restored: the server has since reused ids of its calls; "
-    "`/bring` restores single parts of it"
+    "`/bring` restores individual parts of it"
 )
 
 

@@ -140,16 +140,16 @@ def _plan_evict(part: ViewPart, conversation: Conversation, pricing: EditPricing
             tuple(carried_part for carried_part in carried_parts if carried_part.key != part.key)
             for carried_parts in (summary.pinned, summary.carried)
         )
-        after = replace(conversation, summary=replace(summary, pinned=pinned, carried=carried))
-        return price_edit("evict", part.ref, part.what, conversation, after, pricing)
+        edited = replace(conversation, summary=replace(summary, pinned=pinned, carried=carried))
+        return price_edit("evict", part.ref, part.what, conversation, edited, pricing)
     if isinstance(part, OutputPart):
         if part.state == "masked":
             return Refusal(f"`{part.ref}` is already a single line")
         if not _is_much_shorter(output_stub(part.numbered), part.visible, pricing):
             return Refusal(f"the line for `{part.ref}` would be hardly shorter than what is shown")
         masked = conversation.masked | {part.visible.call_id}
-        after = replace(conversation, masked=masked, retold=without_key(conversation.retold, part.key))
-        return price_edit("evict", part.ref, part.what, conversation, after, pricing)
+        edited = replace(conversation, masked=masked, retold=without_key(conversation.retold, part.key))
+        return price_edit("evict", part.ref, part.what, conversation, edited, pricing)
     return _plan_shorter_message("evict", "line", part, conversation, pricing)
 
 

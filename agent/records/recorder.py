@@ -124,8 +124,8 @@ class Recorder:
         self.last_request_mark: RequestMark | None = None
         """The last request recorded in the loaded snapshot; None if there is none."""
         self.turn_start: tuple[int, float] | None = None
-        """The number of messages when the last turn began, and the time of its beginning in Unix seconds; None before
-        the first turn of this run."""
+        """The session's number of messages when the last turn began, and the time in Unix seconds; None before the
+        first turn of this run."""
         self.problems: list[str] = []
         """A sentence for the user about each piece of non-essential data that could not be read."""
         self.writes = writes or WriteQueue(thread, store, self.problems.append, Interrupt())
@@ -154,7 +154,7 @@ class Recorder:
 
     @property
     def family(self) -> str:
-        """The id of the root of this session's fork tree. All forks in a tree share the beginning of their requests."""
+        """The id of the session at the root of the fork tree. The requests of all forks in a tree begin the same."""
         return self._row.family or self._row.id
 
     @property

@@ -41,7 +41,7 @@ class WriteQueue:
     def __init__(
         self, thread: StoreThread, store: SessionStore, notify: Callable[[str], None], interrupt: Interrupt
     ) -> None:
-        """`notify` is called with notices about waiting; `interrupt` is the user's interrupt."""
+        """`notify`: receives notices about waiting. `interrupt`: the user's interrupt, which stops a wait."""
         self._thread = thread
         self._store = store
         self.notify = notify

@@ -29,8 +29,8 @@ _MIN_STRONG_SHAPES = 3
 _MAX_SHAPES, _RETAINED_OLDEST_SHAPES = 256, 8
 _MAX_CACHED_WEIGHTS = 4096
 _MAX_WEIGHED_LINES, _MAX_RARE_COUNT = 20_000, 100
-"""Number of lines that are always weighed. After that, a string of `ERROR_KEYWORDS` is searched for only if fewer than
-`_MAX_RARE_COUNT` of these lines contained it."""
+"""Number of different lines that are weighed in any case. After that, a string of `ERROR_KEYWORDS` is searched for only
+if fewer than `_MAX_RARE_COUNT` of these lines contained it."""
 _BLOCK_BYTES = 1 << 16
 
 _KEYWORDS = tuple(keyword.encode() for keyword in ERROR_KEYWORDS)
@@ -217,8 +217,8 @@ def group_lines(found: _ShapeGroup, with_context: bool) -> list[tuple[int, str, 
     line = (found.line_number, ":", _truncate_line(terminal_line(found.line)) + repeat_note)
     if not with_context:
         return [line]
-    before = _context_lines(list(enumerate(found.before, found.line_number - len(found.before)))[::-1])
-    return [*before[::-1], line, *_context_lines(list(enumerate(found.after, found.line_number + 1)))]
+    lines_before = _context_lines(list(enumerate(found.before, found.line_number - len(found.before)))[::-1])
+    return [*lines_before[::-1], line, *_context_lines(list(enumerate(found.after, found.line_number + 1)))]
 
 
 def terminal_line(line: bytes) -> str:

@@ -195,58 +195,64 @@ def proportional_shares(weights: Sequence[int], target_total: int) -> tuple[int,
     return tuple(shares)
 
 
-def _iter_items(conversation: Conversation, size: Callable[[Message], int]) -> Iterator[ViewItem]:
+def _iter_items(conversation: Conversation, count_tokens: Callable[[Message], int]) -> Iterator[ViewItem]:
     age = sum(isinstance(message, Assistant) for message in conversation.messages)
     for part in view_parts(conversation):
         match part:
             case MessagePart(original=original):
                 age -= isinstance(original, Assistant)
-                yield from _message_items(part, age, size)
+                yield from _message_items(part, age, count_tokens)
             case OutputPart():
-                yield from _output_items(part, age, size)
+                yield from _output_items(part, age, count_tokens)
             case PinnedPart():
                 pass
 
 
-def _output_items(part: OutputPart, age: int, size: Callable[[Message], int]) -> Iterator[ViewItem]:
+def _output_items(part: OutputPart, age: int, count_tokens: Callable[[Message], int]) -> Iterator[ViewItem]:
     description, output = one_line(part.what, MAX_DESCRIPTION_CHARS), replace(part.visible, images=())
-    item = ViewItem(part.key, part.ref, "output", description, size(User((output,))), age, part.state, part.is_pinned)
+    item = ViewItem(
+        part.key, part.ref, "output", description, count_tokens(User((output,))), age, part.state, part.is_pinned
+    )
     yield item
     for image in part.visible.images:
-        yield replace(item, kind="picture", what=f"{image.media_type} of {description}", tokens=size(User((image,))))
+        yield replace(
+            item, kind="picture", what=f"{image.media_type} of {description}", tokens=count_tokens(User((image,)))
+        )
 
 
-def _message_items(part: MessagePart, age: int, size: Callable[[Message], int]) -> Iterator[ViewItem]:
+def _message_items(part: MessagePart, age: int, count_tokens: Callable[[Message], int]) -> Iterator[ViewItem]:
     original, visible = part.original, part.visible
     item = ViewItem(part.key, part.message_ref, "reply", "", 0, age, part.state, part.is_pinned)
     if isinstance(visible, Assistant):
-        yield replace(item, what=_reply_description(visible), tokens=size(visible))
+        yield replace(item, what=_reply_description(visible), tokens=count_tokens(visible))
         return
     texts = tuple(message_part for message_part in visible.parts if isinstance(message_part, Text))
     all_notes = tuple(message_part for message_part in visible.parts if isinstance(message_part, Note))
     notes = tuple(message_part for message_part in all_notes if message_part.kind != "instructions")
     if texts:
-        yield replace(item, kind="you", what=one_line(original.text, MAX_DESCRIPTION_CHARS), tokens=size(User(texts)))
+        yield replace(
+            item, kind="you", what=one_line(original.text, MAX_DESCRIPTION_CHARS), tokens=count_tokens(User(texts))
+        )
     for message_part in visible.parts:
         if isinstance(message_part, Image):
             yield replace(
                 item,
                 kind="picture",
                 what=message_part.media_type,
-                tokens=size(User((message_part,))),
+                tokens=count_tokens(User((message_part,))),
                 state="visible",
             )
     if notes:
         description = one_line(" ".join(note.text for note in notes), MAX_DESCRIPTION_CHARS)
         state = "visible" if texts else part.state
-        yield replace(item, kind="note", what=description, tokens=size(User(notes)), state=state)
+        yield replace(item, kind="note", what=description, tokens=count_tokens(User(notes)), state=state)
     for message_part in all_notes:
         if message_part.kind == "instructions":
             yield replace(
                 item,
                 kind="instructions",
                 what=message_part.name,
-                tokens=size(User((message_part,))),
+                tokens=count_tokens(User((message_part,))),
                 state="visible",
             )
 
@@ -331,8 +337,8 @@ def pin_tokens(conversation: Conversation, cut: int | None = None) -> int:
 
 
 def shrink_pins(conversation: Conversation, size: PinForm) -> Conversation:
-    """Reduce all pinned content to previews or lines, where that is shorter. Return the same conversation if nothing
-    gets shorter."""
+    """Reduce all pinned content to previews or lines, where that is shorter. Return the conversation unchanged if
+    nothing gets shorter."""
     if size == "whole" or not conversation.pinned:
         return conversation
     shortened = {form.key: form for form in conversation.retold}

@@ -54,7 +54,7 @@ def has_only_plain_parts(message: Assistant) -> bool:
 
 
 def with_shortened_text(message: Assistant, shortened: ShortenedPart | None) -> Assistant:
-    """Return the reply with its text replaced by `shortened`. Return the same reply if there is no replacement or its
+    """Return the reply with its text replaced by `shortened`; unchanged if there is no replacement or the reply's
     text may not be changed."""
     if shortened is None or len(message.text) <= MIN_LONG_REPLY_TOKENS or not has_only_plain_parts(message):
         return message

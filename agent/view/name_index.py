@@ -31,7 +31,7 @@ _NUMBER = regex(r"[\d.-]*\d(?:T\d+)?|[0-9a-f]{12,}")
 
 
 def max_index_bytes(size: int) -> int:
-    """Return the maximum size of the index in a preview of an output of `size` bytes, in bytes."""
+    """Return the maximum size in bytes of the index in a preview, for an output of `size` bytes."""
     return min(max(int(MAX_INDEX_SHARE * size), MIN_INDEX_BYTES), MAX_INDEX_BYTES)
 
 

@@ -78,7 +78,7 @@ def cut_output(
 
 
 def _without_middle(output: ToolOutput, retained_chars: int, hint: str) -> ToolOutput:
-    image_note = f"its pictures ({len(output.images)}) are not shown, look at one at a time" if output.images else ""
+    image_note = f"its images ({len(output.images)}) are not shown; look at one at a time" if output.images else ""
     text, ranges = output.text, output.inserted
     if len(ranges) > 1 and ranges[0][0] == 0:  # a preview: keep the text around it that describes it
         start, end, closing_range = ranges[0][1], ranges[1][0], ranges[-1]
@@ -271,9 +271,9 @@ class _HeadAndTail:
 def _complete_lines(
     data: bytes | bytearray, max_bytes: int, *, from_end: bool = False, may_be_partial: bool
 ) -> list[str]:
-    """Return as many complete lines from one end of the data as fit into `max_bytes`, but at least one, starting at
-    that end. Long lines are shortened. `may_be_partial`: the other end of the data may be in the middle of a line,
-    which is then skipped."""
+    """Return as many lines as fit into `max_bytes`, but at least one: the first ones or, with `from_end`, the last ones
+    in reverse order. Long lines are shortened. `may_be_partial`: the line at the other end of the data may be
+    incomplete, so it is skipped."""
     lines = bytes(data).removesuffix(b"\n").split(b"\n") if from_end else bytes(data).split(b"\n")
     if not from_end and (may_be_partial or not lines[-1]) and len(lines) > 1:
         lines.pop()
@@ -313,7 +313,7 @@ def stored_excerpt(tool: str, ref: str, size: int, lines: int, excerpt: str, mat
 
 
 def preview_of(text: str, settings: OffloadLimits = OffloadLimits()) -> tuple[str, int, int]:  # noqa: B008  # a frozen value
-    """Return a preview of a text, its number of bytes, and its number of lines."""
+    """Return a preview of a text, with the text's number of bytes and number of lines."""
     collected = StreamedPreview()
     collected.add_chunk(text.encode("utf-8", "surrogatepass"))
     return collected.preview(settings), collected.size, collected.lines

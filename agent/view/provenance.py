@@ -51,7 +51,7 @@ class DepartedMessage:
 
 @dataclass(frozen=True, slots=True)
 class CoveringSummary:
-    """A summary of the messages before position `start` that no earlier summary covers."""
+    """A summary of the messages before position `start`, except those covered by earlier summaries."""
 
     number: int
     start: int

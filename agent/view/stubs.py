@@ -17,7 +17,7 @@ from ebbtide.tools.process.state import ProgramState
 from ebbtide.tools.tool_traits import traits_of
 
 MAX_COMMAND_CHARS, MAX_ERROR_CHARS, MAX_OUTPUT_CHARS = 80, 120, 80
-"""Maximum lengths in a stub, in characters: of a command, of an error line, and of any other output."""
+"""Maximum lengths of a command, an error line and any other output in a stub, in characters."""
 MAX_PATH_CHARS = 1000
 STUB_TOKENS = 28
 """Typical size of a stub without its name list, in tokens."""

@@ -132,7 +132,7 @@ def outputs_so_far(conversation: Conversation) -> int:
     )
 
 
-def _iter_numbered(messages: tuple[Message, ...], number: int) -> Iterator[NumberedOutput]:
+def _iter_numbered(messages: tuple[Message, ...], output_count: int) -> Iterator[NumberedOutput]:
     calls: Mapping[str, ToolCall] = {}
     outputs = list[ToolOutput]()
     identifiers = SeenIdentifiers(outputs)
@@ -141,10 +141,10 @@ def _iter_numbered(messages: tuple[Message, ...], number: int) -> Iterator[Numbe
             calls = {call.id: call for call in message.calls}
             continue
         for output in message.outputs:
-            number += 1
+            output_count += 1
             call = calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
             outputs.append(output)
-            yield NumberedOutput(executed_call(call, output), output, number, identifiers, len(outputs) - 1)
+            yield NumberedOutput(executed_call(call, output), output, output_count, identifiers, len(outputs) - 1)
 
 
 @memoized
