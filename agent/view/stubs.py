@@ -51,7 +51,7 @@ def is_worth_masking(output: ToolOutput) -> bool:
 
 def outcome_line(call: ToolCall, output: ToolOutput) -> str:
     """Return a line that says what a call did and how it ended. Text from elsewhere, such as commands and file names,
-    is stripped of control characters and of anything that looks like a reference."""
+    contains no control characters and nothing that looks like a reference."""
     ending = "" if output.status == "done" else f" – {output.status}: {first_error(output)}"
     call = executed_call(call, output)
     traits = traits_of(call.name)
