@@ -59,7 +59,7 @@ def test_work_is_done_beside_the_repository_and_it_is_said_how_to_bring_it_back(
         f"ebb: new worktree, from {git('rev-parse', 'HEAD')[:9]}, on branch ebb/x: {there}/sub",
         f"ebb: the work is in `{there}`, branch `ebb/x`: 0 commits, 1 file not committed",
         f"ebb: commit it: `git -C {there} add -A && git -C {there} commit`",
-        f"ebb: bring it back: `git -C {user.project} merge ebb/x`",
+        f"ebb: merge it: `git -C {user.project} merge ebb/x`",
     ]
     git("add", "-A", folder=there)
     git("commit", "-qm", "second", folder=there)

@@ -61,8 +61,8 @@ async def start_child(
     try:
         child = await _start_program(Child(log, max_line_bytes, messages), launch, folder)
     finally:
-        for each in launch.descriptors:
-            os.close(each)
+        for descriptor in launch.descriptors:
+            os.close(descriptor)
     GUARDIAN.guard(child.transport.get_pid())
     return child
 
@@ -75,14 +75,14 @@ async def run_with_input(
     max_output_bytes: int,
     on_first_line: Callable[[bytes], object] = lambda _: None,
 ) -> ChildResult:
-    """Run the program with an input, and return its exit code and at most `max_bytes` bytes of each output.
+    """Run the program with an input, and return its exit code and at most `max_output_bytes` bytes of each output.
     `on_first_line` is called with the first line as soon as it is printed. When this returns or is cancelled, no
-    process of its group is left. Raises `OSError` or `ValueError` if the program cannot be started."""
+    process of its group remains. Raises `OSError` or `ValueError` if the program cannot be started."""
     try:
         program = await _start_program(_SingleAnswer(max_output_bytes, on_first_line), launch, folder)
     finally:
-        for each in launch.descriptors:
-            os.close(each)
+        for descriptor in launch.descriptors:
+            os.close(descriptor)
     try:
         with suppress(BrokenPipeError):  # programs may ignore their input
             program.write(input_bytes)
@@ -143,10 +143,10 @@ class _PipedProgram(asyncio.SubprocessProtocol):
         reap_orphans_in_background(self.transport.get_pid())
 
 
-P = TypeVar("P", bound=_PipedProgram)
+ProgramT = TypeVar("ProgramT", bound=_PipedProgram)
 
 
-async def _start_program(program: P, launch: Launch, folder: Path | None) -> P:
+async def _start_program(program: ProgramT, launch: Launch, folder: Path | None) -> ProgramT:
     """Start the program. On cancellation kill all of its processes, because the event loop would end only the program
     itself."""
     protect_own_memory()
@@ -161,12 +161,12 @@ async def _start_program(program: P, launch: Launch, folder: Path | None) -> P:
         start_new_session=True,
         pass_fds=launch.descriptors,
     )
-    starting = asyncio.ensure_future(start)
+    start_task = asyncio.ensure_future(start)
     try:
-        await asyncio.shield(starting)
+        await asyncio.shield(start_task)
     except asyncio.CancelledError:
         with suppress(OSError, ValueError):  # if the start fails, there is nothing to kill
-            await starting
+            await start_task
             await program.kill(TERMINATE_GRACE_S)
         raise
     return program
@@ -187,8 +187,8 @@ class _SingleAnswer(_PipedProgram):
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         self.output[fd] += data[: max(self._max_bytes - len(self.output[fd]), 0)]
         if fd == 1 and self._on_first_line is not None and b"\n" in data:
-            begins, self._on_first_line = self._on_first_line, None
-            begins(bytes(self.output[1]).partition(b"\n")[0])
+            on_first_line, self._on_first_line = self._on_first_line, None
+            on_first_line(bytes(self.output[1]).partition(b"\n")[0])
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._open_descriptors.discard(fd)
@@ -197,8 +197,8 @@ class _SingleAnswer(_PipedProgram):
 
 
 class Child(_PipedProgram):
-    """A program whose output is split into messages. Buffers the unread lines and at most one incomplete line of `most`
-    bytes."""
+    """A program whose output is split into messages. Buffers the unread lines and at most one incomplete line of
+    `max_pending_bytes` bytes."""
 
     def __init__(self, log: ErrorLog, max_pending_bytes: int, messages: MessageBuffer | None = None) -> None:
         super().__init__()
@@ -230,7 +230,7 @@ class Child(_PipedProgram):
 
     def write(self, data: bytes) -> None:
         if self._is_closed:
-            raise BrokenPipeError("it is over")
+            raise BrokenPipeError("the program has ended")
         super().write(data)
 
     async def wait_for_room(self) -> None:
@@ -238,8 +238,8 @@ class Child(_PipedProgram):
         await self._may_write.wait()
 
     async def end(self, grace: float = TERMINATE_GRACE_S) -> None:
-        """Close the program's input and end it with all of its group within `grace` seconds: SIGTERM after half of that
-        time, SIGKILL at the end; SIGKILL at once if cancelled."""
+        """Close the program's input and end its whole group within `grace` seconds: SIGTERM after half of that time,
+        SIGKILL at the end; SIGKILL at once if cancelled."""
         try:
             self._is_closed = True
             self._has_changed.set()
@@ -262,8 +262,8 @@ class Child(_PipedProgram):
         if self.problem:
             return self.problem
         await wait_for_event(_EXIT_DRAIN_S, self.exited)
-        how = "it closed its pipes" if self.code is None else f"it ended with exit code {self.code}"
-        return f"{how}: {self._log.last_line}" if self._log.last_line else how
+        reason = "it closed its pipes" if self.code is None else f"it ended with exit code {self.code}"
+        return f"{reason}: {self._log.last_line}" if self._log.last_line else reason
 
     def _resume(self) -> None:
         if self._is_paused:
@@ -271,8 +271,8 @@ class Child(_PipedProgram):
             cast(asyncio.ReadTransport, self.transport.get_pipe_transport(1)).resume_reading()
 
     async def _wait_for_group_end(self, seconds: float) -> None:
-        end = asyncio.get_running_loop().time() + seconds
-        while self.signal(0) and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110  # no event exists
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self.signal(0) and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110  # no event exists
             await asyncio.sleep(0.02)
 
     # Callbacks of the event loop

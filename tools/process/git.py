@@ -52,7 +52,7 @@ _FILTER_SETTING = re.compile(r"filter\.(.*)\.(clean|smudge|process|required)", r
 
 
 _PRINTED_METADATA_FOLDERS = ("info", "objects/info", "rebase-merge", "rebase-apply", "sequencer")
-"""Metadata folders with files from which git prints lines: lines that it does not understand or has yet to process."""
+"""Metadata folders with files that git may quote: it prints lines that it does not understand or has yet to process."""
 
 
 class GitError(Exception):
@@ -82,19 +82,21 @@ def search_path_outside(root: Path, path: str | None = None) -> str:
     """Return the search path for programs, without relative folders and folders inside `root`."""
     folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
     return os.pathsep.join(
-        each for each in folders if os.path.isabs(each) and not Path(os.path.realpath(each)).is_relative_to(root)
+        folder
+        for folder in folders
+        if os.path.isabs(folder) and not Path(os.path.realpath(folder)).is_relative_to(root)
     )
 
 
 def program_outside(name: str, root: Path) -> str | None:
     """Return the absolute path of a program; None if there is none outside `root`."""
-    found = which(name, path=search_path_outside(root))
-    return None if found is None or Path(os.path.realpath(found)).is_relative_to(root) else found
+    path = which(name, path=search_path_outside(root))
+    return None if path is None or Path(os.path.realpath(path)).is_relative_to(root) else path
 
 
 def repository_top(folder: Path) -> Path | None:
     """Return the nearest folder that contains a `.git`: this folder or one above it."""
-    return next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
+    return next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
 
 
 def filter_disabling_settings(git: str, root: Path) -> Mapping[str, str]:
@@ -112,8 +114,10 @@ def filter_disabling_settings(git: str, root: Path) -> Mapping[str, str]:
 
 def program_run_by_repository(root: Path, command: str) -> str:
     """Return the name of a setting or hook of the repository that makes a git command run a program; empty if there is
-    none. Settings and hooks of the user do not count. If the repository's settings cannot be read, the text says so."""
-    git, setting_pattern = program_outside("git", root), _SETTINGS_RUNNING_PROGRAMS.get(command)
+    none. The user's own settings and hooks are ignored. If the repository's settings cannot be read, the returned text
+    says so."""
+    git = program_outside("git", root)
+    setting_pattern = _SETTINGS_RUNNING_PROGRAMS.get(command)
     if git is None or setting_pattern is None:
         return ""
     try:
@@ -132,12 +136,16 @@ def program_run_by_repository(root: Path, command: str) -> str:
         common = run_git(git, root, SAFE_SETTINGS, "rev-parse", "--git-common-dir")
     except GitError as error:
         return "" if "not in a git repository" in str(error) else "its settings cannot be read"
-    parts = os.fsdecode(names).split("\0")
-    found = (name for scope, name in zip(parts[::2], parts[1::2], strict=False) if scope in ("local", "worktree"))
+    fields = os.fsdecode(names).split("\0")
+    repository_settings = (
+        name for scope, name in zip(fields[::2], fields[1::2], strict=False) if scope in ("local", "worktree")
+    )
     folder = os.path.join(root, os.fsdecode(common.removesuffix(b"\n")), "hooks")
     hooks = _FETCH_HOOKS if command == "fetch" else ()
-    program = next(found, "") or next((name for name in hooks if os.access(os.path.join(folder, name), os.X_OK)), "")
-    return program and f"`{program}`"
+    setting_or_hook = next(repository_settings, "") or next(
+        (name for name in hooks if os.access(os.path.join(folder, name), os.X_OK)), ""
+    )
+    return setting_or_hook and f"`{setting_or_hook}`"
 
 
 def run_git(
@@ -150,13 +158,14 @@ def run_git(
     timeout: float = GIT_TIMEOUT_S,
 ) -> bytes:
     """Return git's output. Raises `GitError`."""
-    command, environment = [git, *arguments], git_environment(settings, os.environ)
+    command = [git, *arguments]
+    environment = git_environment(settings, os.environ)
     pipe = subprocess.PIPE
     try:
         with subprocess.Popen(command, cwd=root, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
             _limit_memory(process.pid)
             try:
-                printed, errors = process.communicate(input_bytes, timeout)
+                output, error_output = process.communicate(input_bytes, timeout)
             except BaseException:
                 process.kill()
                 raise
@@ -165,19 +174,19 @@ def run_git(
     except (OSError, ValueError) as error:
         raise GitError(f"git could not be run: {error}") from error
     if process.returncode not in accepted_codes:
-        problem = errors.decode(errors="replace").strip().split("\n")[0]
+        problem = error_output.decode(errors="replace").strip().split("\n")[0]
         if "not a git repository" in problem:
             raise GitError("this folder is not in a git repository")
         raise GitError(f"git says `{problem[:200]}`")
-    return printed
+    return output
 
 
-def _limit_memory(process: int) -> None:
+def _limit_memory(process_id: int) -> None:
     if sys.platform == "linux":
         import resource  # noqa: PLC0415  # deferred: not available on every system
 
         with suppress(OSError):  # the process has already ended, or has a lower limit
-            resource.prlimit(process, resource.RLIMIT_DATA, (_MAX_GIT_MEMORY_BYTES, _MAX_GIT_MEMORY_BYTES))
+            resource.prlimit(process_id, resource.RLIMIT_DATA, (_MAX_GIT_MEMORY_BYTES, _MAX_GIT_MEMORY_BYTES))
 
 
 def git_environment(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -186,6 +195,6 @@ def git_environment(settings: Mapping[str, str], environment: Mapping[str, str])
     variables = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
     variables |= SAFE_VARIABLES
     variables["GIT_CONFIG_COUNT"] = str(len(settings))
-    for number, (key, value) in enumerate(settings.items()):
-        variables[f"GIT_CONFIG_KEY_{number}"], variables[f"GIT_CONFIG_VALUE_{number}"] = key, value
+    for index, (key, value) in enumerate(settings.items()):
+        variables[f"GIT_CONFIG_KEY_{index}"], variables[f"GIT_CONFIG_VALUE_{index}"] = key, value
     return variables

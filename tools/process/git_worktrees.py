@@ -43,7 +43,7 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class Worktree:
-    """A work tree."""
+    """A work tree in the program's data folder."""
 
     name: str
     repository: Repository
@@ -73,28 +73,32 @@ def repository_of(root: Path) -> Repository:
     git = program_outside("git", root)
     if git is None:
         raise GitError("git is not installed, and work trees need it")
-    plain = SAFE_SETTINGS
-    found = os.fsdecode(
-        run_git(git, root, plain, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
+    safe_settings = SAFE_SETTINGS
+    paths = os.fsdecode(
+        run_git(git, root, safe_settings, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
     ).splitlines()
-    below = os.fsdecode(run_git(git, root, plain, "rev-parse", "--show-prefix")).strip("\n")
-    head = run_git(git, root, plain, "rev-parse", "--verify", "--quiet", "HEAD^{commit}", accepted_codes=(0, 1, 128))
+    subfolder = os.fsdecode(run_git(git, root, safe_settings, "rev-parse", "--show-prefix")).strip("\n")
+    head = run_git(
+        git, root, safe_settings, "rev-parse", "--verify", "--quiet", "HEAD^{commit}", accepted_codes=(0, 1, 128)
+    )
     if not head.strip():
         raise GitError("this repository has no commits yet; commit first")
-    settings = {**plain, **_without_own_filters(git, root)}
-    return Repository(git, Path(found[0]), Path(found[1]), below, head.decode().strip(), settings)
+    settings = {**safe_settings, **_repository_filter_overrides(git, root)}
+    return Repository(git, Path(paths[0]), Path(paths[1]), subfolder, head.decode().strip(), settings)
 
 
-def _without_own_filters(git: str, root: Path) -> Mapping[str, str]:
+def _repository_filter_overrides(git: str, root: Path) -> Mapping[str, str]:
     """Return settings that disable the filters defined by the repository. The user's own filters stay enabled, because
     large files need them."""
     listing = run_git(
         git, root, SAFE_SETTINGS, "config", "--null", "--show-scope", "--name-only", "--get-regexp", r"^filter\.",
         accepted_codes=(0, 1),
     )  # fmt: skip
-    words = os.fsdecode(listing).split("\0")
-    own = [name for scope, name in zip(words[::2], words[1::2], strict=False) if scope in ("local", "worktree")]
-    return {name: "false" if name.endswith(".required") else "" for name in own}
+    fields = os.fsdecode(listing).split("\0")
+    filter_settings = [
+        name for scope, name in zip(fields[::2], fields[1::2], strict=False) if scope in ("local", "worktree")
+    ]
+    return {name: "false" if name.endswith(".required") else "" for name in filter_settings}
 
 
 def enter_worktree(root: Path, name: str, worktrees_folder: Path) -> Worktree:
@@ -103,34 +107,35 @@ def enter_worktree(root: Path, name: str, worktrees_folder: Path) -> Worktree:
     if not _WORKTREE_NAME.fullmatch(name) or name.endswith((".lock", ".")):
         raise GitError(f"`{name}` is not a valid name for a work tree: use letters, digits, `-`, `_` and `.`")
     repository = repository_of(root)
-    path, branch = worktree_path(repository, name, worktrees_folder), f"ebb/{name}"
+    path = worktree_path(repository, name, worktrees_folder)
+    branch = f"ebb/{name}"
     if os.path.lexists(path) and not _remove_if_incomplete(repository, path):
         return Worktree(name, repository, path, _branch_in(repository, path), is_new=False)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    known = repository.run(repository.top, "worktree", "list", "--porcelain").splitlines()
+    known_worktrees = repository.run(repository.top, "worktree", "list", "--porcelain").splitlines()
     # Force the creation if git still has a record of the work tree although its folder was deleted.
-    force_option = ("--force",) if f"worktree {path}" in known else ()
-    has_branch = repository.run(repository.top, "branch", "--list", branch)
-    target = (str(path), branch) if has_branch else ("-b", branch, str(path), repository.head)
+    force_option = ("--force",) if f"worktree {path}" in known_worktrees else ()
+    existing_branch = repository.run(repository.top, "branch", "--list", branch)
+    target = (str(path), branch) if existing_branch else ("-b", branch, str(path), repository.head)
     repository.run(repository.top, "worktree", "add", "--quiet", *force_option, *target)
-    return Worktree(name, repository, path, branch, is_new=not has_branch)
+    return Worktree(name, repository, path, branch, is_new=not existing_branch)
 
 
 def worktree_path(repository: Repository, name: str, worktrees_folder: Path) -> Path:
-    """Return the path of a work tree, whether or not that exists."""
-    main = repository.common.parent if repository.common.name == ".git" else repository.common
+    """Return the path of a work tree, whether or not it exists."""
+    repository_folder = repository.common.parent if repository.common.name == ".git" else repository.common
     digest = hashlib.sha256(os.fsencode(repository.common)).hexdigest()[:8]
-    return worktrees_folder.resolve() / f"{main.name}-{digest}" / name
+    return worktrees_folder.resolve() / f"{repository_folder.name}-{digest}" / name
 
 
 def _branch_in(repository: Repository, path: Path) -> str:
     """Return the branch of an existing work tree. Raises `GitError` if the path is something else."""
     try:
-        found = repository.run(path, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
-        is_ours = [*map(Path, found.splitlines())] == [path, repository.common]
+        folders = repository.run(path, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
+        is_same_repository = [*map(Path, folders.splitlines())] == [path, repository.common]
     except GitError:
-        is_ours = False
-    if not is_ours:
+        is_same_repository = False
+    if not is_same_repository:
         raise GitError(
             f"`{path}` exists and is not a work tree of this repository; move it away, or choose another name"
         )
@@ -164,17 +169,17 @@ def worktree_state(worktree: Worktree) -> WorktreeState:
 def merge_instructions(worktree: Worktree, state: WorktreeState) -> Sequence[str]:
     """Return the lines that are shown at the end of a session in the work tree."""
     path, top = shlex.quote(str(worktree.path)), shlex.quote(str(worktree.repository.top))
-    where = f"branch `{worktree.branch}`" if worktree.branch else "no branch"
+    branch_text = f"branch `{worktree.branch}`" if worktree.branch else "no branch"
     if not state.commits and not state.uncommitted:
-        remove = f"git -C {top} worktree remove {path}"
-        return (f"there are no changes in `{worktree.path}`, {where}; `{remove}` removes it",)
+        remove_command = f"git -C {top} worktree remove {path}"
+        return (f"there are no changes in `{worktree.path}`, {branch_text}; `{remove_command}` removes it",)
     commits = f"{state.commits} commit{'' if state.commits == 1 else 's'}"
     files = f"{state.uncommitted} file{'' if state.uncommitted == 1 else 's'} not committed"
-    lines = [f"the work is in `{worktree.path}`, {where}: {commits}, {files}"]
+    lines = [f"the work is in `{worktree.path}`, {branch_text}: {commits}, {files}"]
     if state.uncommitted:
         lines.append(f"commit it: `git -C {path} add -A && git -C {path} commit`")
     if worktree.branch:
-        lines.append(f"bring it back: `git -C {top} merge {worktree.branch}`")
+        lines.append(f"merge it: `git -C {top} merge {worktree.branch}`")
     return lines
 
 
@@ -183,9 +188,11 @@ def commit_all(worktree: Worktree, message: str) -> str:
     repository, path = worktree.repository, worktree.path
     repository.run(path, "add", "--all")
     if repository.run(path, "status", "--porcelain", "--untracked-files=no"):
-        is_known = repository.run(path, "config", "--get", "user.email", codes=(0, 1))
+        has_identity = repository.run(path, "config", "--get", "user.email", codes=(0, 1))
         identity_options = (
-            () if is_known else [word for key, value in _FALLBACK_IDENTITY.items() for word in ("-c", f"{key}={value}")]
+            ()
+            if has_identity
+            else [word for key, value in _FALLBACK_IDENTITY.items() for word in ("-c", f"{key}={value}")]
         )
         repository.run(
             path, *identity_options, "commit", "--quiet", "--no-verify", "--no-gpg-sign", f"--message={message}"

@@ -30,7 +30,7 @@ class _Process(NamedTuple):
 
 class ProcessFamily:
     """A process that leads a session, all other processes in that session, and its descendants in other sessions.
-    Processes in other sessions that were detached from their parents do not count."""
+    Processes in other sessions that were detached from their parents are not included."""
 
     def __init__(self, leader: int, *, is_wrapped: bool = False) -> None:
         """`is_wrapped`: the leader is a wrapper that waits for its child. A termination signal would end the wrapper
@@ -73,8 +73,10 @@ class ProcessFamily:
 
     def has_living_process(self) -> bool:
         """Whether the group has a process that is not a zombie. True if the system does not list processes."""
-        seen = [process for _, process in _processes()]
-        return not seen or any(process.group == self._leader and process.state not in b"ZX" for process in seen)
+        processes = [process for _, process in _processes()]
+        return not processes or any(
+            process.group == self._leader and process.state not in b"ZX" for process in processes
+        )
 
     def record_descendants(self) -> None:
         """Record the current descendants, because they can no longer be assigned to the family once their parents have
@@ -86,17 +88,22 @@ class ProcessFamily:
         return self._members(dict(_processes()))
 
     def has_only_cleanup_left(self) -> bool:
-        """Whether at most one process is left, i.e. the one that cleans up after the others."""
+        """Whether at most one process remains: the one that cleans up after the others."""
         processes = dict(_processes())
-        return sum(processes[id].state not in b"ZX" for id in self._members(processes)) <= 1
+        return sum(processes[process_id].state not in b"ZX" for process_id in self._members(processes)) <= 1
 
     def has_namespace_ended(self) -> bool:
         """Whether the first process in the leader's pid namespace has ended. This is visible at once and ends the whole
         namespace, although the zombie may remain for seconds."""
         if not self._namespace_init:
-            near = range(self._leader + 1, self._leader + _CHILD_ID_RANGE)
+            candidate_ids = range(self._leader + 1, self._leader + _CHILD_ID_RANGE)
             self._namespace_init = next(
-                (id for id in near if _group_of(id) == self._leader and _is_namespace_init(id)), 0
+                (
+                    process_id
+                    for process_id in candidate_ids
+                    if _group_of(process_id) == self._leader and _is_namespace_init(process_id)
+                ),
+                0,
             )
         state = (
             _read_proc_file(f"/proc/{self._namespace_init}/stat").rpartition(b")")[2].split()[:1]
@@ -112,38 +119,38 @@ class ProcessFamily:
         members = self._members(processes)
         current_groups = {(process.group, process.session) for process in processes.values()}
         self._other_groups = (self._other_groups & current_groups) | {
-            (processes[id].group, processes[id].session) for id in members
+            (processes[process_id].group, processes[process_id].session) for process_id in members
         }
-        self._start_ticks_by_id = {id: processes[id].start_ticks for id in members}
+        self._start_ticks_by_id = {process_id: processes[process_id].start_ticks for process_id in members}
         return [group for group, _ in self._other_groups if group not in (0, self._leader)]
 
     def _members(self, processes: Mapping[int, _Process]) -> list[int]:
-        children = dict[int, list[int]]()
-        for id, process in processes.items():
-            children.setdefault(process.parent, []).append(id)
-        known = self._start_ticks_by_id.items()
-        found = [
-            id
-            for id, process in processes.items()
-            if process.session == self._leader or (id, process.start_ticks) in known
+        ids_by_parent = dict[int, list[int]]()
+        for process_id, process in processes.items():
+            ids_by_parent.setdefault(process.parent, []).append(process_id)
+        recorded_descendants = self._start_ticks_by_id.items()
+        members = [
+            process_id
+            for process_id, process in processes.items()
+            if process.session == self._leader or (process_id, process.start_ticks) in recorded_descendants
         ]
-        unvisited = [self._leader, *found]
+        unvisited = [self._leader, *members]
         while unvisited:
-            new = children.pop(unvisited.pop(), [])
-            found += new
-            unvisited += new
-        return found
+            child_ids = ids_by_parent.pop(unvisited.pop(), [])
+            members += child_ids
+            unvisited += child_ids
+        return members
 
 
-def _group_of(process: int) -> int:
-    fields = _read_proc_file(f"/proc/{process}/stat").rpartition(b")")[2].split()
+def _group_of(process_id: int) -> int:
+    fields = _read_proc_file(f"/proc/{process_id}/stat").rpartition(b")")[2].split()
     return int(fields[2]) if fields else 0
 
 
-def _is_namespace_init(process: int) -> bool:
+def _is_namespace_init(process_id: int) -> bool:
     """Whether the process has id 1 in its own namespace."""
     line = next(
-        (line for line in _read_proc_file(f"/proc/{process}/status").split(b"\n") if line.startswith(b"NSpid:")), b""
+        (line for line in _read_proc_file(f"/proc/{process_id}/status").split(b"\n") if line.startswith(b"NSpid:")), b""
     )
     return line.split()[2:] == [b"1"]
 
@@ -176,18 +183,18 @@ def _signal_group(group: int, number: int) -> bool:
 
 
 def _signal_followers(leader: int, number: int) -> bool:
-    """Send a signal to every process of a group except its leader, which stays to report how they ended; return whether
-    there are any."""
-    followers = [id for id, process in _processes() if process.group == leader and id != leader]
+    """Send a signal to every process of a group except its leader, which remains to report how they ended; return
+    whether there are any."""
+    followers = [process_id for process_id, process in _processes() if process.group == leader and process_id != leader]
     for follower in followers:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(follower, number)
     return bool(followers)
 
 
-def process_exists(process: int) -> bool:
+def process_exists(process_id: int) -> bool:
     try:
-        os.kill(process, 0)
+        os.kill(process_id, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
@@ -221,7 +228,7 @@ while [ "$grown" ]; do
 done
 for each in $groups $others; do kill -s KILL -- "-$each"; done
 """
-"""The helper's shell script. Its input ends when no process is left that could write to it."""
+"""The helper's shell script. Its input ends when no process remains that could write to it."""
 
 
 class Guardian:
@@ -257,7 +264,7 @@ class Guardian:
                 self._process.stdin.write(line.encode())
 
     def _shut_down(self) -> None:
-        """Let the helper kill the processes that are left, and exit."""
+        """Let the helper kill the remaining processes and exit."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             self._process.wait()

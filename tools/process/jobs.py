@@ -43,8 +43,8 @@ class Job:
     def ports_text(self) -> str:
         """The ports that the job listens on, and where they are forwarded; empty if there are none."""
         ports = (
-            f"port {port} at 127.0.0.1:{outside}" if outside else f"port {port} in the sandbox"
-            for port, outside in sorted(self.ports.items())
+            f"port {port} at 127.0.0.1:{forwarded_port}" if forwarded_port else f"port {port} in the sandbox"
+            for port, forwarded_port in sorted(self.ports.items())
         )
         text = ", ".join(ports)
         return f" ({text})" if text else ""
@@ -71,14 +71,14 @@ class BackgroundJobs:
     on_end: Callable[[EndedJob], Awaitable[None]] = ignore_job_end
     """Called when a job ends, unless the model already knows that it has ended."""
     forward_ports: Callable[[], Awaitable[int]] = no_ports_to_forward
-    """Forwards every port that jobs listen on; returns their number."""
+    """Forwards every port that jobs listen on; returns the number of ports."""
     on_start: Callable[[Job], None] = ignore_job_start
     """Called with each new job."""
     pending_notes: list[str] = field(default_factory=list)
     """Other notes about jobs, for the next message to the model."""
     _jobs_of_earlier_runs: dict[str, EndedJob] = field(default_factory=dict)
     """Ended jobs from earlier runs of the session that have not been reported to the model."""
-    _count: int = 0
+    _job_count: int = 0
     _watchers: set[asyncio.Task[None]] = field(default_factory=set)
     _job_ended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -86,8 +86,8 @@ class BackgroundJobs:
         self, command: str, program: Program, summarise_end: Callable[[Job], EndedJob], *, has_own_network: bool = False
     ) -> Job:
         """Add a job. `summarise_end` creates its summary when the program has exited."""
-        self._count += 1
-        job = Job(f"job-{self._count}", command, program, has_own_network=has_own_network)
+        self._job_count += 1
+        job = Job(f"job-{self._job_count}", command, program, has_own_network=has_own_network)
         self.by_id[job.id] = job
         self.on_start(job)
         watcher = asyncio.create_task(self._watch(job, summarise_end))
@@ -98,8 +98,8 @@ class BackgroundJobs:
     def restore(self, ended: Mapping[str, EndedJob]) -> None:
         """Restore ended jobs from an earlier run that have not been reported to the model. Their ids are not reused."""
         self._jobs_of_earlier_runs.update(ended)
-        numbers = [int(number) for id in ended if (number := id.removeprefix("job-")).isdecimal()]
-        self._count = max(self._count, *numbers, 0)
+        numbers = [int(number) for job_id in ended if (number := job_id.removeprefix("job-")).isdecimal()]
+        self._job_count = max(self._job_count, *numbers, 0)
 
     def take_pending_notes(self) -> tuple[str, ...]:
         """Return the pending notes for the model, and clear them."""
@@ -109,7 +109,7 @@ class BackgroundJobs:
 
     def track_leftover(self, program: Program) -> None:
         """Track a program that has exited but left a child running."""
-        self.leftovers = [left for left in self.leftovers if not left.is_fully_ended] + [program]
+        self.leftovers = [leftover for leftover in self.leftovers if not leftover.is_fully_ended] + [program]
 
     @property
     def running(self) -> tuple[Job, ...]:
@@ -130,10 +130,10 @@ class BackgroundJobs:
 
     def mark_reported(self, ids: Collection[str]) -> None:
         """Record that the model knows that these jobs have ended."""
-        for id in ids:
-            self._jobs_of_earlier_runs.pop(id, None)
-            if id in self.by_id:
-                self.by_id[id].is_end_known = True
+        for job_id in ids:
+            self._jobs_of_earlier_runs.pop(job_id, None)
+            if job_id in self.by_id:
+                self.by_id[job_id].is_end_known = True
 
     async def wait_for_end(self, excluded_ids: Collection[str] = ()) -> None:
         """Wait until there is an ended job that has not been reported to the model and is not in `excluded_ids`."""

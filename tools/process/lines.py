@@ -1,4 +1,4 @@
-"""Splits output into lines of limited size. Pure."""
+"""Splits output into lines of limited size. No I/O."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -20,7 +20,7 @@ OutputLine: TypeAlias = bytes | bytearray | TruncatedLine
 
 
 class LineBuffer:
-    """Collects bytes and returns complete lines. Buffers at most one line of `most` bytes."""
+    """Collects bytes and returns complete lines. Buffers at most one line of `max_line_bytes` bytes."""
 
     def __init__(self, max_line_bytes: int, separator: bytes = b"\n") -> None:
         self._max_line_bytes = max_line_bytes
@@ -38,29 +38,29 @@ class LineBuffer:
         return f"a line of more than {2 * self._max_line_bytes:,} bytes" if self.size > 2 * self._max_line_bytes else ""
 
     def feed(self, chunk: bytes) -> list[OutputLine]:
-        *ended, unfinished = chunk.split(self._separator)
+        *complete_lines, unfinished = chunk.split(self._separator)
         lines: list[OutputLine] = []
-        for part in ended:
-            if self.size or len(part) > self._max_line_bytes:
-                self._add(part)
+        for line in complete_lines:
+            if self.size or len(line) > self._max_line_bytes:
+                self._add(line)
                 lines.append(self._finish_line())
             else:
-                lines.append(part)
+                lines.append(line)
         self._add(unfinished)
         return lines
 
-    def _add(self, part: bytes) -> None:
-        if not part:
+    def _add(self, data: bytes) -> None:
+        if not data:
             return
-        self.size += len(part)
+        self.size += len(data)
         if self.size <= self._max_line_bytes:
-            self._buffer += part
+            self._buffer += data
             return
         if not self._tail:
             self._tail = bytes(self._buffer[-_MAX_EDGE_BYTES:])
             self._buffer = self._buffer[:_MAX_EDGE_BYTES]
-            self._buffer += part[: _MAX_EDGE_BYTES - len(self._buffer)]
-        self._tail = (self._tail + part[-_MAX_EDGE_BYTES:])[-_MAX_EDGE_BYTES:]
+            self._buffer += data[: _MAX_EDGE_BYTES - len(self._buffer)]
+        self._tail = (self._tail + data[-_MAX_EDGE_BYTES:])[-_MAX_EDGE_BYTES:]
 
     def _finish_line(self) -> OutputLine:
         line = TruncatedLine(bytes(self._buffer), self._tail, self.size) if self._tail else self._buffer

@@ -35,7 +35,7 @@ def adopt_orphans() -> None:
 def reap_orphans(group: int) -> None:
     """Wait for all orphans of a process group whose leader this process has started and waited for. Returns at once if
     there are none. Children in other groups are left to the code that waits for them."""
-    with suppress(ChildProcessError):  # no orphans are left
+    with suppress(ChildProcessError):  # no orphans remain
         while True:
             os.waitpid(-group, 0)
 

@@ -22,17 +22,17 @@ class OutputLog:
         self.size = 0
         """Bytes printed so far."""
         self.written = 0
-        """Size of the file in bytes at the last flush."""
+        """Size of the file in bytes."""
         self.problem = ""
         """Why output could not be written; empty if it could."""
         self.limit = limit
         self._descriptor = descriptor
-        self._tail_size = min(_MAX_TAIL_BYTES, limit // 4)
-        self._head_bytes_left = limit - self._tail_size
+        self._max_tail_bytes = min(_MAX_TAIL_BYTES, limit // 4)
+        self._remaining_head_bytes = limit - self._max_tail_bytes
         self._tail = deque[bytes]()
-        self._buffered = self._unreported_dropped_bytes = 0
+        self._buffered_bytes = self._unreported_dropped_bytes = 0
         self._dropped_bytes = 0
-        """Bytes dropped so far, whether or not the file already mentions it."""
+        """Bytes dropped so far, whether or not the file already mentions them."""
         self._lock = Lock()
 
     @property
@@ -46,8 +46,8 @@ class OutputLog:
 
     def write(self, chunk: bytes) -> None:
         with self._lock:
-            head = chunk[: self._head_bytes_left]
-            self._head_bytes_left -= len(head)
+            head = chunk[: self._remaining_head_bytes]
+            self._remaining_head_bytes -= len(head)
             if head:
                 self._write_to_file(head)
             if len(head) < len(chunk):
@@ -59,30 +59,26 @@ class OutputLog:
         with self._lock:
             if self._tail:
                 tail = b"".join(self._tail)
-                excess = max(len(tail) - self._tail_size, 0)
-                self._unreported_dropped_bytes, self._dropped_bytes = (
-                    self._unreported_dropped_bytes + excess,
-                    self._dropped_bytes + excess,
-                )
+                excess = max(len(tail) - self._max_tail_bytes, 0)
+                self._unreported_dropped_bytes += excess
+                self._dropped_bytes += excess
                 if self._unreported_dropped_bytes:
                     self._write_to_file(
                         f"\n[… {self._unreported_dropped_bytes:,} bytes of output dropped here …]\n".encode()
                     )
                 self._write_to_file(tail[excess:])
                 self._tail.clear()
-                self._buffered = self._unreported_dropped_bytes = 0
+                self._buffered_bytes = self._unreported_dropped_bytes = 0
             return self.written
 
     def _buffer_tail(self, chunk: bytes) -> None:
         self._tail.append(chunk)
-        self._buffered += len(chunk)
-        while self._buffered - len(self._tail[0]) >= self._tail_size:
+        self._buffered_bytes += len(chunk)
+        while self._buffered_bytes - len(self._tail[0]) >= self._max_tail_bytes:
             size = len(self._tail.popleft())
-            self._buffered, self._unreported_dropped_bytes, self._dropped_bytes = (
-                self._buffered - size,
-                self._unreported_dropped_bytes + size,
-                self._dropped_bytes + size,
-            )
+            self._buffered_bytes -= size
+            self._unreported_dropped_bytes += size
+            self._dropped_bytes += size
 
     def _write_to_file(self, data: bytes) -> None:
         if self.problem:

@@ -24,10 +24,10 @@ def protect_own_memory() -> None:
 
     library = ctypes.CDLL(None, use_errno=True)
     library.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    block = ctypes.POINTER(ctypes.c_void_p).in_dll(library, "environ")
-    number = 0
-    while block and (address := block[number]):
+    environ_pointers = ctypes.POINTER(ctypes.c_void_p).in_dll(library, "environ")
+    index = 0
+    while environ_pointers and (address := environ_pointers[index]):
         name, _, value = ctypes.string_at(address).partition(b"=")
         if _API_KEY_NAME.search(name):
             ctypes.memset(address + len(name) + 1, 0, len(value))
-        number += 1
+        index += 1

@@ -12,9 +12,9 @@ _START_CODE = (
 
 
 def search_path() -> list[str]:
-    """Return this process's module search path without the folder in which it was started, because the user's projects
-    control its content."""
-    folders = [place for place in sys.path if place]
+    """Return this process's module search path without the folder in which it was started, because its content is under
+    the control of the user's projects."""
+    folders = [path for path in sys.path if path]
     return folders if _PACKAGE_PARENT in folders else [_PACKAGE_PARENT, *folders]
 
 
@@ -22,5 +22,5 @@ def own_module_command(module: str, *arguments: str, prelude: str = "") -> list[
     """Return the command that calls `main` of a module with these arguments. `module`: the full name, derived from the
     caller's `__name__` or `__package__`, because it differs between an installation and a checkout. `prelude`: a
     statement to run before any import."""
-    start = f"{prelude}\n{_START_CODE}" if prelude else _START_CODE
-    return [sys.executable, "-I", "-S", "-c", start, json.dumps(search_path()), module, *arguments]
+    code = f"{prelude}\n{_START_CODE}" if prelude else _START_CODE
+    return [sys.executable, "-I", "-S", "-c", code, json.dumps(search_path()), module, *arguments]

@@ -60,7 +60,7 @@ class Program:
         self.output = OutputLog(descriptor, limits.output_bytes)
         """Writes `log`."""
         self.is_output_closed = False
-        """Whether no process is left that could still print."""
+        """Whether no process remains that could still print."""
         self._process = process
         self._is_wrapped = is_wrapped
         self._family = ProcessFamily(process.pid, is_wrapped=is_wrapped)
@@ -73,7 +73,7 @@ class Program:
         self._was_killed = self._has_no_children = False
         self._reap_lock = threading.Lock()
         self.has_terminal = terminal
-        self._input = pipe if terminal else None
+        self._terminal = pipe if terminal else None
         self._write_lock = threading.Lock()
         self._progress = _OutputProgress(on_output) if on_output is not None else None
         GUARDIAN.guard(process.pid)
@@ -91,7 +91,7 @@ class Program:
 
     @property
     def is_fully_ended(self) -> bool:
-        """Whether the program has exited and no child is left that runs or could print."""
+        """Whether the program has exited and no child remains that runs or could print."""
         return self.code is not None and (self._was_killed or (self.is_output_closed and not self._has_children()))
 
     async def wait(self, seconds: float) -> bool:
@@ -108,20 +108,20 @@ class Program:
 
     async def wait_for_output(self, seconds: float, known_bytes: int) -> None:
         """Wait until more than `known_bytes` bytes have been printed, the program has exited, or the time is up."""
-        end = self._loop.time() + seconds
+        deadline = self._loop.time() + seconds
         while self.size <= known_bytes and not self._exited.is_set():
             self._output_arrived.clear()
-            if not await wait_for_event(end - self._loop.time(), self._output_arrived):
+            if not await wait_for_event(deadline - self._loop.time(), self._output_arrived):
                 return
 
     def write(self, data: bytes) -> bool:
         """Write to the program's terminal; return whether it accepted all of the data. After the program has exited, it
         accepts none."""
         with self._write_lock:
-            if self._input is None:
+            if self._terminal is None:
                 return False
             try:
-                return os.write(self._input, data) == len(data)
+                return os.write(self._terminal, data) == len(data)
             except OSError:
                 return False
 
@@ -170,14 +170,14 @@ class Program:
     def _watch(self, pipe: int, descriptor: int) -> None:
         """Copy output to the log until the program has exited and no process can print any more. Runs in the program's
         thread."""
-        exit_descriptor = _exit_descriptor(self._process.pid)
+        exit_descriptor = _open_exit_descriptor(self._process.pid)
         poller = select.poll()
         poller.register(pipe, select.POLLIN)
         if exit_descriptor is not None:
             poller.register(exit_descriptor, select.POLLIN)
         try:
             while not (self.is_output_closed and self._process.returncode is not None) and not self._is_closing:
-                ready = [found for found, _ in poller.poll(self._poll_timeout_ms(exit_descriptor))]
+                ready = [descriptor for descriptor, _ in poller.poll(self._poll_timeout_ms(exit_descriptor))]
                 if pipe in ready and not self._copy_chunk(pipe):
                     self.is_output_closed = True
                     poller.unregister(pipe)
@@ -191,10 +191,10 @@ class Program:
                     self._drain(pipe)
                     self._await_cleanup()
                     self._set_events(self._exited, self._output_arrived)
-                self._report_progress(late=self._process.returncode is not None)
+                self._report_progress(is_final=self._process.returncode is not None)
         finally:
             with self._write_lock:
-                self._input = None
+                self._terminal = None
             self.output.flush()
             for open_descriptor in (pipe, descriptor, exit_descriptor):
                 if open_descriptor is not None:
@@ -224,19 +224,20 @@ class Program:
         os.set_blocking(pipe, False)
         poller = select.poll()
         poller.register(pipe, select.POLLIN)
-        bytes_left, end = 1 << 20, time.monotonic() + (_MAX_CLEANUP_S if self._is_wrapped else 0)
+        remaining_bytes = 1 << 20
+        deadline = time.monotonic() + (_MAX_CLEANUP_S if self._is_wrapped else 0)
         with suppress(BlockingIOError):
-            while bytes_left > 0 and not self.is_output_closed:
-                poller.poll(max(end - time.monotonic(), 0) * 1000)
-                moved = self._copy_chunk(pipe)
-                self.is_output_closed = moved == 0
-                bytes_left -= moved
+            while remaining_bytes > 0 and not self.is_output_closed:
+                poller.poll(max(deadline - time.monotonic(), 0) * 1000)
+                moved_bytes = self._copy_chunk(pipe)
+                self.is_output_closed = moved_bytes == 0
+                remaining_bytes -= moved_bytes
 
     def _await_cleanup(self) -> None:
-        """Wait briefly for the cleanup process of a wrapped program. If that ends in time, the process table need not
-        be searched."""
-        end = time.monotonic() + _MAX_CLEANUP_S
-        while self._is_wrapped and self.is_output_closed and time.monotonic() < end and self._family.has_group():
+        """Wait briefly for the cleanup process of a wrapped program. If it ends in time, the process table need not be
+        searched."""
+        deadline = time.monotonic() + _MAX_CLEANUP_S
+        while self._is_wrapped and self.is_output_closed and time.monotonic() < deadline and self._family.has_group():
             if self._family.has_namespace_ended():
                 self._has_no_children = True
                 return
@@ -262,9 +263,9 @@ class Program:
                 return b""
             raise
 
-    def _report_progress(self, late: bool) -> None:
+    def _report_progress(self, is_final: bool) -> None:
         progress = self._progress
-        text = progress.take_due_text(late) if progress is not None else ""
+        text = progress.take_due_text(is_final) if progress is not None else ""
         if text and progress is not None:
             self._call_in_loop(progress.on_output, text)
 
@@ -289,13 +290,13 @@ class _OutputProgress:
     def add(self, chunk: bytes) -> None:
         self.pending = (self.pending + self._decoder.decode(chunk[-_MAX_PROGRESS_BYTES:]))[-_MAX_PROGRESS_CHARS:]
 
-    def take_due_text(self, late: bool) -> str:
-        """Return the text to show now; empty if none is due. `late`: ignore the interval between texts."""
+    def take_due_text(self, is_final: bool) -> str:
+        """Return the text to show now; empty if none is due. `is_final`: ignore the interval between texts."""
         now = time.monotonic()
-        if not self.pending or (now - self._last_reported_at < _PROGRESS_INTERVAL_S and not late):
+        if not self.pending or (now - self._last_reported_at < _PROGRESS_INTERVAL_S and not is_final):
             return ""
         self._last_reported_at = now
-        text, self.pending = (self.pending, "") if late else split_unfinished_escape(self.pending)
+        text, self.pending = (self.pending, "") if is_final else split_unfinished_escape(self.pending)
         return terminal_text(text)
 
 
@@ -308,9 +309,9 @@ async def wait_for_event(seconds: float, event: asyncio.Event) -> bool:
     return True
 
 
-def _exit_descriptor(process: int) -> int | None:
+def _open_exit_descriptor(process_id: int) -> int | None:
     """Return a descriptor that becomes readable when the process exits; None if the system has none."""
     try:
-        return os.pidfd_open(process)
+        return os.pidfd_open(process_id)
     except (AttributeError, OSError):
         return None

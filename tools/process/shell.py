@@ -1,4 +1,4 @@
-"""How a command line is run: shell and environment. Pure, except that the shell is looked up once."""
+"""The shell and the environment that commands run in. No I/O, except that the shell is looked up once."""
 
 import os
 import re
@@ -21,7 +21,7 @@ _SHELLS = (
 )
 
 PASS_ENV_VARIABLE = "EBB_PASS_ENV"
-"""Variable with the user's list of further variables for commands, separated by commas or blanks. `AWS_*` matches all
+"""Variable with the user's list of further variables for commands, separated by commas or spaces. `AWS_*` matches all
 with that prefix. Listed variables are always passed on."""
 
 _ALLOWED_NAMES = frozenset(
@@ -79,8 +79,8 @@ _QUIET_VARIABLES = {
     "GIT_CONFIG_KEY_2": "protocol.ext.allow",
     "GIT_CONFIG_VALUE_2": "never",
 }
-"""Variables for all commands. They keep programs from waiting for a person, using colours and checking for updates.
-They also keep git from running monitors, verifying signatures unasked and running commands to fetch, even if the
+"""Variables for all commands. They keep programs from waiting for user input, using colours and checking for updates.
+They also keep git from running monitors, verifying signatures by default and running commands to fetch, even if the
 repository's settings request it. Settings for commits are not changed. A repository's diff program is replaced
 (`ebbtide.tools.sandbox.diff_program`)."""
 
@@ -120,13 +120,13 @@ def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, 
     again, and so is every value. Addresses of registries and proxies lose their passwords. Variables set by direnv are
     passed on unless they look like secrets.
     """
-    passed = dict[str, str]()
+    passed_variables = dict[str, str]()
     for name, value in environment.items():
         if is_passed_on(name, environment):
-            passed[name] = value
-        elif _is_harmless(name, cleaned := _without_login(name, value)):
-            passed[name] = cleaned
-    return _direnv_variables(environment) | passed | _QUIET_VARIABLES
+            passed_variables[name] = value
+        elif _is_harmless(name, value_without_login := _without_login(name, value)):
+            passed_variables[name] = value_without_login
+    return _direnv_variables(environment) | passed_variables | _QUIET_VARIABLES
 
 
 def _direnv_variables(environment: Mapping[str, str]) -> dict[str, str]:
@@ -145,14 +145,14 @@ def _without_login(name: str, value: str) -> str:
 
 def is_passed_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:
     """Whether the user has listed the variable to be passed on."""
-    return any(fnmatchcase(name, pattern) for pattern in _patterns(environment.get(PASS_ENV_VARIABLE, "")))
+    return any(fnmatchcase(name, pattern) for pattern in _split_patterns(environment.get(PASS_ENV_VARIABLE, "")))
 
 
 @cache
-def _patterns(written: str) -> list[str]:
-    return re.split(r"[\s,]+", written.strip(" ,"))
+def _split_patterns(setting: str) -> list[str]:
+    return re.split(r"[\s,]+", setting.strip(" ,"))
 
 
 def _is_harmless(name: str, value: str) -> bool:
-    known = name in _ALLOWED_NAMES or (name.startswith(_ALLOWED_PREFIXES) and not SECRET_NAME.search(name))
-    return known and not SECRET_VALUE.search(value)
+    is_allowed = name in _ALLOWED_NAMES or (name.startswith(_ALLOWED_PREFIXES) and not SECRET_NAME.search(name))
+    return is_allowed and not SECRET_VALUE.search(value)

@@ -30,8 +30,8 @@ def start(
     try:
         return _start_process(launch, folder, log, on_output, limits or ProcessLimits(), terminal=terminal)
     finally:
-        for each in launch.descriptors:
-            os.close(each)
+        for descriptor in launch.descriptors:
+            os.close(descriptor)
 
 
 def _start_process(
@@ -45,30 +45,30 @@ def _start_process(
 ) -> Program:
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        reading, writing = _new_terminal() if terminal else os.pipe()
+        read_end, write_end = _open_terminal() if terminal else os.pipe()
         try:
-            terminal_prefix = (shell(), "-c", _OPEN_TERMINAL_SCRIPT, "sh", os.ttyname(writing)) if terminal else ()
+            terminal_prefix = (shell(), "-c", _OPEN_TERMINAL_SCRIPT, "sh", os.ttyname(write_end)) if terminal else ()
             with _preferred_oom_victim():
                 process = subprocess.Popen(
                     (*(() if launch.is_wrapped else terminal_prefix), *launch.argv),
                     cwd=folder,
                     env=launch.environment,
-                    stdin=writing if terminal else subprocess.DEVNULL,
-                    stdout=writing,
-                    stderr=writing,
+                    stdin=write_end if terminal else subprocess.DEVNULL,
+                    stdout=write_end,
+                    stderr=write_end,
                     start_new_session=True,
                     pass_fds=launch.descriptors,
                 )
         except BaseException:
-            os.close(reading)
+            os.close(read_end)
             raise
         finally:
-            os.close(writing)
+            os.close(write_end)
     except BaseException:
         os.close(descriptor)
         raise
     return Program(
-        process, reading, descriptor, log, on_output, limits, terminal=terminal, is_wrapped=launch.is_wrapped
+        process, read_end, descriptor, log, on_output, limits, terminal=terminal, is_wrapped=launch.is_wrapped
     )
 
 
@@ -105,7 +105,7 @@ _OPEN_TERMINAL_SCRIPT = 'exec 0<>"$1" 1>&0 2>&1; shift; exec "$@"'
 terminal."""
 
 
-def _new_terminal() -> tuple[int, int]:
+def _open_terminal() -> tuple[int, int]:
     """Return the two ends of a terminal: this program's end, which is non-blocking, and the started program's end."""
     ours, theirs = os.openpty()
     os.set_blocking(ours, False)

@@ -1,4 +1,4 @@
-"""The state of a program that a call ran, started or looked at."""
+"""The state of a program that a tool call ran, started or inspected."""
 
 from signal import Signals
 
@@ -36,7 +36,7 @@ class ProgramState:
         return "still running" if self.code is None else f"exit code {self.code}"
 
     def printed_in(self, text: str) -> str:
-        """Return the part of an output that the program printed, without `told` and messages of hooks after it."""
+        """Return the part of an output that the program printed, without `told` and the hook messages after it."""
         end = text.rfind(self.told) if self.told else -1
         return "" if self.is_silent else text if end < 0 else text[:end].removesuffix("\n")
 

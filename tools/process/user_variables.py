@@ -1,5 +1,5 @@
 """Environment variables that are not on the allow-list: those that direnv has set for this folder, and those that are
-withheld. Pure."""
+withheld. No I/O."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ _UNSAFE_NAMES = regex(
     r"(?:BASH|ZSH|LD_|DYLD_|GCONV_PATH|LOCPATH|GLIBC_|GIT_|SSH_|EBB_|DIRENV_|DBUS_|DOCKER_|SUDO_|PROMPT_COMMAND|PS[0-4]\Z"
     r"|ENV\Z|IFS\Z|SHELLOPTS|CDPATH|LESS|PYTHONSTARTUP|PERL5|NODE_OPTIONS|RUBYOPT|JAVA_TOOL_OPTIONS).*"
 )
-"""Variables that affect how shells and interpreters start, or that lead to other programs."""
+"""Variables that affect how shells and interpreters start, or that point to other programs."""
 _MAX_VALUE_CHARS = 4_096
 _MIN_RANDOM_CHARS = 16
 _MAX_NAMED_VARIABLES = 4
@@ -31,9 +31,11 @@ _SHELL_OR_OWN_NAMES = regex(r"_|OLDPWD|SHLVL|EBB_.*|DIRENV_.*")
 
 def direnv_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that direnv has set and whose names and values do not look like secrets."""
-    named = _direnv_names(environment.get(_DIRENV_VARIABLE, ""))
+    direnv_names = _direnv_names(environment.get(_DIRENV_VARIABLE, ""))
     return {
-        name: environment[name] for name in named if name in environment and _is_safe_variable(name, environment[name])
+        name: environment[name]
+        for name in direnv_names
+        if name in environment and _is_safe_variable(name, environment[name])
     }
 
 
@@ -44,8 +46,8 @@ def withheld_variables(environment: Mapping[str, str], visible: Mapping[str, str
 
 def withheld_direnv_variables(environment: Mapping[str, str], visible: Mapping[str, str]) -> tuple[str, ...]:
     """Return the withheld variables that direnv has set."""
-    named = _direnv_names(environment.get(_DIRENV_VARIABLE, ""))
-    return tuple(name for name in withheld_variables(environment, visible) if name in named)
+    direnv_names = _direnv_names(environment.get(_DIRENV_VARIABLE, ""))
+    return tuple(name for name in withheld_variables(environment, visible) if name in direnv_names)
 
 
 def withheld_variables_note(command: str, printed: str, withheld: tuple[str, ...]) -> str:
@@ -54,11 +56,16 @@ def withheld_variables_note(command: str, printed: str, withheld: tuple[str, ...
     names = [name for name in withheld if _is_used_in(name, command) or ("_" in name and _occurs_in(name, printed))]
     if not names:
         return ""
-    named = names[:_MAX_NAMED_VARIABLES]
-    listed, wanted = ", ".join(f"`{name}`" for name in named), f"EBB_PASS_ENV='{' '.join(named)}'"
-    if len(named) == 1:
-        return f"{listed} is set in the user's environment but not for commands: the user can pass it with `{wanted}`"
-    return f"{listed} are set in the user's environment but not for commands: the user can pass them with `{wanted}`"
+    shown_names = names[:_MAX_NAMED_VARIABLES]
+    names_text = ", ".join(f"`{name}`" for name in shown_names)
+    setting = f"EBB_PASS_ENV='{' '.join(shown_names)}'"
+    if len(shown_names) == 1:
+        return (
+            f"{names_text} is set in the user's environment but not for commands: the user can pass it with `{setting}`"
+        )
+    return (
+        f"{names_text} are set in the user's environment but not for commands: the user can pass them with `{setting}`"
+    )
 
 
 def _is_used_in(name: str, command: str) -> bool:
@@ -66,8 +73,10 @@ def _is_used_in(name: str, command: str) -> bool:
     if not _occurs_in(name, command):
         return False
     name = re.escape(name)
-    uses = rf"\$\{{?{name}\b|(?:environ|getenv|\benv|\bENV)\W{{1,12}}(?:get\W{{1,3}})?{name}\b|\bprintenv[ \t]+{name}\b"
-    return bool(re.search(uses, command)) and not re.search(rf"(?:\A|[\s;&|]){name}=", command)
+    usage_pattern = (
+        rf"\$\{{?{name}\b|(?:environ|getenv|\benv|\bENV)\W{{1,12}}(?:get\W{{1,3}})?{name}\b|\bprintenv[ \t]+{name}\b"
+    )
+    return bool(re.search(usage_pattern, command)) and not re.search(rf"(?:\A|[\s;&|]){name}=", command)
 
 
 def _occurs_in(name: str, text: str) -> bool:
@@ -76,19 +85,19 @@ def _occurs_in(name: str, text: str) -> bool:
 
 @lru_cache(maxsize=4)
 def _direnv_names(difference: str) -> frozenset[str]:
-    return frozenset(_names_in(difference))
+    return frozenset(_parse_names(difference))
 
 
-def _names_in(difference: str) -> Iterator[str]:
+def _parse_names(difference: str) -> Iterator[str]:
     """Yield the names of variables in direnv's record of its changes, which is compressed JSON in base64."""
     try:
-        packed = base64.urlsafe_b64decode(difference)
-        unpacked = zlib.decompressobj().decompress(packed, _MAX_UNPACKED_BYTES)
-        found = json.loads(unpacked)
+        compressed = base64.urlsafe_b64decode(difference)
+        json_text = zlib.decompressobj().decompress(compressed, _MAX_UNPACKED_BYTES)
+        changes = json.loads(json_text)
     except (ValueError, zlib.error):
         return
-    after = found.get("n") if isinstance(found, dict) else None
-    yield from (name for name in (after if isinstance(after, dict) else ()) if isinstance(name, str))
+    new_values = changes.get("n") if isinstance(changes, dict) else None
+    yield from (name for name in (new_values if isinstance(new_values, dict) else ()) if isinstance(name, str))
 
 
 def _is_safe_variable(name: str, value: str) -> bool:

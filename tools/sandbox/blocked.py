@@ -1,4 +1,4 @@
-"""Infers from the output of a failed command what the sandbox has probably blocked. Pure."""
+"""Infers from the output of a failed command what the sandbox has probably blocked. No I/O."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -59,12 +59,12 @@ _ERROR_LINE_PATTERNS: Mapping[str, str] = {
     "docker": r"(?i:error: |error )?(?:Cannot connect to the Docker daemon|permission denied while [^\n]*docker)[^\n]*",
     "podman": r"(?i:error: )?Cannot connect to Podman[^\n]*",
 }
-"""Patterns of whole error lines that do not start with the name of the program."""
+"""Patterns of complete error lines that do not start with the program's name."""
 _ERROR_STYLE_ALIASES = {"scp": "ssh", "sftp": "ssh", "rsync": "ssh", "docker-compose": "docker"}
 _ANY_BLOCKED_ERROR = regex(
     "|".join(
-        each.pattern
-        for each in (
+        errors.pattern
+        for errors in (
             _NETWORK_ERRORS,
             _LOCAL_SERVER_REFUSED,
             _DOCKER_ERRORS,
@@ -97,8 +97,8 @@ def did_mount_path_vanish(output: str, exists: Callable[[str], bool]) -> bool:
     program. In that case the command has not run."""
     if not _SETUP_FAILED.fullmatch(output):
         return False
-    named = (path.removeprefix("/newroot").removeprefix("/oldroot") for path in _BUBBLEWRAP_PATH.findall(output))
-    return not all(map(exists, named))
+    mount_paths = (path.removeprefix("/newroot").removeprefix("/oldroot") for path in _BUBBLEWRAP_PATH.findall(output))
+    return not all(map(exists, mount_paths))
 
 
 def may_have_been_blocked(output: str) -> bool:
@@ -109,9 +109,15 @@ def may_have_been_blocked(output: str) -> bool:
 def _own_error_lines(command: str, output: str) -> str:
     """Return the output lines in which the command's own programs report errors."""
     names = {commands.nested.program_name(words) for words in commands.nested.command_variants(command)} - {""}
-    kinds = filter(None, (_ERROR_LINE_PATTERNS.get(_ERROR_STYLE_ALIASES.get(name, name), "") for name in sorted(names)))
-    named = (rf"{re.escape(name)}: [^\n]*" for name in sorted(names))
-    return "\n".join(re.findall(rf"^(?:{'|'.join((*named, *kinds))})$", output, re.MULTILINE)) if names else ""
+    special_patterns = filter(
+        None, (_ERROR_LINE_PATTERNS.get(_ERROR_STYLE_ALIASES.get(name, name), "") for name in sorted(names))
+    )
+    prefix_patterns = (rf"{re.escape(name)}: [^\n]*" for name in sorted(names))
+    return (
+        "\n".join(re.findall(rf"^(?:{'|'.join((*prefix_patterns, *special_patterns))})$", output, re.MULTILINE))
+        if names
+        else ""
+    )
 
 
 def denial_reasons(
@@ -124,16 +130,16 @@ def denial_reasons(
     failed: bool = True,
 ) -> str:
     """Return what the sandbox denied to a command, in a few words; empty if the output does not suggest that anything
-    was blocked. `exists_outside`: whether a file exists outside the sandbox. `failed`: whether the command failed. For
-    a successful command, only errors of its own programs and named files that it may not write count, because other
-    text may come from a file that it printed."""
+    was blocked. `exists_outside`: whether a file exists outside the sandbox. `failed`: whether the command failed. If
+    it succeeded, only errors reported by its own programs, and denied writes to files named in the output, are
+    considered, because other text may come from a file that it printed."""
     if not failed:
-        lines = _UNWRITABLE.finditer(output) if boundary.kind == "bubblewrap" else ()
-        write_denials = filter(None, (_write_denial(line, boundary, folder) for line in lines))
+        matches = _UNWRITABLE.finditer(output) if boundary.kind == "bubblewrap" else ()
+        write_denials = filter(None, (_write_denial(match, boundary, folder) for match in matches))
         denials = (
-            reasons
-            for reasons in _denials(_own_error_lines(command, output), boundary, folder)
-            if reasons != _UNSPECIFIC_WRITE_DENIAL
+            reason
+            for reason in _denials(_own_error_lines(command, output), boundary, folder)
+            if reason != _UNSPECIFIC_WRITE_DENIAL
         )
         return next(write_denials, "") or "; ".join(dict.fromkeys(denials))
     reasons = dict.fromkeys(_denials(output, boundary, folder))
@@ -150,13 +156,13 @@ def _missing_in_tmp(output: str) -> Iterator[str]:
 def _write_denial(match: Match[str], boundary: Boundary, folder: str) -> str:
     """Return the denial for a path that an error line reports as not writable, in a few words; empty if the sandbox
     allows writing it."""
-    named = [*_PATH.findall(match[2])[:1], *reversed(_PATH.findall(match[1]))]  # nearest to the message first
-    paths = [normpath(join(folder, name)) for name in named]
+    path_texts = [*_PATH.findall(match[2])[:1], *reversed(_PATH.findall(match[1]))]  # nearest to the message first
+    paths = [normpath(join(folder, name)) for name in path_texts]
     if path := next((path for path in paths if boundary.access_to(path) != "write"), ""):
         return f"it may not write `{path}`"
-    protected = [place for place, access in boundary.places.items() if access != "write"]
-    path = next((path for path in paths if any(place.startswith(f"{path}/") for place in protected)), "")
-    return f"it may not remove or rename `{path}`, which holds protected files" if path and _BUSY in match[0] else ""
+    protected_paths = [protected for protected, access in boundary.places.items() if access != "write"]
+    path = next((path for path in paths if any(protected.startswith(f"{path}/") for protected in protected_paths)), "")
+    return f"it may not remove or rename `{path}`, which contains protected files" if path and _BUSY in match[0] else ""
 
 
 def _denials(output: str, boundary: Boundary, folder: str) -> Iterator[str]:
@@ -187,7 +193,7 @@ def _denials(output: str, boundary: Boundary, folder: str) -> Iterator[str]:
     if _DEVICE_PATHS.search(output):
         yield "it cannot use devices of this machine"
     if boundary.kind == "bubblewrap" and _CROSS_DEVICE_ERRORS.search(output):
-        yield "files cannot be linked between /tmp, which is a folder of its own, and other folders"
+        yield "files cannot be linked between /tmp, which is a separate mount, and other folders"
     if _NAMESPACE_ERRORS.search(output):
         yield "it may not create namespaces or mount anything"
     if (

@@ -48,5 +48,5 @@ class Boundary:
 
 
 def without_write_access(access_by_path: Mapping[str, Access]) -> dict[str, Access]:
-    """Return the same places, with write access reduced to read access."""
+    """Return the same paths, with write access reduced to read access."""
     return {path: "read" if access == "write" else access for path, access in access_by_path.items()}

@@ -1,7 +1,7 @@
-"""Builds the bubblewrap command for a boundary. Pure.
+"""Builds the bubblewrap command for a boundary. No I/O.
 
-`--new-session` is not used, because each program already leads its own session, which is ended as a whole.
-`--die-with-parent` is not used, because it would end the background children of a command.
+`--new-session` is not used, because each program already leads its own session, and all processes of the session are
+ended together. `--die-with-parent` is not used, because it would end the background children of a command.
 """
 
 import os.path
@@ -34,7 +34,7 @@ exec "$@"
 """
 """Starts the command only if every mount is the expected one. Bubblewrap mounts paths, so a process that still runs in
 a folder could replace a path with a link, and the link's target would be mounted."""
-_MOUNT_TABLE_ESCAPES = {ord(sign): f"\\{ord(sign):03o}" for sign in " \t\n\\"}
+_MOUNT_TABLE_ESCAPES = {ord(character): f"\\{ord(character):03o}" for character in " \t\n\\"}
 """Escapes for paths in the kernel's mount table."""
 
 
@@ -48,9 +48,9 @@ def bubblewrap(
     copies: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """Return the command line that runs a command in bubblewrap. `program`: bubblewrap with the flags that it supports;
-    `filter_descriptor`: the descriptor of the filter; `mount_table`: the mount table outside the sandbox; `copies`:
-    descriptors of the replacements for hidden files."""
-    expected = expected_mounts(boundary.places, mount_table)
+    `filter_descriptor`: the descriptor of the system call filter; `mount_table`: the mount table outside the sandbox;
+    `copies`: descriptors of the replacements for hidden files."""
+    mount_rows = expected_mounts(boundary.places, mount_table)
     return (
         *program,
         *UNSHARE_FLAGS,
@@ -62,7 +62,7 @@ def bubblewrap(
         *_mount_flags(boundary, copies),
         *(("--remount-ro", "/tmp") if boundary.is_look_only else ()),
         *("--chdir", folder, "--"),
-        *((shell(), "-c", _CHECK_MOUNTS_SCRIPT, "sh", *expected, "--") if expected else ()),
+        *((shell(), "-c", _CHECK_MOUNTS_SCRIPT, "sh", *mount_rows, "--") if mount_rows else ()),
         *command,
     )
 
@@ -77,7 +77,7 @@ def expected_mounts(access_by_path: Mapping[str, Access], mount_table: str) -> t
     """Return the device, source and path of each mount below another mounted path, as listed in the kernel's mount
     table."""
     rows = [line.split(" ")[2:5] for line in mount_table.removesuffix("\n").split("\n")]
-    mount_points = {place: (device, source.rstrip("/")) for device, source, place in rows}
+    mount_points = {mount_point: (device, source.rstrip("/")) for device, source, mount_point in rows}
     return tuple(
         _expected_mount(path.translate(_MOUNT_TABLE_ESCAPES), mount_points)
         for path, access in access_by_path.items()
@@ -104,10 +104,10 @@ def _is_below_visible_path(path: str, access_by_path: Mapping[str, Access]) -> b
 def _mount_flags(boundary: Boundary, copies: Mapping[str, int]) -> Iterator[str]:
     """Yield the flags of all mounts. Outer folders come first, because a mount covers everything below it. A hidden
     folder is made read-only last, after everything in it has been mounted."""
-    places = sorted(boundary.places.items(), key=lambda item: item[0].split("/"))
-    for path, access in places:
+    mounts = sorted(boundary.places.items(), key=lambda item: item[0].split("/"))
+    for path, access in mounts:
         yield from ("--ro-bind-data", str(copies[path]), path) if path in copies else _mount_flags_for(path, access)
-    for path, access in places:
+    for path, access in mounts:
         if access == "hidden folder":
             yield from ("--remount-ro", path)
 

@@ -27,12 +27,13 @@ renamed && /^(diff|index|old mode|new mode) / { next }
 /^Binary files / { $0 = "Binary files " (added ? "/dev/null" : old) " and " (deleted ? "/dev/null" : new) " differ" }
 { print }'
 }; f"""
-"""The replacement. Git appends the path, the old file with its hash and mode, and the same for the new file, as shell
-words; after a rename, the new path and details follow."""
+"""The replacement. Git appends arguments: the path; file, hash and mode of the old version; file, hash and mode of the
+new version; and, for a rename, the new path and details."""
 
 
 def diff_override_variables(folders: Iterable[Path]) -> dict[str, str]:
-    """Return the variables for commands if the repository of one of these folders configures a diff program."""
+    """Return the environment variables for commands; empty unless a repository of these folders configures a diff
+    program."""
     return (
         {"GIT_EXTERNAL_DIFF": _PLAIN_DIFF_SCRIPT} if any(map(_configures_diff_program, dict.fromkeys(folders))) else {}
     )

@@ -1,7 +1,7 @@
 """Forwards ports of jobs in the sandbox: each can be reached at 127.0.0.1 as long as its job listens on it.
 
 Connections can only be made from the outside in. A client outside connects to a socket of this program, and a process
-in the sandbox's network connects to the job and passes that connection out. Nothing in the sandbox can open a
+in the sandbox's network connects to the job and passes the connected socket out. Nothing in the sandbox can open a
 connection to the outside.
 """
 
@@ -69,8 +69,8 @@ class NamespaceConnector:
                     stderr=subprocess.DEVNULL, pass_fds=(theirs.fileno(), *descriptors), start_new_session=True,
                 )  # fmt: skip
         finally:
-            for each in descriptors:
-                os.close(each)
+            for descriptor in descriptors:
+                os.close(descriptor)
         self._request_socket = ours
         return ours
 
@@ -93,9 +93,9 @@ class PortForward:
     async def open(self) -> int:
         """Start listening; return the port at 127.0.0.1. This is the job's own port or, if that is taken, another one.
         Raises `OSError`."""
-        wanted = self._port if self._port >= _FIRST_UNPRIVILEGED_PORT else 0
+        preferred_port = self._port if self._port >= _FIRST_UNPRIVILEGED_PORT else 0
         try:
-            self._server = await asyncio.start_server(self._accept, "127.0.0.1", wanted)
+            self._server = await asyncio.start_server(self._accept, "127.0.0.1", preferred_port)
         except OSError:
             self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         return int(self._server.sockets[0].getsockname()[1])
@@ -125,9 +125,9 @@ class PortForward:
         job_socket.setblocking(False)
         job_reader, job_writer = await asyncio.open_connection(sock=job_socket)
         try:
-            async with asyncio.TaskGroup() as both:
-                both.create_task(_pump(reader, job_writer))
-                both.create_task(_pump(job_reader, writer))
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(_pump(reader, job_writer))
+                tasks.create_task(_pump(job_reader, writer))
         except* OSError:
             pass  # one end has closed the connection
         finally:

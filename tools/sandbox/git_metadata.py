@@ -48,13 +48,14 @@ _NO_LINK_NAMES = ("config", "config.worktree", "commondir", "hooks")
 def git_path_access(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
     """Return the access to the metadata of a folder's repository. Commands can commit, but cannot change what Git
     executes. `writable`: the folders that are writable."""
-    top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    if top != folder and _is_bare_repository(folder):
+    work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
+    if work_tree != folder and _is_bare_repository(folder):
         return {path: access for path, access in _metadata_access(folder, None, 0) if is_in(path, writable)}
-    claimed = claimed_metadata(top) if top is not None else None
-    if top is None or claimed is None:
+    claimed = claimed_metadata(work_tree) if work_tree is not None else None
+    if work_tree is None or claimed is None:
         return {}
-    dot_git, access_by_path = top / ".git", dict[str, Access]()
+    dot_git = work_tree / ".git"
+    access_by_path = dict[str, Access]()
     metadata, common = claimed
     if not os.access(metadata, os.X_OK) and not _is_modifiable(metadata):
         return {}
@@ -63,16 +64,19 @@ def git_path_access(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
         access_by_path[str(dot_git)] = "read"
     if _is_verified(metadata, dot_git):
         # A mount cannot protect a link, because a command could replace the link's target.
-        links = [name for each in (metadata, common) for name in _NO_LINK_NAMES if (each / name).is_symlink()]
+        links = [
+            name for git_folder in (metadata, common) for name in _NO_LINK_NAMES if (git_folder / name).is_symlink()
+        ]
         access: Access = "read" if links else "write"
         access_by_path[str(metadata)] = access
         if is_linked and dot_git.is_file() and metadata.parent == common / "worktrees":
             access_by_path[str(common)] = access
-    roots = tuple(writable)
+    writable_roots = tuple(writable)
     writable = (*writable, *(path for path, access in access_by_path.items() if access == "write"))
-    named = (each for settings in _user_settings_files() for each in _settings_file_access(settings, top))
-    for path, access in (*named, *(each for one in (metadata, common) for each in _metadata_access(one, top, 0))):
-        if is_in(path, writable) and path not in roots:
+    user_access = (item for settings in _user_settings_files() for item in _settings_file_access(settings, work_tree))
+    git_access = (item for git_folder in (metadata, common) for item in _metadata_access(git_folder, work_tree, 0))
+    for path, access in (*user_access, *git_access):
+        if is_in(path, writable) and path not in writable_roots:
             access_by_path[path] = access
     return access_by_path
 
@@ -90,10 +94,10 @@ def included_settings(metadata: Path) -> Iterator[str]:
     too many or too large to read, also yield the root folder."""
     settings_files = {os.path.realpath(metadata / name) for name in ("config", "config.worktree")}
     for settings in tuple(settings_files):
-        for name, section, value, at in _settings_with_includes(Path(settings)):
+        for name, section, value, file in _settings_with_includes(Path(settings)):
             if name == "path" and section in ("include", "includeif"):
-                settings_files.add(os.path.realpath(_included_path(value, at)))
-                yield os.path.realpath(_included_path(value, at))
+                settings_files.add(os.path.realpath(_included_path(value, file)))
+                yield os.path.realpath(_included_path(value, file))
     if len(settings_files) > _MAX_INCLUDED_FILES or any(
         os.path.getsize(path) > _MAX_SETTINGS_BYTES for path in settings_files if os.path.isfile(path)
     ):
@@ -103,115 +107,133 @@ def included_settings(metadata: Path) -> Iterator[str]:
 def settings_paths(folder: Path) -> Iterator[Path]:
     """Yield the paths of all settings files that can affect a folder's repository, whether they exist or not: its own
     files, those of submodules, included files, `.gitmodules` and the user's files."""
-    top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    paths = [*_user_settings_files(), *([top / ".gitmodules"] if top is not None else [])]
-    for metadata in dict.fromkeys((claimed_metadata(top) if top is not None else None) or ()):
-        for each in (metadata, *_module_metadata(metadata / "modules", 0)):
-            paths += [each / "config", each / "config.worktree"]
-            paths += map(Path, included_settings(each))
+    work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
+    paths = [*_user_settings_files(), *([work_tree / ".gitmodules"] if work_tree is not None else [])]
+    for metadata in dict.fromkeys((claimed_metadata(work_tree) if work_tree is not None else None) or ()):
+        for git_folder in (metadata, *_module_metadata(metadata / "modules", 0)):
+            paths += [git_folder / "config", git_folder / "config.worktree"]
+            paths += map(Path, included_settings(git_folder))
     yield from dict.fromkeys(paths)
 
 
 def all_settings(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the name and section, in lower case, of each setting of a folder's repository, of its submodules and of
-    included files."""
-    top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    metadata = claimed_metadata(top) if top is not None else (folder, folder) if _is_bare_repository(folder) else None
-    for each in dict.fromkeys(metadata or ()):
-        yield from _repository_settings(each, 0)
+    """Yield the lower-case name and section of every Git setting in a folder's repository, its submodules and included
+    files."""
+    work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
+    metadata = (
+        claimed_metadata(work_tree)
+        if work_tree is not None
+        else (folder, folder)
+        if _is_bare_repository(folder)
+        else None
+    )
+    for git_folder in dict.fromkeys(metadata or ()):
+        yield from _repository_settings(git_folder, 0)
 
 
 def _repository_settings(metadata: Path, depth: int) -> Iterator[tuple[str, str]]:
     for file in ("config", "config.worktree"):
         yield from ((name, section) for name, section, _, _ in _settings_with_includes(metadata / file))
     if depth < _MAX_MODULE_DEPTH:
-        for each in _module_metadata(metadata / "modules", depth):
-            yield from _repository_settings(each, depth + 1)
+        for module in _module_metadata(metadata / "modules", depth):
+            yield from _repository_settings(module, depth + 1)
 
 
 def linked_work_trees(folder: Path) -> dict[Path, Path]:
     """Map the `.git` files of the linked work trees of a folder's repository to their metadata, if the metadata refers
     back to them."""
-    top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    verified = verified_metadata(top) if top is not None else None
+    work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
+    verified = verified_metadata(work_tree) if work_tree is not None else None
     if verified is None:
         return {}
-    each = {
+    link_by_metadata = {
         metadata: Path(os.path.realpath(metadata / _first_line(metadata / "gitdir")))
         for metadata in _subfolders(verified[1] / "worktrees")
     }
     return {
-        link: metadata for metadata, link in each.items() if link.name == ".git" and is_work_tree_of(link, verified[1])
+        link: metadata
+        for metadata, link in link_by_metadata.items()
+        if link.name == ".git" and is_work_tree_of(link, verified[1])
     }
 
 
 def is_work_tree_of(link: Path, common: Path) -> bool:
-    """Whether the `.git` file leads to the metadata of a linked work tree of this repository."""
+    """Whether the `.git` file points to the metadata of one of this repository's linked work trees."""
     if link.is_symlink() or not link.is_file():
         return False
     metadata = Path(os.path.realpath(link.parent / _first_line(link).removeprefix("gitdir:").strip()))
-    shared = _first_line(metadata / "commondir")
+    common_path = _first_line(metadata / "commondir")
     return (
-        metadata.parent == common / "worktrees" and bool(shared) and Path(os.path.realpath(metadata / shared)) == common
+        metadata.parent == common / "worktrees"
+        and bool(common_path)
+        and Path(os.path.realpath(metadata / common_path)) == common
     )
 
 
 def submodules(folder: Path) -> dict[Path, Path]:
     """Map the `.git` files of a folder's submodules to their metadata, if the metadata refers back to them. Submodules
-    that contain submodules are left out."""
-    top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    verified = verified_metadata(top) if top is not None else None
+    that contain submodules are skipped."""
+    work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
+    verified = verified_metadata(work_tree) if work_tree is not None else None
     if verified is None:
         return {}
-    each = {
+    metadata_by_link = {
         Path(os.path.realpath(metadata / value)) / ".git": metadata
         for metadata in map(Path, map(os.path.realpath, _module_metadata(verified[1] / "modules", 0)))
         if not _subfolders(metadata / "modules")
         for name, section, value, _ in _settings_with_includes(metadata / "config")
         if (name, section) == ("worktree", "core")
     }
-    return {link: metadata for link, metadata in each.items() if is_git_link_to(link, metadata)}
+    return {link: metadata for link, metadata in metadata_by_link.items() if is_git_link_to(link, metadata)}
 
 
-def submodule_paths(top: Path) -> list[str]:
+def submodule_paths(work_tree: Path) -> list[str]:
     """Return the paths of the submodules in `.gitmodules` that are checked out."""
     paths = (
         value
-        for name, section, value in _settings_in_file(top / ".gitmodules")
+        for name, section, value in _settings_in_file(work_tree / ".gitmodules")
         if (name, section) == ("path", "submodule")
     )
-    return sorted(path for path in dict.fromkeys(paths) if os.path.lexists(top / path / ".git"))
+    return sorted(path for path in dict.fromkeys(paths) if os.path.lexists(work_tree / path / ".git"))
 
 
 def is_git_link_to(link: Path, metadata: Path) -> bool:
-    """Whether the `.git` file of a work tree leads to this metadata."""
+    """Whether the `.git` file of a work tree points to this metadata."""
     if link.is_symlink() or not link.is_file():
         return False
     return os.path.realpath(link.parent / _first_line(link).removeprefix("gitdir:").strip()) == str(metadata)
 
 
-def verified_metadata(top: Path) -> tuple[Path, Path] | None:
+def verified_metadata(work_tree: Path) -> tuple[Path, Path] | None:
     """Return the metadata folder of the repository with a work tree at this folder, and the shared metadata folder.
     None if there is no repository, or if its metadata does not refer back to the work tree."""
-    found = claimed_metadata(top)
-    return found if found is not None and _is_verified(found[0], top / ".git") else None
+    claimed = claimed_metadata(work_tree)
+    return claimed if claimed is not None and _is_verified(claimed[0], work_tree / ".git") else None
 
 
 def main_work_tree_folder(folder: Path) -> Path | None:
     """For a folder in a linked work tree, return the corresponding folder in the main work tree. The relation is read
     from the main repository's metadata, which a cloned repository cannot forge."""
-    top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    found = verified_metadata(top) if top is not None else None
-    if top is None or found is None or found[0].parent != found[1] / "worktrees" or found[1].name != ".git":
+    work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
+    verified = verified_metadata(work_tree) if work_tree is not None else None
+    if (
+        work_tree is None
+        or verified is None
+        or verified[0].parent != verified[1] / "worktrees"
+        or verified[1].name != ".git"
+    ):
         return None
-    return found[1].parent / folder.relative_to(top)
+    return verified[1].parent / folder.relative_to(work_tree)
 
 
-def claimed_metadata(top: Path) -> tuple[Path, Path] | None:
-    """Return the metadata folder and the shared metadata folder that a work tree names. None if there are none."""
-    dot_git = top / ".git"
+def claimed_metadata(work_tree: Path) -> tuple[Path, Path] | None:
+    """Return the metadata folder and the shared metadata folder to which a work tree's `.git` points. None if the
+    metadata folder does not exist."""
+    dot_git = work_tree / ".git"
     metadata = Path(
-        os.path.realpath(dot_git if dot_git.is_dir() else top / _first_line(dot_git).removeprefix("gitdir:").strip())
+        os.path.realpath(
+            dot_git if dot_git.is_dir() else work_tree / _first_line(dot_git).removeprefix("gitdir:").strip()
+        )
     )
     if not os.path.isdir(metadata):
         return None
@@ -234,32 +256,38 @@ class Repositories:
 
 def folder_repositories(folder: Path) -> Repositories:
     below = _repositories_below(folder)
-    return Repositories(below, tuple(path for each in (folder, *below) for path in _redirecting_files(each)))
+    return Repositories(below, tuple(path for root in (folder, *below) for path in _redirecting_files(root)))
 
 
 def _repositories_below(folder: Path) -> tuple[Path, ...]:
-    found = claimed_metadata(folder) if os.path.lexists(folder / ".git") else None
-    own_folders = (str(found[1]),) if found is not None else ()
-    tops, pending, seen = list[Path](), deque([folder]), 0
-    while pending and len(tops) < _MAX_REPOSITORIES and seen < _MAX_SEARCHED_FOLDERS:
-        current, seen = pending.popleft(), seen + 1
+    claimed = claimed_metadata(folder) if os.path.lexists(folder / ".git") else None
+    own_folders = (str(claimed[1]),) if claimed is not None else ()
+    repositories = list[Path]()
+    pending = deque([folder])
+    searched_count = 0
+    while pending and len(repositories) < _MAX_REPOSITORIES and searched_count < _MAX_SEARCHED_FOLDERS:
+        current = pending.popleft()
+        searched_count += 1
         try:
             with os.scandir(current) as entries:
-                kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+                is_folder_by_name = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
         except OSError:
             continue
         if current != folder and (
-            ".git" in kinds or (kinds.keys() >= {HEAD, "objects", "refs"} and _is_bare_repository(current))
+            ".git" in is_folder_by_name
+            or (is_folder_by_name.keys() >= {HEAD, "objects", "refs"} and _is_bare_repository(current))
         ):
-            metadata = claimed_metadata(current) if ".git" in kinds else (current, current)
+            metadata = claimed_metadata(current) if ".git" in is_folder_by_name else (current, current)
             if metadata is not None and not is_in(str(metadata[1]), own_folders) and _is_modifiable(metadata[1]):
-                tops.append(current)
-            if ".git" not in kinds:
+                repositories.append(current)
+            if ".git" not in is_folder_by_name:
                 continue
         pending += [
-            current / name for name, is_folder in kinds.items() if is_folder and _may_contain_repositories(name)
+            current / name
+            for name, is_folder in is_folder_by_name.items()
+            if is_folder and _may_contain_repositories(name)
         ]
-    return tuple(tops)
+    return tuple(repositories)
 
 
 def _is_modifiable(metadata: Path) -> bool:
@@ -281,17 +309,17 @@ def _is_bare_repository(folder: Path) -> bool:
 def _redirecting_files(folder: Path) -> Iterator[Path]:
     """Yield files that do not exist but would make Git use other settings for a folder's repository or its submodules.
     A mount cannot prevent their creation, because Git fails on an empty file."""
-    top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    if top != folder and _is_bare_repository(folder):
+    work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
+    if work_tree != folder and _is_bare_repository(folder):
         yield from _metadata_redirections(folder, 0)
-    claimed = claimed_metadata(top) if top is not None else None
-    if top is None or claimed is None:
+    claimed = claimed_metadata(work_tree) if work_tree is not None else None
+    if work_tree is None or claimed is None:
         return
     for metadata in dict.fromkeys(claimed):
-        if _is_verified(claimed[0], top / ".git") or is_in(str(metadata), (str(folder),)):
+        if _is_verified(claimed[0], work_tree / ".git") or is_in(str(metadata), (str(folder),)):
             yield from _metadata_redirections(metadata, 0)
-    if top == folder and not os.path.lexists(top / HEAD):
-        yield top / HEAD
+    if work_tree == folder and not os.path.lexists(work_tree / HEAD):
+        yield work_tree / HEAD
 
 
 def is_active_redirection(path: Path) -> bool:
@@ -303,12 +331,12 @@ def _metadata_redirections(metadata: Path, depth: int) -> Iterator[Path]:
     if not os.path.lexists(metadata / "commondir"):
         yield metadata / "commondir"
     if depth < _MAX_MODULE_DEPTH:
-        for each in _module_metadata(metadata / "modules", depth):
-            yield from _metadata_redirections(each, depth + 1)
+        for module in _module_metadata(metadata / "modules", depth):
+            yield from _metadata_redirections(module, depth + 1)
 
 
-def _metadata_access(metadata: Path, top: Path | None, depth: int) -> Iterator[tuple[str, Access]]:
-    """Yield the access to a metadata folder's files, and to those of the modules in it."""
+def _metadata_access(metadata: Path, work_tree: Path | None, depth: int) -> Iterator[tuple[str, Access]]:
+    """Yield the access to the files of a metadata folder and of the modules in it."""
     for name in ("config", "config.worktree", "commondir", "gitdir"):
         if (metadata / name).is_file():
             yield os.path.realpath(metadata / name), "read"
@@ -320,32 +348,32 @@ def _metadata_access(metadata: Path, top: Path | None, depth: int) -> Iterator[t
         if hooks.is_dir() or _is_modifiable(metadata):  # a mount point exists or can be created
             yield os.path.realpath(hooks), "read" if hooks.is_dir() else "hidden folder"
         yield from _hook_link_targets(hooks)
-    yield from _settings_file_access(metadata / "config", top or metadata)
+    yield from _settings_file_access(metadata / "config", work_tree or metadata)
     for name, section, value, _ in _settings_with_includes(metadata / "config"):
         if name == "worktreeconfig" and section == "extensions" and not (metadata / "config.worktree").exists():
             yield os.path.realpath(metadata / "config.worktree"), "hidden file"
-        if name == "worktree" and section == "core" and top is None:  # `.git` of a module
+        if name == "worktree" and section == "core" and work_tree is None:  # `.git` of a module
             link = os.path.realpath(metadata / value) + "/.git"
             if os.path.isfile(link):
                 yield link, "read"
     if depth < _MAX_MODULE_DEPTH:
-        for each in _subfolders(metadata / "worktrees"):
-            yield from _metadata_access(each, None, depth + 1)
-        for each in _module_metadata(metadata / "modules", depth):
-            yield from _metadata_access(each, None, depth + 1)
+        for linked in _subfolders(metadata / "worktrees"):
+            yield from _metadata_access(linked, None, depth + 1)
+        for module in _module_metadata(metadata / "modules", depth):
+            yield from _metadata_access(module, None, depth + 1)
 
 
-def _settings_file_access(path: Path, top: Path) -> Iterator[tuple[str, Access]]:
+def _settings_file_access(path: Path, work_tree: Path) -> Iterator[tuple[str, Access]]:
     """Yield the access to a settings file, the files that it includes, and its hooks folder."""
     if path.is_file():
         yield os.path.realpath(path), "read"
-    for name, section, value, at in _settings_with_includes(path):
+    for name, section, value, file in _settings_with_includes(path):
         if name == "path" and section in ("include", "includeif"):
-            included = os.path.realpath(_included_path(value, at))
+            included = os.path.realpath(_included_path(value, file))
             if not os.path.isdir(included):
                 yield (included, "read") if os.path.exists(included) else _creation_barrier(included, "hidden file")
         if name == "hookspath" and section == "core":
-            hooks_folder = os.path.realpath(top / os.path.expanduser(value.removeprefix(_OPTIONAL_PREFIX)))
+            hooks_folder = os.path.realpath(work_tree / os.path.expanduser(value.removeprefix(_OPTIONAL_PREFIX)))
             if hooks_folder.endswith("/.husky/_"):  # Husky runs the hooks in the parent folder
                 hooks_folder = os.path.dirname(hooks_folder)
             yield (
@@ -370,18 +398,18 @@ def _hook_link_targets(hooks: Path) -> Iterator[tuple[str, Access]]:
 def _creation_barrier(path: str, access: Access) -> tuple[str, Access]:
     """Return the path and access that prevent a missing path from being created: its first ancestor that is missing or
     not a folder."""
-    while not os.path.isdir(above := os.path.dirname(path)):
-        path, access = above, "hidden folder"
+    while not os.path.isdir(parent := os.path.dirname(path)):
+        path, access = parent, "hidden folder"
     return path, "read" if os.path.lexists(path) else access
 
 
 def _module_metadata(folder: Path, depth: int) -> Iterator[Path]:
-    """Yield the metadata of modules. Their names may contain slashes."""
-    for each in _subfolders(folder):
-        if (each / "HEAD").exists():
-            yield each
+    """Yield the metadata folders of modules, whose names may contain slashes."""
+    for subfolder in _subfolders(folder):
+        if (subfolder / "HEAD").exists():
+            yield subfolder
         elif depth < _MAX_MODULE_DEPTH:
-            yield from _module_metadata(each, depth + 1)
+            yield from _module_metadata(subfolder, depth + 1)
 
 
 def _subfolders(folder: Path) -> list[Path]:
@@ -392,16 +420,18 @@ def _subfolders(folder: Path) -> list[Path]:
 
 
 def _points_back(metadata: Path, dot_git: Path) -> bool:
-    """Whether the metadata itself names this work tree. The work tree's own claim is not enough."""
+    """Whether the metadata itself refers to this work tree. A `.git` file that refers to the metadata is not enough."""
     link = _first_line(metadata / "gitdir")
     if link and os.path.realpath(metadata / link) == os.path.realpath(dot_git):
         return True
-    named = [value for name, section, value, _ in _settings_with_includes(metadata / "config") if name == "worktree"]
-    return bool(named) and os.path.realpath(metadata / named[-1]) == os.path.realpath(dot_git.parent)
+    work_trees = [
+        value for name, section, value, _ in _settings_with_includes(metadata / "config") if name == "worktree"
+    ]
+    return bool(work_trees) and os.path.realpath(metadata / work_trees[-1]) == os.path.realpath(dot_git.parent)
 
 
 def _settings_with_includes(path: Path) -> Iterator[tuple[str, str, str, Path]]:
-    """Yield name, section, value and file of each setting, including all included files."""
+    """Yield name, section, value and file of each setting, also of those in included files."""
     pending, seen = [path], set[str]()
     while pending and len(seen) < _MAX_INCLUDED_FILES:
         path = pending.pop()
@@ -426,10 +456,10 @@ def _settings_in_file(path: Path) -> Iterator[tuple[str, str, str]]:
 
 def _unquoted_value(raw: str) -> str:
     """Return a value as Git reads it, without quotes."""
-    joined = re.sub(r"\\([\s\S])", lambda found: "" if found[1] == "\n" else found[0], raw)
+    joined = re.sub(r"\\([\s\S])", lambda match: "" if match[1] == "\n" else match[0], raw)
     escapes = {"t": "\t", "n": "\n", "b": "\b"}
     return re.sub(
-        r'\\(.)|"', lambda found: escapes.get(found[1], found[1]) if found[1] else "", joined.strip(" \t\r\n")
+        r'\\(.)|"', lambda match: escapes.get(match[1], match[1]) if match[1] else "", joined.strip(" \t\r\n")
     )
 
 

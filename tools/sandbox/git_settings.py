@@ -20,21 +20,21 @@ from ebbtide.tools.sandbox.boundary import Boundary
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_CHANGES = 200
-"""Maximum number of differing settings; each takes one call of Git."""
+"""Maximum number of changed settings; each takes one call of Git."""
 _MAX_REFUSALS = 8
 _GIT_TIMEOUT_S = 10.0
 _LOCK_SUFFIX = ".lock"
 """Suffix of the file that Git writes before it renames it."""
 _REMOVABLE_SECTIONS = ("branch", "remote", "submodule")
-"""Kinds of sections that a command may remove or rename as a whole."""
+"""Sections that a command may remove or rename."""
 _CONTROL_CHARS = regex(r"[\x00-\x1f\x7f]")
 _REMOTE_HELPER = regex(r"\w[\w.+-]*::")
-"""Prefix of an address for which Git runs a remote helper program."""
+"""Prefix of an address that makes Git run a remote helper program."""
 _SCHEME = regex(r"([A-Za-z][\w+.-]*)://")
 _SCHEMES = frozenset(("https", "http", "ssh", "git", "git+ssh", "ssh+git", "ftp", "ftps"))
 """Schemes that Git itself supports. For any other scheme, Git runs a helper program."""
 _SSH_HOST = regex(r"[^/]+:")
-"""Prefix of an address that Git connects to by SSH."""
+"""Prefix of an address to which Git connects by SSH."""
 _RELATIVE_PATH = regex(r"\.\.?/")
 """Prefix of a relative path."""
 _KEYWORD_VALUE = regex(r"[a-z01]{0,11}")
@@ -73,114 +73,118 @@ class GitSettings:
             return None
         with _WRITE_LOCK:  # two commands may change settings at the same time
             try:
-                reason = self._apply_changes(old, new)
+                problem = self._apply_changes(old, new)
             except (OSError, subprocess.SubprocessError, ValueError) as error:
-                reason = f"the new settings cannot be read ({error})"
-            if not reason:
+                problem = f"the new settings cannot be read ({error})"
+            if not problem:
                 os.unlink(old)
                 return 0
-        if len(self.refusals) < _MAX_REFUSALS and reason not in self.refusals:
-            self.refusals.append(reason)
+        if len(self.refusals) < _MAX_REFUSALS and problem not in self.refusals:
+            self.refusals.append(problem)
         return errno.EPERM
 
     def _apply_changes(self, old: str, new: str) -> str:
         """Write the changed settings if all are harmless. Return why they were not written; empty on success."""
-        written = _read_file(new)
-        before, after = self._parse_settings(written), self._parse_settings(_read_file(old))
-        after = with_renamed_remote(before, after)
-        if (top := _only_work_tree(new)) is not None:
-            after = with_absolute_urls(before, after, top)
-        changed = [key for key in dict.fromkeys((*before, *after)) if before.get(key) != after.get(key)]
-        if not changed:
+        content = _read_file(new)
+        old_settings, new_settings = self._parse_settings(content), self._parse_settings(_read_file(old))
+        new_settings = with_renamed_remote(old_settings, new_settings)
+        if (work_tree := _only_work_tree(new)) is not None:
+            new_settings = with_absolute_urls(old_settings, new_settings, work_tree)
+        changed_keys = [
+            key
+            for key in dict.fromkeys((*old_settings, *new_settings))
+            if old_settings.get(key) != new_settings.get(key)
+        ]
+        if not changed_keys:
             return ""
-        if len(changed) > _MAX_CHANGES:
-            return f"more than {_MAX_CHANGES} settings of Git at once"
-        if why := dangling_remote_error(before, after):
-            return why
-        for key in changed:
-            if why := refusal(key, before, after, self._boundary):
-                return why
+        if len(changed_keys) > _MAX_CHANGES:
+            return f"more than {_MAX_CHANGES} Git settings at once"
+        if problem := dangling_remote_error(old_settings, new_settings):
+            return problem
+        for key in changed_keys:
+            if problem := refusal(key, old_settings, new_settings, self._boundary):
+                return problem
         with tempfile.TemporaryDirectory(prefix="ebb-git-") as folder:
             copy = os.path.join(folder, "config")
-            Path(copy).write_bytes(written)
-            for arguments in changes(changed, before, after):
+            Path(copy).write_bytes(content)
+            for arguments in changes(changed_keys, old_settings, new_settings):
                 self._run("config", "--file", copy, *arguments)
-            written = _read_file(copy)
-        if self._parse_settings(written) != after:
+            content = _read_file(copy)
+        if self._parse_settings(content) != new_settings:
             return "Git's settings could not be written"
-        _write_in_place(new, written)
+        _write_in_place(new, content)
         return ""
 
     def _parse_settings(self, content: bytes) -> Settings:
         settings = dict[str, list[str | None]]()
-        listed = self._run("config", "--file", "-", "--list", "--null", "--no-includes", given=content)
-        for line in os.fsdecode(listed).removesuffix("\0").split("\0") if listed else ():
+        listing = self._run("config", "--file", "-", "--list", "--null", "--no-includes", stdin=content)
+        for line in os.fsdecode(listing).removesuffix("\0").split("\0") if listing else ():
             key, has_value, value = line.partition("\n")
             settings.setdefault(key, []).append(value if has_value else None)
         return settings
 
-    def _run(self, *arguments: str, given: bytes = b"") -> bytes:
+    def _run(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """Run Git outside any repository and return its output."""
         environment = {"PATH": os.defpath, "HOME": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_DIR": os.devnull}
-        ran = subprocess.run(
+        result = subprocess.run(
             (self._git, *arguments),
             cwd="/",
             env=environment,
-            input=given,
+            input=stdin,
             capture_output=True,
             timeout=_GIT_TIMEOUT_S,
             check=True,
         )
-        return ran.stdout
+        return result.stdout
 
 
 _WRITE_LOCK = Lock()
 
 
-def refusal(key: str, before: Settings, after: Settings, boundary: Boundary) -> str:
+def refusal(key: str, old_settings: Settings, new_settings: Settings, boundary: Boundary) -> str:
     """Return why the change of a setting is refused; empty if it is allowed."""
     section, subsection, name = split_key(key)
-    old, new = before.get(key, ()), after.get(key, ())
+    old_values, new_values = old_settings.get(key, ()), new_settings.get(key, ())
     if _CONTROL_CHARS.search(key):
         return "the name of a Git setting contains control characters"
     if (
-        not new
+        not new_values
         and section in _REMOVABLE_SECTIONS
-        and (name in _harmless_names(section) or _is_removed(section, subsection, after))
+        and (name in _harmless_names(section) or _is_removed(section, subsection, new_settings))
     ):
         return ""
     if subsection is not None and section in _REMOVABLE_SECTIONS and name not in _harmless_names(section):
         return (
             ""
-            if not old and _is_renamed(key, before, after)
+            if not old_values and _is_renamed(key, old_settings, new_settings)
             else f"Git's setting `{key}` was not written: {_ALLOWED_SETTINGS}"
         )
     if (section, subsection is not None, name) not in _HARMLESS_SETTINGS:
         return f"Git's setting `{key}` was not written: {_ALLOWED_SETTINGS}"
-    for value in new:
+    for value in new_values:
         if (
-            value not in old
-            and not _is_known_path(key, value, before)
-            and (why := _value_problem(section, name, value or "", after, boundary))
+            value not in old_values
+            and not _is_known_path(key, value, old_settings)
+            and (problem := _value_problem(section, name, value or "", new_settings, boundary))
         ):
-            return f"Git's setting `{key}` was not written: {why}"
+            return f"Git's setting `{key}` was not written: {problem}"
     return ""
 
 
-def changes(changed: Sequence[str], before: Settings, after: Settings) -> list[tuple[str, ...]]:
+def changes(changed_keys: Sequence[str], old_settings: Settings, new_settings: Settings) -> list[tuple[str, ...]]:
     """Return the arguments of each `git config` call that is needed to make the changes."""
     arguments = list[tuple[str, ...]]()
-    for section in dict.fromkeys(key.rpartition(".")[0] for key in changed):
-        if not any(key.rpartition(".")[0] == section for key in after):
+    for section in dict.fromkeys(key.rpartition(".")[0] for key in changed_keys):
+        if not any(key.rpartition(".")[0] == section for key in new_settings):
             arguments.append(("--remove-section", section))
-    for key in changed:
-        old, new = before.get(key, ()), after.get(key, ())
-        if len(old) == len(new) == 1:
-            arguments.append(("--replace-all", key, new[0] or ""))
-        elif new:
-            arguments += [("--unset-all", key)] if old else []
-            arguments += [("--add", key, value or "") for value in new]
-        elif any(other.rpartition(".")[0] == key.rpartition(".")[0] for other in after):
+    for key in changed_keys:
+        old_values, new_values = old_settings.get(key, ()), new_settings.get(key, ())
+        if len(old_values) == len(new_values) == 1:
+            arguments.append(("--replace-all", key, new_values[0] or ""))
+        elif new_values:
+            arguments += [("--unset-all", key)] if old_values else []
+            arguments += [("--add", key, value or "") for value in new_values]
+        elif any(new_key.rpartition(".")[0] == key.rpartition(".")[0] for new_key in new_settings):
             arguments.append(("--unset-all", key))
     return arguments
 
@@ -207,27 +211,27 @@ _HARMLESS_SETTINGS = frozenset(
 
 
 def _harmless_names(section: str) -> frozenset[str]:
-    return frozenset(name for family, _, name in _HARMLESS_SETTINGS if family == section)
+    return frozenset(name for harmless_section, _, name in _HARMLESS_SETTINGS if harmless_section == section)
 
 
-def _is_removed(section: str, subsection: str | None, after: Settings) -> bool:
-    return all(split_key(key)[:2] != (section, subsection) for key in after)
+def _is_removed(section: str, subsection: str | None, new_settings: Settings) -> bool:
+    return all(split_key(key)[:2] != (section, subsection) for key in new_settings)
 
 
-def _is_renamed(key: str, before: Settings, after: Settings) -> bool:
+def _is_renamed(key: str, old_settings: Settings, new_settings: Settings) -> bool:
     """Whether the values were taken from another section that was renamed or, for branches, copied."""
     section, subsection, name = split_key(key)
-    if any(split_key(other)[:2] == (section, subsection) for other in before):
+    if any(split_key(old_key)[:2] == (section, subsection) for old_key in old_settings):
         return False
-    others = {split_key(other)[1] for other in before if split_key(other)[0] == section}
+    other_subsections = {split_key(old_key)[1] for old_key in old_settings if split_key(old_key)[0] == section}
     return any(
-        before.get(f"{section}.{other}.{name}") == after[key]
-        and (section == "branch" or _is_removed(section, other, after))
-        for other in others
+        old_settings.get(f"{section}.{other}.{name}") == new_settings[key]
+        and (section == "branch" or _is_removed(section, other, new_settings))
+        for other in other_subsections
     )
 
 
-def _value_problem(section: str, name: str, value: str, after: Settings, boundary: Boundary) -> str:
+def _value_problem(section: str, name: str, value: str, new_settings: Settings, boundary: Boundary) -> str:
     """Return what is wrong with a value; empty if nothing is."""
     if (name != "description" and _CONTROL_CHARS.search(value)) or "\0" in value or "\ufffd" in value:
         return "its value contains control characters"
@@ -235,14 +239,16 @@ def _value_problem(section: str, name: str, value: str, after: Settings, boundar
         return "its value begins like an option"
     if name in ("active", "rebase"):
         return "" if _KEYWORD_VALUE.fullmatch(value.lower()) else "its value is not allowed"
-    if name == "url" or ((section, name) == ("branch", "remote") and value != "." and not _has_url(value, after)):
+    if name == "url" or (
+        (section, name) == ("branch", "remote") and value != "." and not _has_url(value, new_settings)
+    ):
         return address_problem(value, boundary)
     return "its value names a program" if "ext::" in value.lower() and name != "description" else ""
 
 
 def address_problem(value: str, boundary: Boundary) -> str:
-    """Return why the address of a remote is not allowed; empty if it is. Pushing to a folder runs its hooks, so it must
-    not be a folder that commands can write to."""
+    """Return why the address of a remote is not allowed; empty if it is. It must not be a folder that commands can
+    write to, because pushing to a folder runs its hooks."""
     if _REMOTE_HELPER.match(value) or "ext::" in value.lower():
         return "its value names a program"
     if "://-" in value or ":-" in value:
@@ -254,52 +260,52 @@ def address_problem(value: str, boundary: Boundary) -> str:
         return ""
     path = unquote(value[len("file://") :]) if scheme is not None else value
     if not os.path.isabs(path):
-        return "a folder is named by its whole path, a remote by the name that it was added with"
+        return "use an absolute path for a folder, or the configured name of a remote"
     if boundary.access_to(os.path.realpath(path)) == "write":
         return "it leads to a writable folder, whose hooks could run"
     return ""
 
 
-def with_renamed_remote(before: Settings, after: Settings) -> Settings:
+def with_renamed_remote(old_settings: Settings, new_settings: Settings) -> Settings:
     """Return the new settings with the branches of a renamed remote already updated, because Git updates them one at a
     time."""
-    gone, new = (
-        [key for key in one if _is_url(key) and key not in other] for one, other in ((before, after), (after, before))
-    )
+    removed_urls = [key for key in old_settings if _is_url(key) and key not in new_settings]
+    added_urls = [key for key in new_settings if _is_url(key) and key not in old_settings]
     names = {
-        split_key(old)[1]: split_key(key)[1]
-        for old in gone
-        for key in new
-        if before[old] == after[key] and len(gone) == len(new) == 1
+        split_key(removed)[1]: split_key(added)[1]
+        for removed in removed_urls
+        for added in added_urls
+        if old_settings[removed] == new_settings[added] and len(removed_urls) == len(added_urls) == 1
     }
     return {
         key: [names.get(value, value) for value in values] if _names_remote(key) else values
-        for key, values in after.items()
+        for key, values in new_settings.items()
     }
 
 
-def with_absolute_urls(before: Settings, after: Settings, top: str) -> Settings:
+def with_absolute_urls(old_settings: Settings, new_settings: Settings, work_tree: str) -> Settings:
     """Return the new settings with relative addresses of remotes made absolute, based on the repository's only work
     tree. In a linked work tree added later, a relative path would lead to another folder, which may have its own hooks.
     """
     return {
         key: [
-            os.path.normpath(os.path.join(top, value))
-            if value and _RELATIVE_PATH.match(value) and not _is_known_path(key, value, before)
+            os.path.normpath(os.path.join(work_tree, value))
+            if value and _RELATIVE_PATH.match(value) and not _is_known_path(key, value, old_settings)
             else value
             for value in values
         ]
-        if _is_url(key) and values != before.get(key)
+        if _is_url(key) and values != old_settings.get(key)
         else values
-        for key, values in after.items()
+        for key, values in new_settings.items()
     }
 
 
-def dangling_remote_error(before: Settings, after: Settings) -> str:
-    """Return an error if a setting still names a removed remote, because Git would then take the name for a path."""
-    for key, values in after.items():
+def dangling_remote_error(old_settings: Settings, new_settings: Settings) -> str:
+    """Return an error if a setting still names a removed remote, because Git would take the name for a path. Empty if
+    none does."""
+    for key, values in new_settings.items():
         for value in values if _names_remote(key) else ():
-            if value and _has_url(value, before) and not _has_url(value, after):
+            if value and _has_url(value, old_settings) and not _has_url(value, new_settings):
                 return f"the remote `{value}` was not removed: Git's setting `{key}` names it"
     return ""
 
@@ -314,19 +320,21 @@ def _is_url(key: str) -> bool:
     return (section, name) == ("remote", "url") and subsection is not None
 
 
-def _is_known_path(key: str, value: str | None, before: Settings) -> bool:
-    """Whether the value is a relative path that another remote of the repository already has, so that it gives access
-    to no new folder."""
+def _is_known_path(key: str, value: str | None, old_settings: Settings) -> bool:
+    """Whether the value is a relative path that one of the repository's remotes already has, so it gives access to no
+    new folder."""
     if value is None or not _is_url(key) or not _RELATIVE_PATH.match(value):
         return False
-    return any(value in values for other, values in before.items() if _is_url(other))
+    return any(value in values for old_key, values in old_settings.items() if _is_url(old_key))
 
 
 def _only_work_tree(config: str) -> str | None:
     """Return the work tree of a settings file's repository; None if it has several or is bare."""
     metadata = os.path.dirname(config)
-    is_usual = os.path.basename(metadata) == ".git" and not os.path.lexists(os.path.join(metadata, "worktrees"))
-    return os.path.dirname(metadata) if is_usual else None
+    is_only_work_tree = os.path.basename(metadata) == ".git" and not os.path.lexists(
+        os.path.join(metadata, "worktrees")
+    )
+    return os.path.dirname(metadata) if is_only_work_tree else None
 
 
 def _has_url(remote: str, settings: Settings) -> bool:

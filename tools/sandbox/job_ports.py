@@ -14,7 +14,7 @@ PortRule: TypeAlias = Literal["off", "ask", "forward"]
 _MAX_PORTS_PER_JOB = 8
 """Maximum number of ports per job."""
 _MIN_PAUSE_S, _MAX_PAUSE_S = 0.25, 2.0
-"""Seconds between two checks, which grow from the first to the second value."""
+"""Seconds between two checks. The pause grows from the minimum to the maximum."""
 
 
 class JobPorts:
@@ -66,35 +66,37 @@ class JobPorts:
         pause = _MIN_PAUSE_S
         try:
             while job.program.code is None:
-                found = await asyncio.to_thread(listening_ports, await asyncio.to_thread(job.program.processes))
-                await self._update_ports(job, dict([*sorted(found.items())][:_MAX_PORTS_PER_JOB]))
+                ports = await asyncio.to_thread(listening_ports, await asyncio.to_thread(job.program.processes))
+                await self._update_ports(job, dict([*sorted(ports.items())][:_MAX_PORTS_PER_JOB]))
                 await job.program.wait(pause)
                 pause = min(pause * 1.2, _MAX_PAUSE_S)
         finally:
             await self._update_ports(job, {})
 
     async def _update_ports(self, job: Job, listening: dict[int, str]) -> None:
-        before = self._ports_by_job.get(job.id, {})
+        previous_ports = self._ports_by_job.get(job.id, {})
         self._ports_by_job[job.id] = listening
-        for port in before.keys() - listening.keys():
+        for port in previous_ports.keys() - listening.keys():
             job.ports.pop(port, None)
             if (forward := self._forwards.pop((job.id, port), None)) is not None:
                 await forward.close()
-        for port in listening.keys() - before.keys():
+        for port in listening.keys() - previous_ports.keys():
             job.ports[port] = None
             match self._port_rule:
                 case "forward":
                     await self._forward(job, port)
                 case "ask":
-                    place = f"port {port} inside the sandbox, which you cannot reach"
-                    self._notify(f"{job.id} listens on {place}. `/tasks forward` makes it reachable at 127.0.0.1.")
+                    self._notify(
+                        f"{job.id} listens on port {port} inside the sandbox, which you cannot reach. "
+                        "`/tasks forward` makes it reachable at 127.0.0.1."
+                    )
                     self._jobs.pending_notes.append(
                         f"{job.id} listens on port {port}, inside the sandbox: the user cannot reach it "
-                        "before they type `/tasks forward`"
+                        "until they type `/tasks forward`"
                     )
                 case "off":
-                    why = "the user cannot reach it, since `sandbox.ports` is not `forward`"
-                    self._jobs.pending_notes.append(f"{job.id} listens on port {port}, inside the sandbox: {why}")
+                    reason = "the user cannot reach it, since `sandbox.ports` is not `forward`"
+                    self._jobs.pending_notes.append(f"{job.id} listens on port {port}, inside the sandbox: {reason}")
 
     async def _forward(self, job: Job, port: int) -> None:
         namespace = self._namespace()
@@ -102,12 +104,12 @@ class JobPorts:
         self._connector = self._connector or NamespaceConnector(namespace)
         forward = PortForward(self._connector, self._ports_by_job[job.id][port], port)
         try:
-            outside = await forward.open()
+            outside_port = await forward.open()
         except OSError as error:
             self._notify(f"port {port} of {job.id} cannot be made reachable: {error}")
             return
         self._forwards[job.id, port] = forward
-        job.ports[port] = outside
-        at = f"http://127.0.0.1:{outside}"
-        self._notify(f"{job.id} listens on port {port}: you reach it at {at}")
-        self._jobs.pending_notes.append(f"{job.id} listens on port {port}: the user reaches it at {at}")
+        job.ports[port] = outside_port
+        url = f"http://127.0.0.1:{outside_port}"
+        self._notify(f"{job.id} listens on port {port}: you reach it at {url}")
+        self._jobs.pending_notes.append(f"{job.id} listens on port {port}: the user reaches it at {url}")

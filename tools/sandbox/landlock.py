@@ -3,7 +3,7 @@ and a system call filter to itself, and then executes the command in its place.
 
 This is weaker than bubblewrap. The names of hidden files are visible, though not their content. Nothing inside a
 writable folder can be protected, so Git's settings and hooks can be changed. Named sockets cannot be used and, without
-network access, no sockets. New terminals cannot be opened. /tmp cannot be used, so TMPDIR is another folder.
+network access, no sockets. New terminals cannot be opened. /tmp cannot be used, so `TMPDIR` names another folder.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER, _TRUNCATE = 1, 2, 4, 8, 1 << 14
 _SCOPE_FLAGS = 3
 """Restricts abstract sockets and signals to processes within the sandbox."""
 _ALL_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1}
-"""All file rights that each Landlock version knows. Rights added by later versions are not needed."""
+"""All file rights, by Landlock version. Rights added by later versions are not needed."""
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 _HIDDEN_FOLDERS = ("/dev", "/run", "/tmp", "/var/tmp")
 """Folders that contain devices and sockets of other programs, hidden except for a few files."""
@@ -57,14 +57,18 @@ def create_ruleset(access_by_path: Mapping[str, str], scratch: str) -> int:
     kernel_version = version()
     if not kernel_version:
         raise OSError("the kernel has no Landlock")
-    handled = _ALL_RIGHTS[min(kernel_version, 3)]
-    attributes = struct.pack("=QQQ", handled, 0, _SCOPE_FLAGS if kernel_version >= 6 else 0)
+    all_rights = _ALL_RIGHTS[min(kernel_version, 3)]
+    attributes = struct.pack("=QQQ", all_rights, 0, _SCOPE_FLAGS if kernel_version >= 6 else 0)
     ruleset = _check_result(_LIBC.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
     try:
         read_rights = _EXECUTE | _READ_FILE | _READ_FOLDER
-        written = [path for path, access in access_by_path.items() if access == "write"]
-        for path in (scratch, *_USABLE_DEVICES, *(path for path in written if not _lies_in(path, written))):
-            _allow(ruleset, path, handled)  # nested paths are writable anyway, and may be links by now
+        writable_paths = [path for path, access in access_by_path.items() if access == "write"]
+        for path in (
+            scratch,
+            *_USABLE_DEVICES,
+            *(path for path in writable_paths if not _lies_in(path, writable_paths)),
+        ):
+            _allow(ruleset, path, all_rights)  # nested paths are writable anyway, and may be links by now
         for path in (*_EXTRA_READABLE_FOLDERS, *allowed_read_paths(access_by_path)):
             _allow(ruleset, path, read_rights)
     except OSError:
@@ -77,9 +81,9 @@ def allowed_read_paths(access_by_path: Mapping[str, str]) -> Iterator[str]:
     """Yield the paths that may be read. Access to a folder includes everything in it, so the entries of a folder with
     hidden paths are yielded one by one."""
     hidden = {path for path, access in access_by_path.items() if access.startswith("hidden")} | {*_HIDDEN_FOLDERS}
-    written = [path for path, access in access_by_path.items() if access == "write"]
+    writable_paths = [path for path, access in access_by_path.items() if access == "write"]
     readable_paths = (
-        path for path, access in access_by_path.items() if access == "read" and not _lies_in(path, written)
+        path for path, access in access_by_path.items() if access == "read" and not _lies_in(path, writable_paths)
     )
     yield from (path for path in readable_paths if _lies_in(path, hidden))
     pending = ["/"]
@@ -105,14 +109,14 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     except OSError:
         return  # the path does not exist
     try:
-        granted = rights if os.path.isdir(path) else rights & _FILE_RIGHTS
-        rule = struct.pack("=Qi", granted, descriptor)
+        applicable_rights = rights if os.path.isdir(path) else rights & _FILE_RIGHTS
+        rule = struct.pack("=Qi", applicable_rights, descriptor)
         _check_result(_LIBC.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, rule, 0))
     finally:
         os.close(descriptor)
 
 
-def _check_result(answer: int) -> int:
-    if answer < 0:
+def _check_result(result: int) -> int:
+    if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return answer
+    return result

@@ -30,12 +30,12 @@ def restrict_self(ruleset: int, system_calls: bytes) -> None:
     _check(_LIBC.syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0))
     os.close(ruleset)
     buffer = ctypes.create_string_buffer(system_calls)
-    steps = _Filter(len(system_calls) // 8, ctypes.addressof(buffer))
-    _check(_LIBC.prctl(SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(steps), 0, 0))
+    filter_program = _Filter(len(system_calls) // 8, ctypes.addressof(buffer))
+    _check(_LIBC.prctl(SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(filter_program), 0, 0))
 
 
-def _check(answer: int) -> None:
-    if answer < 0:
+def _check(result: int) -> None:
+    if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
@@ -45,8 +45,8 @@ def find_program(name: str) -> str:
     if "/" in name:
         return name
     paths = (os.path.join(folder, name) for folder in os.get_exec_path() if os.path.isabs(folder))
-    found = next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)
-    return found or sys.exit(f"`{name}`: No such file or directory")
+    program_path = next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)
+    return program_path or sys.exit(f"`{name}`: No such file or directory")
 
 
 def initial_environment() -> dict[bytes, bytes]:

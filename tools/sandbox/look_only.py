@@ -1,5 +1,5 @@
 """The boundary of a look-only command: it sees the working folder, except for files with secrets, and the system's
-programs. It can write nothing, open no socket and reach no other program."""
+programs. It cannot write anything, open sockets or reach other programs."""
 
 import os
 import stat
@@ -26,14 +26,14 @@ _SYSTEM_SETTINGS = (
 )  # fmt: skip
 """Settings files that the system's programs need."""
 GIT_SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes", ".gitignore_global")
-"""Git's settings below the home folder. The passwords in them are replaced in all outputs."""
+"""Git's settings below the home folder. Passwords in them are masked in all outputs."""
 _MAX_SEARCHED_FOLDERS = 20_000
 """Maximum number of folders searched for files with secrets."""
 _MAX_HIDDEN_FILES = 100
-"""Maximum number of files hidden, since each takes a mount."""
+"""Maximum number of hidden files; each takes a mount."""
 _SETTLED_NS = 100_000_000
-"""Nanoseconds after which a folder's listing is cached. A folder changed more recently is listed again the next time,
-because its time stamp may stay the same after another change."""
+"""Minimum age, in nanoseconds, of a folder's last change for its listing to be cached. If the change is more recent,
+another one may not alter the folder's time stamp."""
 
 
 class CannotHide(OSError):
@@ -45,7 +45,7 @@ class FolderListing:
     """What a folder contained when it was last listed."""
 
     changed_at: int
-    """The folder's modification time, or 0 if it may have changed since."""
+    """The folder's modification time in nanoseconds; 0 if it may have changed since."""
     folders: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     """Files and folders with secrets, and named pipes, which can be written to even on a read-only mount."""
@@ -72,20 +72,20 @@ def is_system_path(path: str) -> bool:
 
 def searched_folders(roots: Sequence[Path], readable: Sequence[str]) -> tuple[str, ...]:
     """Return the visible folders to search for files with secrets. Raises `CannotHide`."""
-    others = (path for path in readable if os.path.isdir(path) and not is_system_path(path))
-    folders = (*map(str, roots), *others)
+    readable_folders = (path for path in readable if os.path.isdir(path) and not is_system_path(path))
+    folders = (*map(str, roots), *readable_folders)
     if "/" in folders:
         raise CannotHide("it would see the whole file system")
     return folders
 
 
 def secret_files(folders: Sequence[str], listings: dict[str, FolderListing], *, is_git: bool) -> list[str]:
-    """Return the files with secrets in the folders. `listings` caches listings; `is_git`: whether Git needs its
-    settings. Raises `CannotHide`."""
-    found = dict.fromkeys(path for folder in folders for path in _find_secrets(folder, listings))
-    inside = tuple(f"{folder}/" for folder in folders)
-    real = dict.fromkeys(map(os.path.realpath, found))
-    hidden = [path for path in real if f"{path}/".startswith(inside) and os.path.exists(path)]
+    """Return the files with secrets in the folders. `listings`: cached listings, which are updated; `is_git`: whether
+    Git needs its settings. Raises `CannotHide`."""
+    secret_paths = dict.fromkeys(path for folder in folders for path in _find_secrets(folder, listings))
+    folder_prefixes = tuple(f"{folder}/" for folder in folders)
+    real_paths = dict.fromkeys(map(os.path.realpath, secret_paths))
+    hidden = [path for path in real_paths if f"{path}/".startswith(folder_prefixes) and os.path.exists(path)]
     if not is_git:
         hidden += filter(os.path.isfile, (f"{folder}/.git/config" for folder in folders))
     if len(hidden) > _MAX_HIDDEN_FILES:
@@ -94,11 +94,11 @@ def secret_files(folders: Sequence[str], listings: dict[str, FolderListing], *, 
 
 
 def _find_secrets(root: str, listings: dict[str, FolderListing]) -> Iterator[str]:
-    pending, count = [root], 0
+    pending, folder_count = [root], 0
     while pending:
         folder = pending.pop()
-        count += 1
-        if count > _MAX_SEARCHED_FOLDERS:
+        folder_count += 1
+        if folder_count > _MAX_SEARCHED_FOLDERS:
             raise CannotHide(f"it has more than {_MAX_SEARCHED_FOLDERS} folders")
         try:
             changed_at = os.stat(folder, follow_symlinks=False).st_mtime_ns
@@ -128,8 +128,8 @@ def _list_folder(folder: str, changed_at: int) -> FolderListing:
 
 
 def _is_pipe(entry: "os.DirEntry[str]") -> bool:
-    is_other = not (entry.is_file(follow_symlinks=False) or entry.is_symlink())
-    return is_other and stat.S_ISFIFO(entry.stat(follow_symlinks=False).st_mode)
+    is_special = not (entry.is_file(follow_symlinks=False) or entry.is_symlink())
+    return is_special and stat.S_ISFIFO(entry.stat(follow_symlinks=False).st_mode)
 
 
 def _may_have_secret_name(name: str) -> bool:

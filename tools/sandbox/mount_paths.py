@@ -42,7 +42,7 @@ _CACHES_BY_PROGRAM = {
     "ccache": (".cache/ccache",), "gradle": (".gradle/caches",), "mvn": (".m2/repository",),
     "composer": (".cache/composer",),
 }  # fmt: skip
-"""The caches of each program. A sandboxed program cannot create them on its first run."""
+"""The caches of each program. The program itself cannot create them in a sandbox."""
 _CACHES_BY_VARIABLE = {
     "PIP_CACHE_DIR": ("",), "UV_CACHE_DIR": ("",), "PRE_COMMIT_HOME": ("",), "npm_config_cache": ("",),
     "NPM_CONFIG_CACHE": ("",), "YARN_CACHE_FOLDER": ("",), "DENO_DIR": ("",), "BUN_INSTALL_CACHE_DIR": ("",),
@@ -86,7 +86,7 @@ def sandbox_path_access(
         if folder.is_dir():
             access_by_path[str(folder.resolve())] = "hidden folder"
     for folder in visible:
-        if folder != folder.parent:  # mounting the root again would uncover hidden places
+        if folder != folder.parent:  # mounting the root again would uncover hidden paths
             access_by_path[str(folder)] = "read"
     for path in caches(home):
         access_by_path.setdefault(path, "write")
@@ -99,7 +99,7 @@ def sandbox_path_access(
         if not _is_already_hidden(path, access_by_path):
             access_by_path[path] = "hidden file"
     writable = [path for path, access in access_by_path.items() if access == "write"]
-    for folder in repositories:  # never made writable: only their own files say who owns them
+    for folder in repositories:  # never made writable, because only their own files say which folders belong to them
         git_access = git_path_access(folder, writable).items()
         access_by_path.update(
             {path: access for path, access in git_access if access != "write" and is_in(path, writable)}
@@ -145,28 +145,28 @@ def create_caches(home: Path) -> None:
 def _cache_path(name: str, home: Path) -> str:
     """Return the path of a cache that is usually below the home folder. If `XDG_CACHE_HOME` is set, it replaces
     `.cache`."""
-    other = os.environ.get("XDG_CACHE_HOME", "")
+    cache_folder = os.environ.get("XDG_CACHE_HOME", "")
     return (
-        f"{other}/{name.removeprefix('.cache/')}"
-        if name.startswith(".cache/") and os.path.isabs(other)
+        f"{cache_folder}/{name.removeprefix('.cache/')}"
+        if name.startswith(".cache/") and os.path.isabs(cache_folder)
         else f"{home}/{name}"
     )
 
 
 def secret_path_access(home: Path, working_folders: Sequence[Path]) -> dict[str, Access]:
     """Return the access to existing files with keys: the system's, those below the home folders, and those at paths set
-    by variables. SSH and others use the home folder in the user database, so it is included. Paths in variables are
-    left out if the user passes the variable on to commands, or if they are inside or above a working folder."""
+    by variables. SSH and other programs use the home folder in the user database, so it is included. Paths in variables
+    are skipped if the user passes the variable on to commands, or if they are inside or above a working folder."""
     access_by_path: dict[str, Access] = {}
     homes = dict.fromkeys(map(str, (home, _user_database_home())))
-    for path in (*SYSTEM_SECRETS, *(path for each in homes for path in _usual_secret_paths(each))):
+    for path in (*SYSTEM_SECRETS, *(path for folder in homes for path in _usual_secret_paths(folder))):
         if os.access(path, os.R_OK):
             real = os.path.realpath(path)
             access_by_path[real] = "hidden folder" if os.path.isdir(real) else "hidden file"
-    inner = [folder for folder in working_folders if not home.is_relative_to(folder)]
+    project_folders = [folder for folder in working_folders if not home.is_relative_to(folder)]
     for secret_path in map(Path, map(os.path.realpath, _secret_paths_in_variables())):
-        is_worked_in = any(map(secret_path.is_relative_to, inner)) or any(
-            each.is_relative_to(secret_path) for each in (*inner, home)
+        is_worked_in = any(map(secret_path.is_relative_to, project_folders)) or any(
+            folder.is_relative_to(secret_path) for folder in (*project_folders, home)
         )
         if not is_worked_in and (os.path.isdir(secret_path) or os.path.isfile(secret_path)):
             access_by_path[str(secret_path)] = "hidden folder" if os.path.isdir(secret_path) else "hidden file"
@@ -179,9 +179,9 @@ def settings_copies(
     """Return the replacements for hidden settings files of package managers, without the secrets in them."""
     in_variables = ((NPM_SETTINGS_FILE, os.environ.get(name, "")) for name in NPM_SETTINGS_VARIABLES)
     homes = dict.fromkeys(map(str, (home.resolve(), _user_database_home())))
-    usual = ((name, f"{each}/{name}") for each in homes for name in SETTINGS_FILES)
+    in_homes = ((name, f"{folder}/{name}") for folder in homes for name in SETTINGS_FILES)
     copies: dict[str, SettingsCopy] = {}
-    for name, path in (*usual, *in_variables):
+    for name, path in (*in_homes, *in_variables):
         real_path = os.path.realpath(path) if os.path.isabs(path) else ""
         if access_by_path.get(real_path) == "hidden file" and real_path not in copies:
             with suppress(OSError, UnicodeDecodeError):
@@ -195,8 +195,8 @@ def _usual_secret_paths(home: str) -> Iterator[str]:
     names: frozenset[str] | None = None
     with suppress(OSError):  # the folder may not be listable
         names = frozenset(os.listdir(home))
-    wanted = (path for path in HOME_SECRETS if names is None or path.partition("/")[0] in names)
-    yield from (f"{home}/{path}" for path in wanted)
+    paths = (path for path in HOME_SECRETS if names is None or path.partition("/")[0] in names)
+    yield from (f"{home}/{path}" for path in paths)
 
 
 @cache
@@ -213,10 +213,12 @@ def _secret_paths_in_variables() -> Iterator[str]:
     for name in SECRET_PATH_VARIABLES:
         if not is_passed_on(name):
             yield from filter(os.path.isabs, os.environ.get(name, "").split(os.pathsep))
-    for name, usual in SECRET_FOLDER_VARIABLES.items():
+    for name, usual_folder in SECRET_FOLDER_VARIABLES.items():
         folder = os.environ.get(name, "")
         if os.path.isabs(folder):
-            yield from (f"{folder}/{path.removeprefix(usual)}" for path in HOME_SECRETS if path.startswith(usual))
+            yield from (
+                f"{folder}/{path.removeprefix(usual_folder)}" for path in HOME_SECRETS if path.startswith(usual_folder)
+            )
 
 
 def _writable_folders(root: Path, further_roots: Sequence[Path], home: Path) -> Iterator[str]:
@@ -242,29 +244,36 @@ def _subfolders_with_sockets(folder: Path) -> Iterator[str]:
 
 def _foreign_sockets(folders: Sequence[Path], home: Path) -> Iterator[str]:
     """Yield the sockets of other programs anywhere on this machine: container daemons, SSH agents, editors. Connecting
-    to one needs no write access to its folder. Sockets in a working folder are left out as part of the work, unless
+    to one needs no write access to its folder. Sockets in a working folder are skipped as part of the project, unless
     that folder is the home folder, contains it, or is in `SHARED_SOCKET_FOLDERS`."""
-    inner = [
+    project_folders = [
         folder for folder in folders if not home.is_relative_to(folder) and str(folder) not in SHARED_SOCKET_FOLDERS
     ]
     rows = (line.rstrip(b"\n").split(maxsplit=7) for line in _socket_table_lines())
-    names = {os.fsdecode(row[7]) for row in rows if len(row) == 8 and not row[7].startswith(b"@")}
-    relative = {name for name in names if not name.startswith("/")}
-    below = (f"{folder}/{name}" for folder in (_process_working_folders() if relative else ()) for name in relative)
-    for path in sorted({*(names - relative), *below}):
+    socket_paths = {os.fsdecode(row[7]) for row in rows if len(row) == 8 and not row[7].startswith(b"@")}
+    relative_paths = {name for name in socket_paths if not name.startswith("/")}
+    possible_paths = (
+        f"{folder}/{name}"
+        for folder in (_process_working_folders() if relative_paths else ())
+        for name in relative_paths
+    )
+    for path in sorted({*(socket_paths - relative_paths), *possible_paths}):
         real = os.path.realpath(path)
         with suppress(OSError):
-            if stat.S_ISSOCK(os.lstat(real).st_mode) and not any(Path(real).is_relative_to(each) for each in inner):
+            if stat.S_ISSOCK(os.lstat(real).st_mode) and not any(
+                Path(real).is_relative_to(folder) for folder in project_folders
+            ):
                 yield real
 
 
 def _socket_table_lines() -> Iterator[bytes]:
     """Yield the lines of the kernel's tables of named sockets in every network namespace, because a socket file works
     across namespaces."""
-    seen, now = set[int](), int(time.monotonic() // _NAMESPACE_CACHE_S)
+    seen = set[int]()
+    cache_period = int(time.monotonic() // _NAMESPACE_CACHE_S)
     for process in ("self", *filter(str.isdecimal, os.listdir("/proc"))):
         with suppress(OSError):
-            network = _network_namespace_id(process, now)
+            network = _network_namespace_id(process, cache_period)
             if network not in seen:
                 seen.add(network)
                 with open(f"/proc/{process}/net/unix", "rb") as table:
@@ -289,11 +298,11 @@ def _process_working_folders() -> set[str]:
 
 def _is_already_hidden(path: str, access_by_path: Mapping[str, Access]) -> bool:
     """Whether a mount at a folder above the path already hides it."""
-    above = path
-    while above not in access_by_path and above != "/":
-        above = os.path.dirname(above)
+    ancestor = path
+    while ancestor not in access_by_path and ancestor != "/":
+        ancestor = os.path.dirname(ancestor)
     is_in_replaced_folder = any(path.startswith(f"{folder}/") for folder in ("/tmp", "/run"))
-    return access_by_path.get(above) == "hidden folder" or (is_in_replaced_folder and above not in access_by_path)
+    return access_by_path.get(ancestor) == "hidden folder" or (is_in_replaced_folder and ancestor not in access_by_path)
 
 
 def _is_socket(name: str, folder: str) -> bool:
@@ -309,7 +318,7 @@ def _pinning_mounts(access_by_path: dict[str, Access]) -> Iterator[tuple[str, Ac
             while parent not in access_by_path and parent != "/":
                 parent = os.path.dirname(parent)
             if access_by_path.get(parent) == "write":
-                inner = os.path.dirname(path)
-                while inner != parent:
-                    yield inner, "write"
-                    inner = os.path.dirname(inner)
+                folder = os.path.dirname(path)
+                while folder != parent:
+                    yield folder, "write"
+                    folder = os.path.dirname(folder)

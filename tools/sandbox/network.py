@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # imported for types only, so that sessions without commands 
 
 LOOPBACK_HOSTS = "localhost,.localhost,127.0.0.1,127.0.0.0/8,0.0.0.0,::1"
 _MAX_NOTED_FAILURES = 8
-"""Maximum number of places reported for a command."""
+"""Maximum number of failures reported for a command."""
 _MAX_COUNT_DIGITS = 4
 _PYTHON = os.path.realpath(sys.executable)
 TUNNEL_PROGRAM = Path(__file__).parents[1] / "network" / "tunnel.py"
@@ -70,24 +70,24 @@ class NetworkAccess:
             argv, launch.environment, (*launch.descriptors, *descriptors), launch.is_wrapped, launch.is_confined
         )
 
-    def environment(self, before: Mapping[str, str]) -> dict[str, str]:
+    def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return the environment with the proxy variables set."""
         proxy = f"http://{self.address}:{self._namespace.port}"
         names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-        variables = {name: value for name, value in before.items() if not name.lower().endswith("_proxy")}
-        variables |= {each: proxy for name in names for each in (name, name.lower())} | {
+        variables = {name: value for name, value in environment.items() if not name.lower().endswith("_proxy")}
+        variables |= {variant: proxy for name in names for variant in (name, name.lower())} | {
             "NO_PROXY": LOOPBACK_HOSTS,
             "no_proxy": LOOPBACK_HOSTS,
         }
         # npm prefers the proxies in its settings files to the usual variables, but not to these.
         variables |= {"npm_config_proxy": proxy, "npm_config_https_proxy": proxy, "npm_config_noproxy": LOOPBACK_HOSTS}
-        written = variables.get("GIT_CONFIG_COUNT", "")  # may be set by a hook of the project
-        count = int(written) if written.isdecimal() and len(written) < _MAX_COUNT_DIGITS else 0
+        count_text = variables.get("GIT_CONFIG_COUNT", "")  # may be set by a hook of the project
+        setting_count = int(count_text) if count_text.isdecimal() and len(count_text) < _MAX_COUNT_DIGITS else 0
         variables |= {
             "NODE_USE_ENV_PROXY": "1",
-            "GIT_CONFIG_COUNT": str(count + 1),
-            f"GIT_CONFIG_KEY_{count}": "http.proxy",
-            f"GIT_CONFIG_VALUE_{count}": proxy,
+            "GIT_CONFIG_COUNT": str(setting_count + 1),
+            f"GIT_CONFIG_KEY_{setting_count}": "http.proxy",
+            f"GIT_CONFIG_VALUE_{setting_count}": proxy,
         }
         return variables if "GIT_SSH" in variables else {"GIT_SSH_COMMAND": _SSH_COMMAND} | variables
 
@@ -106,7 +106,7 @@ class SessionNetwork:
         self._proxy: ProxyServer | None = None
 
     async def access(self, reach: NetworkPolicy) -> NetworkAccess | None:
-        """Return the access for one command; None if this system cannot limit commands to permitted places. The first
+        """Return the access for one command; None if this system cannot limit commands to permitted hosts. The first
         call takes about 60 ms."""
         if self._namespace_task is None:
             self._namespace_task = asyncio.create_task(self._open_namespace())
@@ -115,14 +115,14 @@ class SessionNetwork:
             return None
         self._access_count += 1
         address = f"127.77.{self._access_count // 250 % 250 + 1}.{self._access_count % 250 + 1}"
-        made = self._accesses[address] = NetworkAccess(reach, namespace, address)
-        return made
+        access = self._accesses[address] = NetworkAccess(reach, namespace, address)
+        return access
 
     @property
     def namespace(self) -> "NetworkNamespace | None":
         """The namespace; None until a command has run in it."""
-        opening = self._namespace_task
-        return opening.result() if opening is not None and opening.done() else None
+        task = self._namespace_task
+        return task.result() if task is not None and task.done() else None
 
     async def leave(self, access: NetworkAccess) -> None:
         """Release the access after the command has ended."""

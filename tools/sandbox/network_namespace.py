@@ -51,8 +51,8 @@ class NetworkNamespace:
         """Return the command that runs `argv` inside the namespace, and the descriptors that it must inherit. The
         caller must close these."""
         user, network = os.dup(self.user), os.dup(self.network)
-        ways = (f"--user=/proc/self/fd/{user}", f"--net=/proc/self/fd/{network}")
-        return (self.nsenter_path, *ways, "--preserve-credentials", "--", *argv), (user, network)
+        namespace_flags = (f"--user=/proc/self/fd/{user}", f"--net=/proc/self/fd/{network}")
+        return (self.nsenter_path, *namespace_flags, "--preserve-credentials", "--", *argv), (user, network)
 
     def close(self) -> None:
         self.listener.close()
@@ -63,9 +63,9 @@ class NetworkNamespace:
 def create_namespace() -> NetworkNamespace:
     """Create a namespace and test it, which takes about 40 ms. Raises `NoNamespace`."""
     namespace = _create_untested()
-    if why := _entry_error(namespace):
+    if error := _entry_error(namespace):
         namespace.close()
-        raise NoNamespace(f"a network namespace cannot be entered: {why}")
+        raise NoNamespace(f"a network namespace cannot be entered: {error}")
     return namespace
 
 
@@ -81,14 +81,14 @@ def namespace_problem() -> str:
 
 def _entry_error(namespace: NetworkNamespace) -> str:
     """Return the error if the namespace cannot be entered; empty if it can."""
-    found = found_sandbox()
-    assert isinstance(found, SandboxProgram)
-    line, descriptors = namespace.nsenter_command(
-        (*found.line, *UNSHARE_FLAGS, "--as-pid-1", *SYSTEM_MOUNTS, "--", "/bin/sh", "-c", ":")
+    detected = found_sandbox()
+    assert isinstance(detected, SandboxProgram)
+    argv, descriptors = namespace.nsenter_command(
+        (*detected.line, *UNSHARE_FLAGS, "--as-pid-1", *SYSTEM_MOUNTS, "--", "/bin/sh", "-c", ":")
     )
     try:
-        ran = subprocess.run(
-            line,
+        result = subprocess.run(
+            argv,
             env={},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -99,10 +99,10 @@ def _entry_error(namespace: NetworkNamespace) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     finally:
-        for each in descriptors:
-            os.close(each)
-    problem = ran.stderr.decode(errors="replace").strip().split("\n")[0][:200]
-    return "" if ran.returncode == 0 else problem or f"exit code {ran.returncode}"
+        for descriptor in descriptors:
+            os.close(descriptor)
+    problem = result.stderr.decode(errors="replace").strip().split("\n")[0][:200]
+    return "" if result.returncode == 0 else problem or f"exit code {result.returncode}"
 
 
 def _create_untested() -> NetworkNamespace:
@@ -110,7 +110,7 @@ def _create_untested() -> NetworkNamespace:
     if isinstance(detected, NoSandbox):
         raise NoNamespace(detected.why)
     if detected.kind != "bubblewrap":
-        raise NoNamespace(f"{detected.kind} cannot restrict access to single hosts")
+        raise NoNamespace(f"{detected.kind} cannot restrict access to individual hosts")
     nsenter_path = next((path for path in _NSENTER_PATHS if os.access(path, os.X_OK)), None)
     if nsenter_path is None:
         raise NoNamespace("`nsenter` of util-linux is not installed")
@@ -127,7 +127,7 @@ def _create_untested() -> NetworkNamespace:
         )
         flags = ("--unshare-user", "--unshare-net", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--")
         try:
-            ran = subprocess.run(
+            result = subprocess.run(
                 (detected.argv[0], *flags, *python),
                 env={},
                 stdin=subprocess.DEVNULL,
@@ -138,9 +138,9 @@ def _create_untested() -> NetworkNamespace:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise NoNamespace(f"a network namespace cannot be created: {error}") from error
-        if ran.returncode:
-            problem = ran.stderr.decode(errors="replace").strip().split("\n")[-1][:200]
-            raise NoNamespace(f"a network namespace cannot be created: {problem or ran.returncode}")
+        if result.returncode:
+            problem = result.stderr.decode(errors="replace").strip().split("\n")[-1][:200]
+            raise NoNamespace(f"a network namespace cannot be created: {problem or result.returncode}")
         ours.setblocking(False)
         _, [(_, _, data), *_], *_ = ours.recvmsg(1, socket.CMSG_SPACE(12), socket.MSG_CMSG_CLOEXEC)
     descriptors = array.array("i", data)

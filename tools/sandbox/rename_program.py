@@ -25,8 +25,8 @@ def install_listener(system_calls: bytes) -> int:
     """Install the filter and return a descriptor on which the kernel reports waiting calls; a negative number if it
     does not support this."""
     buffer = ctypes.create_string_buffer(system_calls, len(system_calls))
-    steps = _Filter(len(system_calls) // 8, ctypes.addressof(buffer))
-    return int(ctypes.CDLL(None).syscall(SECCOMP_CALL, SET_FILTER, NEW_LISTENER, ctypes.byref(steps)))
+    filter_program = _Filter(len(system_calls) // 8, ctypes.addressof(buffer))
+    return int(ctypes.CDLL(None).syscall(SECCOMP_CALL, SET_FILTER, NEW_LISTENER, ctypes.byref(filter_program)))
 
 
 def initial_environment() -> dict[bytes, bytes]:

@@ -1,5 +1,5 @@
-"""Answers file renames in a sandbox, which wait for the answer: Git writes its settings by renaming a new file over the
-old one.
+"""Decides about file renames in a sandbox, which wait for the decision. Git writes its settings by renaming a new file
+over the old one.
 
 All other renames proceed within the limits of the sandbox. This gives commands no further rights, because this program
 decides on and writes the new content of a watched file.
@@ -27,14 +27,14 @@ _MAX_PATH_BYTES = 4096
 _PAGE_BYTES = 4096
 
 RenameHandler = Callable[[str, str], int | None]
-"""Decides about a rename, given the old and the new absolute path. Returns 0 if it was done, an error number to refuse
-it, or None to let it proceed."""
+"""Handles a rename, given the old and the new absolute path. Returns 0 if it has made the rename itself, an error
+number to refuse it, or None to let it proceed."""
 
 
 def start_rename_server(rename: RenameHandler, names: frozenset[str], calls: Mapping[int, Sequence[int]]) -> int:
     """Start answering renames; return a descriptor for `rename_program`, to be passed to it and then closed. `names`:
-    base names of the watched files; `calls`: by system call, the argument positions of the old folder and name and of
-    the new folder and name."""
+    base names of the watched files; `calls`: by system call, the argument positions of the old folder, old name, new
+    folder and new name."""
     ours, theirs = socket.socketpair()
     threading.Thread(target=_serve_requests, args=(ours, rename, names, calls), name="renames", daemon=True).start()
     return theirs.detach()
@@ -58,16 +58,19 @@ def _serve_requests(
                 if error.errno in (errno.ENOENT, errno.EINTR):  # the process has ended meanwhile
                     continue
                 raise
-            id, process, _, number, _, _, *arguments = _REQUEST.unpack(request)
+            request_id, process, _, call_number, _, _, *arguments = _REQUEST.unpack(request)
             try:
                 answer = _answer(
-                    process, [arguments[at] if at >= 0 else _AT_FDCWD for at in calls[number]], rename, names
+                    process,
+                    [arguments[position] if position >= 0 else _AT_FDCWD for position in calls[call_number]],
+                    rename,
+                    names,
                 )
             except (OSError, ValueError, UnicodeError):  # let it proceed: the sandbox still applies
                 answer = None
             flags = _CONTINUE_FLAG if answer is None else 0
             with suppress(OSError):  # the process has ended meanwhile
-                fcntl.ioctl(listener, _SEND_IOCTL, _ANSWER.pack(id, 0, -(answer or 0), flags))
+                fcntl.ioctl(listener, _SEND_IOCTL, _ANSWER.pack(request_id, 0, -(answer or 0), flags))
     finally:
         os.close(listener)
 
@@ -85,24 +88,24 @@ def _receive_descriptor(ours: socket.socket) -> int | None:
 
 
 def _answer(process: int, arguments: list[int], rename: RenameHandler, names: frozenset[str]) -> int | None:
-    old_folder, old, new_folder, new = arguments
+    old_folder, old_address, new_folder, new_address = arguments
     memory = os.open(f"/proc/{process}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        after = _read_path(memory, new)
-        if os.path.basename(after) not in names:
+        new_path = _read_path(memory, new_address)
+        if os.path.basename(new_path) not in names:
             return None
-        before = _read_path(memory, old)
+        old_path = _read_path(memory, old_address)
     finally:
         os.close(memory)
-    return rename(_absolute_path(process, old_folder, before), _absolute_path(process, new_folder, after))
+    return rename(_absolute_path(process, old_folder, old_path), _absolute_path(process, new_folder, new_path))
 
 
 def _read_path(memory: int, address: int) -> str:
     content = b""
     while len(content) < _MAX_PATH_BYTES:  # the next page may not be mapped
-        part = os.pread(memory, _PAGE_BYTES - (address + len(content)) % _PAGE_BYTES, address + len(content))
-        content += part
-        if b"\0" in part or not part:
+        chunk = os.pread(memory, _PAGE_BYTES - (address + len(content)) % _PAGE_BYTES, address + len(content))
+        content += chunk
+        if b"\0" in chunk or not chunk:
             break
     return os.fsdecode(content.partition(b"\0")[0])
 
@@ -110,7 +113,7 @@ def _read_path(memory: int, address: int) -> str:
 def _absolute_path(process: int, folder: int, path: str) -> str:
     """Return the absolute path with links resolved, except in the last component."""
     if not path.startswith("/"):
-        at = "cwd" if folder & 0xFFFFFFFF == _AT_FDCWD else f"fd/{folder & 0xFFFFFFFF}"
-        path = os.path.join(os.readlink(f"/proc/{process}/{at}"), path)
-    above, name = os.path.split(path)
-    return os.path.join(os.path.realpath(above), name)
+        link = "cwd" if folder & 0xFFFFFFFF == _AT_FDCWD else f"fd/{folder & 0xFFFFFFFF}"
+        path = os.path.join(os.readlink(f"/proc/{process}/{link}"), path)
+    parent, name = os.path.split(path)
+    return os.path.join(os.path.realpath(parent), name)

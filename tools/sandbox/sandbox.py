@@ -62,10 +62,10 @@ class Sandbox:
     @property
     def visible_scratch(self) -> Path | None:
         """The private folder as commands see it; None without a sandbox."""
-        found = found_sandbox()
-        if isinstance(found, NoSandbox):
+        detected = found_sandbox()
+        if isinstance(detected, NoSandbox):
             return None
-        return Path("/tmp") if found.kind == "bubblewrap" else self.scratch
+        return Path("/tmp") if detected.kind == "bubblewrap" else self.scratch
 
     def wrap(
         self,
@@ -105,8 +105,8 @@ class Sandbox:
             case "landlock":
                 return _landlock_launch(boundary, command, environment | _temporary_folder_variables(boundary))
             case "seatbelt":
-                line = sandbox.seatbelt.seatbelt(boundary, command)
-                return Launch(line, environment | _temporary_folder_variables(boundary), is_confined=True)
+                sandboxed_argv = sandbox.seatbelt.seatbelt(boundary, command)
+                return Launch(sandboxed_argv, environment | _temporary_folder_variables(boundary), is_confined=True)
 
     def wrap_look_only(
         self, launch: Launch, folder: Path, readable: Sequence[str], *, is_git: bool
@@ -119,9 +119,11 @@ class Sandbox:
         roots = (self.root, *(root for root in self.roots if root.is_dir()))
         folders = sandbox.look_only.searched_folders(roots, readable)
         secrets_in_files = sandbox.look_only.secret_files(folders, self.listed, is_git=is_git)
-        keys = sandbox.mount_paths.secret_path_access(Path.home().resolve(), roots)
-        others = (path for path in (*map(str, self.ours), *keys) if sandbox.git_metadata.is_in(path, folders))
-        hidden = [path for path in (*secrets_in_files, *others) if path not in readable and os.path.exists(path)]
+        key_paths = sandbox.mount_paths.secret_path_access(Path.home().resolve(), roots)
+        other_secrets = (
+            path for path in (*map(str, self.ours), *key_paths) if sandbox.git_metadata.is_in(path, folders)
+        )
+        hidden = [path for path in (*secrets_in_files, *other_secrets) if path not in readable and os.path.exists(path)]
         self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
         boundary = sandbox.look_only.look_only_boundary(roots, readable, hidden, self.scratch)
         environment, command = _move_variables_inside(
@@ -133,8 +135,8 @@ class Sandbox:
         """Remove files that commands may not create; return their paths, as text. Raises `OSError`."""
         removed = [
             path
-            for each in self.repositories_by_folder.values()
-            for path in filter(sandbox.git_metadata.is_active_redirection, each.forbidden_files)
+            for repositories in self.repositories_by_folder.values()
+            for path in filter(sandbox.git_metadata.is_active_redirection, repositories.forbidden_files)
         ]
         for link, metadata in self.removable_git_files.items():
             if os.path.lexists(link) and not (
@@ -186,16 +188,16 @@ class Sandbox:
         self.removable_git_files.update(git_files)
         return tuple(str(link.parent) for link in git_files)
 
-    def _git_files_to_unprotect(self, found_in: Callable[[Path], dict[Path, Path]]) -> dict[Path, Path]:
-        """Return the `.git` files from `found_in` that are in the sandbox's folders and whose work tree contains none
-        of these folders."""
+    def _git_files_to_unprotect(self, find_in: Callable[[Path], dict[Path, Path]]) -> dict[Path, Path]:
+        """Return the `.git` files that `find_in` yields for the sandbox's folders, if they are inside these folders and
+        their work tree contains none of them."""
         folders = (self.root, *self.roots)
         return {
             link: metadata
             for folder in folders
-            for link, metadata in found_in(folder).items()
+            for link, metadata in find_in(folder).items()
             if sandbox.git_metadata.is_in(str(link), tuple(map(str, folders)))
-            and not any(each.is_relative_to(link.parent) for each in folders)
+            and not any(root.is_relative_to(link.parent) for root in folders)
         }
 
     def boundary(
@@ -210,12 +212,12 @@ class Sandbox:
         access_by_path = sandbox.mount_paths.sandbox_path_access(
             self.root, self.roots, Path.home(), self.ours, visible, self.repositories, opened
         )
-        found = found_sandbox()
-        kind = found.kind if isinstance(found, SandboxProgram) else "bubblewrap"
-        limited = access_by_path if may_write else sandbox.boundary.without_write_access(access_by_path)
+        detected = found_sandbox()
+        kind = detected.kind if isinstance(detected, SandboxProgram) else "bubblewrap"
+        effective_access = access_by_path if may_write else sandbox.boundary.without_write_access(access_by_path)
         network: sandbox.boundary.Network = "open" if self.has_network else "none" if access is None else "proxy"
-        copies = sandbox.mount_paths.settings_copies(limited, Path.home(), goes_by_proxy=network == "proxy")
-        return sandbox.boundary.Boundary(limited, str(self.scratch), network, kind, copies)
+        copies = sandbox.mount_paths.settings_copies(effective_access, Path.home(), goes_by_proxy=network == "proxy")
+        return sandbox.boundary.Boundary(effective_access, str(self.scratch), network, kind, copies)
 
 
 def _with_rename_server(
@@ -226,12 +228,12 @@ def _with_rename_server(
     if not settings.watch(boundary):
         return tuple(argv), ()
     machine = os.uname().machine
-    asks = sandbox.renames.start_rename_server(
+    descriptor = sandbox.renames.start_rename_server(
         settings.rename, settings.names, sandbox.system_calls.rename_calls(machine)
     )
     source = Path(sandbox.rename_program.__file__).read_text()  # read here, because the sandbox may replace its folder
     program = (os.path.realpath(sys.executable), "-I", "-S", "-c", source)
-    return (*program, str(asks), sandbox.system_calls.rename_listener_filter(machine).hex(), *argv), (asks,)
+    return (*program, str(descriptor), sandbox.system_calls.rename_listener_filter(machine).hex(), *argv), (descriptor,)
 
 
 def _bubblewrap_launch(
@@ -242,14 +244,16 @@ def _bubblewrap_launch(
     environment: Mapping[str, str],
     extra_descriptors: tuple[int, ...] = (),
 ) -> Launch:
-    mounted = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
+    mount_table = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
     sockets: Sockets = "none" if boundary.is_look_only else "network"
     system_calls = readable_descriptor(sandbox.system_calls.system_call_filter(os.uname().machine, sockets))
     copies = {path: readable_descriptor(copy.text.encode()) for path, copy in boundary.copies.items()}
-    program = detected.line if sandbox.bubblewrap.has_shared_mounts(mounted) else detected.argv
-    line = sandbox.bubblewrap.bubblewrap(program, boundary, str(folder), argv, system_calls, mounted, copies)
+    program = detected.line if sandbox.bubblewrap.has_shared_mounts(mount_table) else detected.argv
+    sandboxed_argv = sandbox.bubblewrap.bubblewrap(
+        program, boundary, str(folder), argv, system_calls, mount_table, copies
+    )
     descriptors = (system_calls, *copies.values(), *extra_descriptors)
-    return Launch(line, environment, descriptors, is_wrapped=True, is_confined=True)
+    return Launch(sandboxed_argv, environment, descriptors, is_wrapped=True, is_confined=True)
 
 
 def _landlock_launch(boundary: "Boundary", argv: Sequence[str], environment: Mapping[str, str]) -> Launch:
@@ -293,7 +297,7 @@ def _force_remove(path: Path) -> None:
 
 
 def without_outside_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without variables that refer to something hidden in the sandbox."""
+    """Return the environment without variables that refer to something unreachable in the sandbox."""
     return {name: value for name, value in environment.items() if name not in _OUTSIDE_VARIABLES}
 
 
@@ -303,21 +307,25 @@ def _move_variables_inside(
     """Move variables that make programs load code from the environment into the command, because the sandbox program
     itself must not load code from folders that commands can write to. `PWD` is moved because it may name the folder by
     a link and would be lost; `LC_ALL`, because every shell started on the way would warn about a missing locale."""
-    inner = {
+    command_variables = {
         name: value
         for name, value in environment.items()
         if name.startswith(_CODE_LOADING_PREFIXES) or (name == "LC_ALL" and value not in _INSTALLED_LOCALES)
     }
-    outer = {name: value for name, value in environment.items() if name not in inner}
-    named = environment.get("PWD", "")
-    if named != str(folder) and os.path.isabs(named) and os.path.realpath(named) == str(folder):
-        inner["PWD"] = named
-    if not inner:
-        return outer, tuple(argv)
-    assignments = (f"{name}={value}" for name, value in inner.items())
+    sandbox_variables = {name: value for name, value in environment.items() if name not in command_variables}
+    logical_folder = environment.get("PWD", "")
+    if (
+        logical_folder != str(folder)
+        and os.path.isabs(logical_folder)
+        and os.path.realpath(logical_folder) == str(folder)
+    ):
+        command_variables["PWD"] = logical_folder
+    if not command_variables:
+        return sandbox_variables, tuple(argv)
+    assignments = (f"{name}={value}" for name, value in command_variables.items())
     if "=" in argv[0]:  # `env` would take the program for a variable
-        return outer, (shell(), "-c", _SET_VARIABLES_SCRIPT, "sh", *assignments, "--", *argv)
-    return outer, ("/usr/bin/env", *assignments, *argv)
+        return sandbox_variables, (shell(), "-c", _SET_VARIABLES_SCRIPT, "sh", *assignments, "--", *argv)
+    return sandbox_variables, ("/usr/bin/env", *assignments, *argv)
 
 
 _CODE_LOADING_PREFIXES = ("LD_", "DYLD_", "GCONV_PATH", "LOCPATH", "GLIBC_TUNABLES")

@@ -1,4 +1,4 @@
-"""The boundary on macOS, as a profile for `sandbox-exec`. Pure. Not tested on a Mac."""
+"""The boundary on macOS, as a profile for `sandbox-exec`. Not tested on a Mac. No I/O."""
 
 from collections.abc import Iterator, Sequence
 

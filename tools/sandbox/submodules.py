@@ -42,13 +42,15 @@ def removal_problem(command: str, folder: Path) -> str:
         for command in parse_command_line(command).commands
         if posixpath.basename(command.texts[0]) == "git"
     ]
-    if any(words[at : at + 2] == ("submodule", "deinit") for words in calls for at in range(len(words))):
+    if any(words[index : index + 2] == ("submodule", "deinit") for words in calls for index in range(len(words))):
         return "`git submodule deinit` cannot change `core.worktree`: `git rm` removes a submodule"
-    removed = [words for words in calls if words[1:2] == ("rm",) and "--cached" not in words]
-    named = next((path for words in removed for path in _words_naming_submodules(words[2:], folder)), "")
-    if not named or can_remove_submodules(command, folder):
+    removals = [words for words in calls if words[1:2] == ("rm",) and "--cached" not in words]
+    submodule = next((path for words in removals for path in _words_naming_submodules(words[2:], folder)), "")
+    if not submodule or can_remove_submodules(command, folder):
         return ""
-    return f"the submodule `{named}` can be removed only by a command with nothing but `git rm`: run that first"
+    return (
+        f"the submodule `{submodule}` can be removed only by a command that runs nothing but `git rm`: run that first"
+    )
 
 
 def _words_naming_submodules(words: Sequence[str], folder: Path) -> list[str]:
@@ -57,7 +59,7 @@ def _words_naming_submodules(words: Sequence[str], folder: Path) -> list[str]:
     naming_words = list[str]()
     for word in words:
         path = os.path.normpath(os.path.join(folder, word))
-        if word[:1] != "-" and any(place == path or place.startswith(f"{path}/") for place in work_trees):
+        if word[:1] != "-" and any(work_tree == path or work_tree.startswith(f"{path}/") for work_tree in work_trees):
             naming_words.append(word)
     return naming_words
 
@@ -68,8 +70,8 @@ def _runs_hooks(folder: Path) -> bool:
         return True
     settings = {name: value for name, value in SAFE_SETTINGS.items() if name != "core.hooksPath"}
     try:
-        found = os.fsdecode(run_git(git, folder, settings, "rev-parse", "--git-path", "hooks").removesuffix(b"\n"))
+        hooks_path = os.fsdecode(run_git(git, folder, settings, "rev-parse", "--git-path", "hooks").removesuffix(b"\n"))
     except GitError:
         return True
-    hooks = os.path.join(folder, found)
+    hooks = os.path.join(folder, hooks_path)
     return any(os.access(os.path.join(hooks, name), os.X_OK) for name in _COMMIT_HOOKS)

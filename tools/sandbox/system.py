@@ -51,19 +51,19 @@ class NoSandbox:
 
 @cache
 def found_sandbox() -> SandboxProgram | NoSandbox:
-    """Return the sandbox that works on this system. The first call runs a test of about 10 ms."""
+    """Return the sandbox that works on this system. The first call runs a test, which takes about 10 ms."""
     if sys.platform == "darwin":
-        is_there = os.access(SEATBELT, os.X_OK)
-        return SandboxProgram("seatbelt", ()) if is_there else NoSandbox(f"there is no `{SEATBELT}`")
+        is_installed = os.access(SEATBELT, os.X_OK)
+        return SandboxProgram("seatbelt", ()) if is_installed else NoSandbox(f"there is no `{SEATBELT}`")
     if sys.platform != "linux":
         return NoSandbox("there is none for this system")
-    found = _found_bubblewrap()
-    if isinstance(found, NoSandbox) and not landlock_problem():
-        return SandboxProgram("landlock", (), f"it restricts less than bubblewrap: {found.why}")
-    return found
+    detected = _detect_bubblewrap()
+    if isinstance(detected, NoSandbox) and not landlock_problem():
+        return SandboxProgram("landlock", (), f"it restricts less than bubblewrap: {detected.why}")
+    return detected
 
 
-def _found_bubblewrap() -> SandboxProgram | NoSandbox:
+def _detect_bubblewrap() -> SandboxProgram | NoSandbox:
     path = next((path for path in _BUBBLEWRAP if os.access(path, os.X_OK)), None)
     if path is None:
         return NoSandbox("bubblewrap is not installed (`apt install bubblewrap`, `dnf install bubblewrap`)")
@@ -71,11 +71,11 @@ def _found_bubblewrap() -> SandboxProgram | NoSandbox:
     if isinstance(calls, NoSandbox):
         return calls
     why, error = "`unshare` of util-linux is not installed", ""
-    for before in dict.fromkeys((_private_mounts(), ())):
+    for prefix in dict.fromkeys((_private_mounts(), ())):
         for flags in ((DISABLE_USERNS,), ()):
             filter_descriptor = readable_descriptor(calls)
-            tried = (
-                *before,
+            argv = (
+                *prefix,
                 path,
                 *flags,
                 *UNSHARE_FLAGS,
@@ -85,10 +85,10 @@ def _found_bubblewrap() -> SandboxProgram | NoSandbox:
                 str(filter_descriptor),
                 *SYSTEM_MOUNTS,
             )
-            error = _trial_error((*tried, "--", *_NO_OP_COMMAND), filter_descriptor)
+            error = _trial_error((*argv, "--", *_NO_OP_COMMAND), filter_descriptor)
             if not error:
-                note = "" if before else f"what is mounted while a command runs is writable for it: {why}"
-                return SandboxProgram("bubblewrap", (path, *flags), note, before)
+                note = "" if prefix else f"a command can write to file systems mounted while it runs: {why}"
+                return SandboxProgram("bubblewrap", (path, *flags), note, prefix)
         why = error
     return NoSandbox(f"bubblewrap cannot work here: {error}")
 
@@ -104,9 +104,9 @@ def known_sandbox_kind() -> SandboxState | None:
 
 
 def sandbox_kind() -> SandboxState:
-    """Return the kind of sandbox."""
-    found = found_sandbox()
-    return "none" if isinstance(found, NoSandbox) else found.kind
+    """Return the kind of sandbox. The first call tests what works."""
+    detected = found_sandbox()
+    return "none" if isinstance(detected, NoSandbox) else detected.kind
 
 
 def landlock_problem() -> str:
@@ -133,7 +133,7 @@ def _trial_error(command: Sequence[str], descriptor: int) -> str:
     then closed."""
     try:
         with suppress(OSError, subprocess.TimeoutExpired):
-            ran = subprocess.run(
+            result = subprocess.run(
                 command,
                 env={},
                 stdin=subprocess.DEVNULL,
@@ -142,8 +142,8 @@ def _trial_error(command: Sequence[str], descriptor: int) -> str:
                 check=False,
                 pass_fds=(descriptor,),
             )
-            error = ran.stderr.decode(errors="replace").strip().split("\n")[0].partition(". See ")[0][:200]
-            return "" if ran.returncode == 0 else error or f"exit code {ran.returncode}"
+            error = result.stderr.decode(errors="replace").strip().split("\n")[0].partition(". See ")[0][:200]
+            return "" if result.returncode == 0 else error or f"exit code {result.returncode}"
         return "it did not answer"
     finally:
         os.close(descriptor)

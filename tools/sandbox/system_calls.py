@@ -1,4 +1,4 @@
-"""Builds the system call filter of sandboxed programs, as bytes for the kernel. Pure.
+"""Builds the system call filter of sandboxed programs, as bytes for the kernel. No I/O.
 
 The filter rejects leaving or creating namespaces, administrative calls, socket families that are not confined to the
 network namespace, and inserting input into terminals.
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
 Sockets: TypeAlias = Literal["network", "local", "none"]
-"""The sockets that a command can create. `network`: those of the network namespace and named ones; `local`: the same
-without named ones; `none`: only socket pairs."""
+"""The sockets that a command can create. `network`: those of the network namespace, and named sockets; `local`: only
+those of the network namespace; `none`: only socket pairs."""
 
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 _ALLOW, _ERROR, _ASK = 0x7FFF0000, 0x00050000, 0x7FC00000
@@ -59,19 +59,19 @@ _GENERIC_RENAMES = {38: (0, 1, 2, 3), 276: (0, 1, 2, 3)}
 
 
 def rename_calls(machine: str) -> Mapping[int, tuple[int, ...]]:
-    """Return the system calls that rename files, each with the argument positions of the old folder and name and of the
-    new folder and name. -1 is the process's working folder."""
+    """Return the system calls that rename files, each with the argument positions of the old folder, old name, new
+    folder and new name. -1 is the process's working folder."""
     return _RENAMES.get(machine, _GENERIC_RENAMES)
 
 
 def rename_listener_filter(machine: str) -> bytes:
-    """Return a filter that makes calls which rename files wait for an answer, and allows all other calls."""
+    """Return a filter that makes rename calls wait for an answer and allows all other calls."""
     return b"".join(
         (
             _instruction(_LOAD, _ARCHITECTURE),
             *_unless(_MACHINES[machine][0], _allow()),
             _instruction(_LOAD, _CALL_NUMBER),
-            *(part for number in rename_calls(machine) for part in _if(number, _instruction(_RETURN, _ASK))),
+            *(step for number in rename_calls(machine) for step in _if(number, _instruction(_RETURN, _ASK))),
             _allow(),
         )
     )
@@ -81,7 +81,7 @@ def system_call_filter(machine: str, sockets: Sockets = "network") -> bytes:
     """Return the filter; empty if the machine is unknown."""
     if machine not in _MACHINES:
         return b""
-    architecture, rejected, (clone, socket, ioctl, limit) = _MACHINES[machine]
+    architecture, rejected, (clone, socket, ioctl, prlimit) = _MACHINES[machine]
     return b"".join(
         (
             _instruction(_LOAD, _ARCHITECTURE),
@@ -90,9 +90,9 @@ def system_call_filter(machine: str, sockets: Sockets = "network") -> bytes:
             *((_instruction(_AT_LEAST, _FIRST_X32_CALL, 0, 1), _refuse(_EPERM)) if machine == "x86_64" else ()),
             *_if(_CLONE3, _refuse(_ENOSYS)),  # filters cannot see its flags; programs fall back to clone
             *(
-                part
+                step
                 for number in (*rejected.values(), *_COMMON_REJECTED_CALLS.values())
-                for part in _if(number, _refuse(_EPERM))
+                for step in _if(number, _refuse(_EPERM))
             ),
             *_if(
                 clone,
@@ -109,7 +109,7 @@ def system_call_filter(machine: str, sockets: Sockets = "network") -> bytes:
                 *_if(_TIOCLINUX, _refuse(_EPERM)),
                 _allow(),
             ),
-            *(() if sockets == "network" else _if(limit, *_own_limits_only())),
+            *(() if sockets == "network" else _if(prlimit, *_own_limits_only())),
             _allow(),
         )
     )
@@ -125,8 +125,10 @@ def _own_limits_only() -> Iterator[bytes]:
 
 def _socket_family_steps(sockets: Sockets) -> Iterator[bytes]:
     yield _instruction(_LOAD, _FIRST_ARGUMENT)
-    known = {"network": (_UNIX, _INET, _INET6, _NETLINK), "local": (_INET, _INET6, _NETLINK), "none": ()}[sockets]
-    for family in known:
+    allowed_families = {"network": (_UNIX, _INET, _INET6, _NETLINK), "local": (_INET, _INET6, _NETLINK), "none": ()}[
+        sockets
+    ]
+    for family in allowed_families:
         yield from _if(family, _allow())
     yield _refuse(_EAFNOSUPPORT if sockets == "network" else _EPERM)
 

@@ -114,7 +114,7 @@ async def test_relative_addresses_are_written_as_whole_paths(boxed: Workspace, r
 async def test_linked_work_trees_see_no_other_relative_address_than_before(boxed: Workspace, repo: Path) -> None:
     git(repo, "worktree", "add", "linked")
     refused = await bash(boxed, ADDS)
-    assert ("a folder is named by its whole path" in refused.blocked_by_sandbox, settings(repo)) == (True, BASE)
+    assert ("use an absolute path for a folder" in refused.blocked_by_sandbox, settings(repo)) == (True, BASE)
     git(repo, "remote", "add", "mine", "../mine.git")
     result = await bash(boxed, "git remote add same ../mine.git && git config remote.same.url")
     assert (result.text, result.blocked_by_sandbox) == ("../mine.git\nexit code 0", "")
@@ -222,12 +222,12 @@ BOUNDARY = Boundary({"/project": "write", "/project/.git/config": "read"}, "/scr
         ("remote.o.url", "/project/bare.git", "it leads to a writable folder, whose hooks could run"),
         ("remote.o.url", "file:///project/%62are", "it leads to a writable folder, whose hooks could run"),
         ("remote.o.url", "/srv/../project/bare", "it leads to a writable folder, whose hooks could run"),
-        ("remote.o.url", "../bare", "a folder is named by its whole path, a remote by the name that it was added with"),
+        ("remote.o.url", "../bare", "use an absolute path for a folder, or the configured name of a remote"),
         ("remote.o.url", "../known", ""),
         ("remote.o.url", "https://example.org/\nx", "its value contains control characters"),
         ("branch.b.remote", ".", ""),
         ("branch.b.remote", "known", ""),
-        ("branch.b.remote", "bare", "a folder is named by its whole path, a remote by the name that it was added with"),
+        ("branch.b.remote", "bare", "use an absolute path for a folder, or the configured name of a remote"),
         ("branch.b.remote", "/project/bare", "it leads to a writable folder, whose hooks could run"),
         ("branch.b.rebase", "merges", ""),
         ("branch.b.rebase", "$(x)", "its value is not allowed"),

@@ -37,7 +37,7 @@ async def test_a_submodule_is_removed(command: str, boxed: Workspace, part: Path
     assert [is_there(path) for path in (part, config)] == [False, True]
 
 
-REFUSED = "the submodule `{}` can be removed only by a command with nothing but `git rm`: run that first"
+REFUSED = "the submodule `{}` can be removed only by a command that runs nothing but `git rm`: run that first"
 DEINIT = "`git submodule deinit` cannot change `core.worktree`: `git rm` removes a submodule"
 
 
@@ -83,7 +83,7 @@ async def test_that_the_folder_of_a_submodule_stays_is_reported(boxed: Workspace
     result = await bash(boxed, "rmdir libs/part || true")
     assert (result.failed, result.blocked_by_sandbox) == (
         False,
-        f"it may not remove or rename `{part}`, which holds protected files",
+        f"it may not remove or rename `{part}`, which contains protected files",
     )
 
 

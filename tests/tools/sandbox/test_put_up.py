@@ -90,5 +90,5 @@ def test_where_mounts_cannot_be_kept_away_commands_are_held_all_the_same_and_it_
 ) -> None:
     assert isinstance(FOUND, SandboxProgram)
     monkeypatch.setattr(system, "_UNSHARE", ())
-    why = "what is mounted while a command runs is writable for it: `unshare` of util-linux is not installed"
+    why = "a command can write to file systems mounted while it runs: `unshare` of util-linux is not installed"
     assert found_sandbox.__wrapped__() == SandboxProgram("bubblewrap", FOUND.argv, why)

@@ -245,7 +245,7 @@ async def test_what_work_takes_goes_on_as_without_a_sandbox(boxed: Workspace, ho
         ("echo 'see ps(1)'; false", ""),
         (
             "touch x && ln x /tmp/x",
-            "files cannot be linked between /tmp, which is a folder of its own, and other folders",
+            "files cannot be linked between /tmp, which is a separate mount, and other folders",
         ),
         ("echo Cannot connect to the Docker daemon; exit 1", "it cannot reach Docker or Podman"),
         ("false", ""),
