@@ -70,8 +70,8 @@ async def test_a_pdf_that_cannot_be_shown_is_explained(workspace: Workspace, mon
         "error: `a.pdf` is encrypted: ask for its password, then decrypt it in bash with qpdf --decrypt"
     )
     assert await read_pdf(pdf(["", ""])) == (
-        "pages 1-2 of 2 of `a.pdf` contain no text, so they are pictures, as in a scan: "
-        "convert them to pictures in bash with `pdftoppm -r 100 -png` and read those"
+        "pages 1-2 of 2 of `a.pdf` contain no text, so they are images, as in a scan: "
+        "convert them to images in bash with `pdftoppm -r 100 -png` and read those"
     )
     assert await read_pdf(pdf(["one"]), offset=2) == "error: `a.pdf` has 1 page: offset=2 is beyond its end"
     broken = await read_pdf(b"%PDF-1.7\n" + os.urandom(64))

@@ -42,15 +42,15 @@ async def run_converter(
     """Run `main` of a module in a separate process, with the source as standard input. Raises `ToolError` if the
     process cannot be started."""
     process = _start_process(module, request, source)
-    reading = asyncio.ensure_future(asyncio.to_thread(_collect_output, process))
+    output_task = asyncio.ensure_future(asyncio.to_thread(_collect_output, process))
     try:
-        return await asyncio.wait_for(asyncio.shield(reading), seconds)
+        return await asyncio.wait_for(asyncio.shield(output_task), seconds)
     except TimeoutError:
         process.kill()
-        return ConversionResult((await reading).records, timed_out=True, failed=False)
+        return ConversionResult((await output_task).records, timed_out=True, failed=False)
     except BaseException:
         process.kill()
-        await asyncio.wait([reading])
+        await asyncio.wait([output_task])
         raise
 
 

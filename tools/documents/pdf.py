@@ -11,56 +11,63 @@ from ebbtide.tools.outputs.extent import Extent, pluralize
 from ebbtide.tools.outputs.plain_text import terminal_text
 
 READ_TIMEOUT_S = 30.0
-"""Seconds after which only the pages read by then are shown."""
+"""Seconds after which reading stops; the pages read by then are shown."""
 
 
 async def read_pages(path: Path, name: str, offset: int, limit: int, limits: ReadLimits) -> Result:
     """Return the pages starting at number `offset`, as many as fit but at least one. Raises `ToolError`."""
-    request = {"first": offset, "last": offset + limit - 1, "most": limits.max_bytes}
+    request = {"first_page": offset, "last_page": offset + limit - 1, "max_bytes": limits.max_bytes}
     with open_regular(path) as (file, _):
-        done = await run_converter(f"{__package__}.pdf_pages", request, file, READ_TIMEOUT_S)
-    first, *pages = done.records or ({"problem": "it takes too much time or memory"},)
-    if (problem := first.get("problem")) == "encrypted":
+        result = await run_converter(f"{__package__}.pdf_pages", request, file, READ_TIMEOUT_S)
+    header, *pages = result.records or ({"problem": "it takes too much time or memory"},)
+    if (problem := header.get("problem")) == "encrypted":
         raise ToolError(f"`{name}` is encrypted: ask for its password, then decrypt it in bash with qpdf --decrypt")
     if problem is not None:
         raise ToolError(f"`{name}` cannot be read as a PDF ({terminal_text(str(problem))}): try pdftotext in bash")
-    total = int(first["pages"])
-    if offset > total:
-        raise ToolError(f"`{name}` has {pluralize(total, 'page')}: offset={offset} is beyond its end")
+    page_count = int(header["pages"])
+    if offset > page_count:
+        raise ToolError(f"`{name}` has {pluralize(page_count, 'page')}: offset={offset} is beyond its end")
     if not pages:
         raise ToolError(f"page {offset} of `{name}` takes too much time or memory: try pdftotext in bash")
-    return _pages_result(pages, total, offset, name, limits, is_cut_short=done.timed_out or done.failed)
+    return _pages_result(pages, page_count, offset, name, limits, is_cut_short=result.timed_out or result.failed)
 
 
 def _pages_result(
-    pages: Sequence[Mapping[str, Any]], total: int, offset: int, name: str, limits: ReadLimits, *, is_cut_short: bool
+    pages: Sequence[Mapping[str, Any]],
+    page_count: int,
+    offset: int,
+    name: str,
+    limits: ReadLimits,
+    *,
+    is_cut_short: bool,
 ) -> Result:
     if not any(page.get("text", "").strip() or "problem" in page for page in pages):
-        which = f"pages {offset}-{offset + len(pages) - 1}" if len(pages) > 1 else f"page {offset}"
-        how = "convert them to pictures in bash with `pdftoppm -r 100 -png` and read those"
+        pages_text = f"pages {offset}-{offset + len(pages) - 1}" if len(pages) > 1 else f"page {offset}"
+        advice = "convert them to images in bash with `pdftoppm -r 100 -png` and read those"
         return Result(
-            f"{which} of {total} of `{name}` contain no text, so they are pictures, as in a scan: {how}",
-            extent=Extent("pages", len(pages), total, offset),
+            f"{pages_text} of {page_count} of `{name}` contain no text, so they are images, as in a scan: {advice}",
+            extent=Extent("pages", len(pages), page_count, offset),
         )
-    texts, size = list[str](), 0
+    texts = list[str]()
+    byte_count = 0
     for page in pages:
         texts.append(_page_text(page))
-        size += len(texts[-1].encode()) + 1
-        if size > limits.max_bytes and len(texts) > 1:
+        byte_count += len(texts[-1].encode()) + 1
+        if byte_count > limits.max_bytes and len(texts) > 1:
             del texts[-1]
             break
     full_text = "\n".join(texts)
     text = full_text.encode()[: limits.max_bytes].decode("utf-8", "ignore")
     last = offset + len(texts) - 1
     note = ""
-    if last < total or offset > 1:
-        more = f"; go on with offset={last + 1}" if last < total else ""
-        note = f"\n(pages {offset}-{last} of {total}{more})"
+    if last < page_count or offset > 1:
+        continuation = f"; go on with offset={last + 1}" if last < page_count else ""
+        note = f"\n(pages {offset}-{last} of {page_count}{continuation})"
     if is_cut_short:
         note += f"\n(page {last + 1} takes too much time or memory)"
-    extent = Extent("pages", len(texts), total, offset)
-    uncut = f"{full_text}{note}" if text != full_text else None
-    return Result(f"{text}{'… [cut]' if uncut else ''}{note}", full_text=uncut, extent=extent)
+    extent = Extent("pages", len(texts), page_count, offset)
+    uncut_text = f"{full_text}{note}" if text != full_text else None
+    return Result(f"{text}{'… [cut]' if uncut_text else ''}{note}", full_text=uncut_text, extent=extent)
 
 
 def _page_text(page: Mapping[str, Any]) -> str:

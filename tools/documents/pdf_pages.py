@@ -10,8 +10,8 @@ MAX_PAGE_CHARS = 200_000
 
 
 def main(request_json: str) -> None:
-    """Print the number of pages, then the text of each page from `first` to `last` until `most` bytes are reached. If
-    the file cannot be read, print why."""
+    """Print the number of pages, then the text of each page from `first_page` to `last_page` of the request, until its
+    `max_bytes` are exceeded. If the file cannot be read, print why."""
     from pypdf import PdfReader  # noqa: PLC0415  # deferred: import errors are reported like read errors
 
     try:
@@ -19,21 +19,22 @@ def main(request_json: str) -> None:
         if reader.is_encrypted and not reader.decrypt(""):
             _emit({"problem": "encrypted"})
             return
-        count = len(reader.pages)
+        page_count = len(reader.pages)
     except Exception as error:  # noqa: BLE001  # a broken file can make the library raise anything
         _emit({"problem": f"{type(error).__name__}: {error}"[:300]})
         return
-    _emit({"pages": count})
-    request, size = json.loads(request_json), 0
-    for number in range(request["first"], min(request["last"], count) + 1):
+    _emit({"pages": page_count})
+    request = json.loads(request_json)
+    printed_bytes = 0
+    for page_number in range(request["first_page"], min(request["last_page"], page_count) + 1):
         try:
-            text = reader.pages[number - 1].extract_text()[:MAX_PAGE_CHARS]
-            _emit({"page": number, "text": text.encode("utf-8", "replace").decode()})
+            text = reader.pages[page_number - 1].extract_text()[:MAX_PAGE_CHARS]
+            _emit({"page": page_number, "text": text.encode("utf-8", "replace").decode()})
         except Exception as error:  # noqa: BLE001  # as above, for one page
             text = ""
-            _emit({"page": number, "problem": f"{type(error).__name__}: {error}"[:300]})
-        size += len(text.encode("utf-8", "replace"))
-        if size > request["most"]:
+            _emit({"page": page_number, "problem": f"{type(error).__name__}: {error}"[:300]})
+        printed_bytes += len(text.encode("utf-8", "replace"))
+        if printed_bytes > request["max_bytes"]:
             return
 
 

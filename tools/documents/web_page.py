@@ -1,5 +1,5 @@
 """The process that converts HTML from standard input to Markdown and prints one JSON object. Only this process loads
-the libraries for it."""
+the HTML libraries."""
 
 import json
 import re
@@ -41,9 +41,9 @@ def main(request_json: str) -> None:
     for link in soup.find_all("a", href=True):
         with suppress(ValueError):  # not a valid link
             link["href"] = urljoin(address, str(link["href"]))
-    for picture in soup.find_all("img"):
-        if str(picture.get("src", "")).startswith("data:"):
-            picture.decompose()
+    for image in soup.find_all("img"):
+        if str(image.get("src", "")).startswith("data:"):
+            image.decompose()
     content = _main_content(soup)
     try:
         text = MarkdownConverter(heading_style="ATX", bullets="-", autolinks=True).convert_soup(content)
@@ -57,7 +57,7 @@ def main(request_json: str) -> None:
 def _main_content(soup: "BeautifulSoup") -> "Tag":
     """Return the element with the page's main content."""
     for name in ("main", "article"):
-        found = soup.find_all(name)
-        if len(found) == 1 and len(found[0].get_text(strip=True)) >= _MIN_MAIN_CHARS:
-            return found[0]
+        elements = soup.find_all(name)
+        if len(elements) == 1 and len(elements[0].get_text(strip=True)) >= _MIN_MAIN_CHARS:
+            return elements[0]
     return soup.body or soup

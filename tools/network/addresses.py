@@ -1,4 +1,4 @@
-"""Distinguishes public from private hosts and addresses, without any lookup. Pure."""
+"""Distinguishes public from private hosts and addresses, without any lookup."""
 
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
@@ -39,7 +39,7 @@ _NAT64, _SIX_TO_FOUR = IPv6Network("64:ff9b::/96"), IPv6Network("2002::/16")
 
 
 def is_private(host: str) -> bool:
-    """Whether the name or address of a host alone shows that it is not public, without a lookup."""
+    """Whether the name or address of a host alone shows that it is not public. Nothing is looked up."""
     address = parse_address(host)
     return is_local_name(host) or (address is not None and not is_public(address))
 
@@ -47,8 +47,8 @@ def is_private(host: str) -> bool:
 def is_local_name(host: str) -> bool:
     """Whether a name refers to this machine or a private network. Only the name itself is checked, because a proxy may
     resolve further names. Names without a dot are not public."""
-    is_short = "." not in host and ":" not in host
-    return is_short or host == _METADATA_HOST or host.endswith(tuple(f".{end}" for end in _LOCAL_SUFFIXES))
+    is_dotless = "." not in host and ":" not in host
+    return is_dotless or host == _METADATA_HOST or host.endswith(tuple(f".{suffix}" for suffix in _LOCAL_SUFFIXES))
 
 
 def ends_in_number(host: str) -> bool:
@@ -65,8 +65,8 @@ def parse_address(host: str) -> IpAddress | None:
 
 def is_link_local(address: IpAddress) -> bool:
     """Whether an address is link-local, such as the addresses of cloud metadata services."""
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return (mapped or address).is_link_local
+    ipv4_address = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (ipv4_address or address).is_link_local
 
 
 def is_public(address: IpAddress) -> bool:
@@ -80,5 +80,5 @@ def is_public(address: IpAddress) -> bool:
             return is_public(IPv4Address(int(address) >> 80 & 0xFFFFFFFF))
         if int(address) >> 32 == 0:
             return False
-    refused = any(address.version == network.version and address in network for network in _NON_PUBLIC_NETWORKS)
-    return address.is_global and not address.is_multicast and not address.is_reserved and not refused
+    is_special = any(address.version == network.version and address in network for network in _NON_PUBLIC_NETWORKS)
+    return address.is_global and not address.is_multicast and not address.is_reserved and not is_special

@@ -21,7 +21,7 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[IpAddress]]]
 
 
 def is_listed_private(place: NetworkPlace, private_hosts: Sequence[str]) -> bool:
-    """Whether the user has listed the place as a permitted place on a private network."""
+    """Whether the user has listed the place's host, or host and port, as permitted although it may be private."""
     return bool({place.host, place.authority, place.authority.rpartition(":")[0]} & set(private_hosts))
 
 
@@ -32,8 +32,8 @@ async def resolve_public(host: str, port: int) -> Sequence[IpAddress]:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             return await public_addresses(host, port)
     except PrivateAddress as error:
-        named = "the user can allow hosts in `web.private`"
-        raise ForbiddenAddressError(f"{error}; {named}") from error
+        hint = "the user can allow hosts in `web.private`"
+        raise ForbiddenAddressError(f"{error}; {hint}") from error
     except NameNotKnown as error:
         raise UnreachableError(f"`{host}` cannot be reached: {error}") from error
     except TimeoutError as error:
@@ -45,9 +45,9 @@ async def resolve_public(host: str, port: int) -> Sequence[IpAddress]:
 async def connect(
     place: NetworkPlace, is_tunnel: bool, resolve: Resolve = resolve_public, private: Sequence[str] = ()
 ) -> UpstreamConnection:
-    """Connect to one of the host's current addresses, each of which is checked. If the environment sets a proxy, it
-    also gets names that only it may know. Places in `private_hosts`, which the user has listed, are always permitted.
-    Raises `UnreachableError`."""
+    """Connect to one of the host's current addresses, each of which is checked. If the environment sets a proxy, names
+    that cannot be looked up here are left to the proxy. Hosts in `private`, which the user has listed, are always
+    permitted. Raises `UnreachableError`."""
     if is_listed_private(place, private):
         return await _open_stream(place.host, place.port, str(place))
     proxy = proxy_for("https" if is_tunnel else "http", place.authority)
@@ -89,35 +89,39 @@ def proxy_for(scheme: str, authority: str) -> str:
 
     if proxy_bypass(authority):
         return ""
-    known = getproxies()
-    return known.get(scheme) or known.get("all") or ""
+    proxies = getproxies()
+    return proxies.get(scheme) or proxies.get("all") or ""
 
 
 async def _connect_through_proxy(proxy: str, place: NetworkPlace, is_tunnel: bool) -> UpstreamConnection:
     try:
-        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-        port = parts.port or (443 if parts.scheme == "https" else 80)
+        split_proxy = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        port = split_proxy.port or (443 if split_proxy.scheme == "https" else 80)
     except ValueError as error:
         raise UnreachableError("the environment sets a proxy with an invalid address: tell the user") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if split_proxy.scheme not in ("http", "https") or not split_proxy.hostname:
         raise UnreachableError(
             "commands in the sandbox can use only an HTTP proxy, not the one that the environment sets"
         )
-    connection = await _open_stream(parts.hostname, port, "the proxy", is_tls=parts.scheme == "https")
-    words = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-    secret = f"Proxy-Authorization: Basic {base64.b64encode(words.encode()).decode()}\r\n" if parts.username else ""
-    if not is_tunnel and not secret:
+    connection = await _open_stream(split_proxy.hostname, port, "the proxy", is_tls=split_proxy.scheme == "https")
+    credentials = f"{unquote(split_proxy.username or '')}:{unquote(split_proxy.password or '')}"
+    authorization_header = (
+        f"Proxy-Authorization: Basic {base64.b64encode(credentials.encode()).decode()}\r\n"
+        if split_proxy.username
+        else ""
+    )
+    if not is_tunnel and not authorization_header:
         return UpstreamConnection(connection.reader, connection.writer, is_proxy=True)
-    head = f"CONNECT {place.authority} HTTP/1.1\r\nHost: {place.authority}\r\n{secret}\r\n"
+    head = f"CONNECT {place.authority} HTTP/1.1\r\nHost: {place.authority}\r\n{authorization_header}\r\n"
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             connection.writer.write(head.encode())
             response = await connection.reader.readuntil(b"\r\n\r\n")
     except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
         connection.writer.close()
-        raise UnreachableError("the proxy of the environment did not answer") from error
+        raise UnreachableError("the environment's proxy did not answer") from error
     status = response.split(b"\r\n", 1)[0].decode("latin-1")[:100]
     if status.split(" ")[1:2] != ["200"]:
         connection.writer.close()
-        raise UnreachableError(f"the proxy of the environment refuses `{place}`: {status}")
+        raise UnreachableError(f"the environment's proxy refused `{place}`: {status}")
     return connection

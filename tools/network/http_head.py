@@ -1,5 +1,5 @@
-"""Parses HTTP headers for the proxy strictly: anything that two programs could interpret differently is rejected.
-Pure."""
+"""Parses HTTP headers for the proxy strictly: anything that two programs could interpret differently is rejected. No
+I/O."""
 
 from collections.abc import Sequence
 
@@ -16,11 +16,11 @@ _FIELD_NAME = regex(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL_CHARS = regex(r"[\x00-\x08\x0a-\x1f\x7f]")
 _LENGTH_NUMBER = regex(r"[0-9]{1,18}")
 _HOP_BY_HOP_FIELDS = frozenset({"connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings"})
-"""Hop-by-hop header fields, which apply only to a single connection."""
+"""Header fields that apply to one connection only and are not forwarded."""
 
 
 class BadHead(Exception):
-    """Raised if the header is invalid or ambiguous."""
+    """The header is invalid or ambiguous; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ProxyRequest:
     head: bytes = b""
     """The header for the origin server; empty for a tunnel."""
     absolute_head: bytes = b""
-    """The header for another proxy on the way to the origin server."""
+    """The header for another proxy between this one and the origin server."""
     length: int | None = 0
     """Length of the body in bytes; None if it is chunked."""
 
@@ -58,15 +58,18 @@ def parse_request(head: bytes) -> ProxyRequest:
         authority, path = _split_target(target[7:])
         place = parse_place(authority, 80)
     except ValueError as error:
-        raise BadHead(f"the address is not understood: {error}") from error
-    length, forwarded = _body_length(fields), _end_to_end_fields(fields)
+        raise BadHead(f"the address is invalid: {error}") from error
+    length = _body_length(fields)
+    forwarded = _end_to_end_fields(fields)
     if length is None and version == "HTTP/1.0":
-        raise BadHead("HTTP/1.0 knows no chunks")  # HTTP/1.0 servers would read chunks as requests
+        raise BadHead("HTTP/1.0 does not support chunks")  # HTTP/1.0 servers would read chunks as requests
     host = place.authority.removesuffix(":80")
     lines = [f"Host: {host}", *(f"{name}: {value}" for name, value in forwarded), "Connection: close", "", ""]
-    rest = "\r\n".join(lines)
-    sent = [f"{method} {start}{path} {version}\r\n{rest}".encode("latin-1") for start in ("", f"http://{host}")]
-    return ProxyRequest(method, place, sent[0], sent[1], length)
+    remaining_lines = "\r\n".join(lines)
+    heads = [
+        f"{method} {prefix}{path} {version}\r\n{remaining_lines}".encode("latin-1") for prefix in ("", f"http://{host}")
+    ]
+    return ProxyRequest(method, place, heads[0], heads[1], length)
 
 
 def parse_response(head: bytes) -> ResponseHead:
@@ -83,11 +86,11 @@ def parse_response(head: bytes) -> ResponseHead:
 def _parse_head(head: bytes) -> tuple[str, Sequence[tuple[str, str]]]:
     line, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     fields = []
-    for each in (line, *lines):
-        if _CONTROL_CHARS.search(each):
-            raise BadHead("there is a control character in it")
-    for each in lines:
-        name, separator, value = each.partition(":")
+    for header_line in (line, *lines):
+        if _CONTROL_CHARS.search(header_line):
+            raise BadHead("it contains a control character")
+    for field_line in lines:
+        name, separator, value = field_line.partition(":")
         if not separator or not _FIELD_NAME.fullmatch(name):
             raise BadHead("one of its lines is not a field")
         fields.append((name, value.strip(" \t")))
@@ -96,7 +99,7 @@ def _parse_head(head: bytes) -> tuple[str, Sequence[tuple[str, str]]]:
 
 def _split_target(target: str) -> tuple[str, str]:
     """Return the authority, and the path including its query."""
-    end = next((index for index, sign in enumerate(target) if sign in "/?#"), len(target))
+    end = next((index for index, character in enumerate(target) if character in "/?#"), len(target))
     authority, path = target[:end], target[end:].partition("#")[0]
     if "@" in authority:
         raise BadHead("its address contains a name or password")
@@ -116,14 +119,16 @@ def _body_length(fields: Sequence[tuple[str, str]]) -> int | None:
 
 
 def _end_to_end_fields(fields: Sequence[tuple[str, str]], *, keeps_host: bool = False) -> list[tuple[str, str]]:
-    named = {
+    connection_fields = {
         word.strip().lower() for name, value in fields if name.lower() == "connection" for word in value.split(",")
     }
-    left_out = (
-        _HOP_BY_HOP_FIELDS | (named - {"content-length", "transfer-encoding"}) | (set() if keeps_host else {"host"})
+    dropped_names = (
+        _HOP_BY_HOP_FIELDS
+        | (connection_fields - {"content-length", "transfer-encoding"})
+        | (set() if keeps_host else {"host"})
     )
     return [
         (name, value)
         for name, value in fields
-        if name.lower() not in left_out and not name.lower().startswith("proxy-")
+        if name.lower() not in dropped_names and not name.lower().startswith("proxy-")
     ]

@@ -1,4 +1,4 @@
-"""Looks up host names in threads that do not delay exit, and checks the addresses found."""
+"""Looks up host names in threads that do not delay exit, and checks the resulting addresses."""
 
 import asyncio
 import socket
@@ -33,17 +33,19 @@ async def resolve_addresses(host: str, port: int) -> list[IpAddress]:
     """Return all addresses of a host. Raises `NameNotKnown`."""
     try:
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        results = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise NameNotKnown(f"the name is not known: {error.strerror or error}") from error
-    addresses = [address for *_, place in found if (address := parse_address(str(place[0]))) is not None]
+    addresses = [
+        address for *_, socket_address in results if (address := parse_address(str(socket_address[0]))) is not None
+    ]
     return list(dict.fromkeys(addresses))
 
 
 def private_address_message(host: str, address: IpAddress) -> str:
     """Return a message saying that this address of a host is private."""
-    what = "" if str(address) == host else f" is {address}, which"
-    return f"`{host}`{what} is on a private network"
+    address_text = "" if str(address) == host else f" is {address}, which"
+    return f"`{host}`{address_text} is on a private network"
 
 
 def use_lookup_threads(loop: asyncio.AbstractEventLoop) -> None:
@@ -61,7 +63,7 @@ def use_lookup_threads(loop: asyncio.AbstractEventLoop) -> None:
             else:
                 result.set_exception(problem)
 
-        def work() -> None:
+        def look_up() -> None:
             addresses, problem = list[Any](), None
             try:
                 addresses = socket.getaddrinfo(host, port, **options)
@@ -72,7 +74,7 @@ def use_lookup_threads(loop: asyncio.AbstractEventLoop) -> None:
             with suppress(RuntimeError):  # the event loop is closed
                 loop.call_soon_threadsafe(report, addresses, problem)
 
-        Thread(target=work, name="name lookup", daemon=True).start()
+        Thread(target=look_up, name="name lookup", daemon=True).start()
         return await result
 
     setattr(loop, "getaddrinfo", getaddrinfo)  # noqa: B010  # type checkers do not allow replacing a method

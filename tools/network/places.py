@@ -1,4 +1,5 @@
-"""Hosts and ports to which commands connect. They are parsed once, so that the check and the connection agree. Pure."""
+"""Hosts and ports to which commands connect. They are parsed once, so that the check and the connection agree. No
+I/O."""
 
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.network.addresses import ends_in_number, is_private, parse_address
@@ -24,7 +25,7 @@ class NetworkPlace:
 
     @property
     def is_private(self) -> bool:
-        """Whether the host alone shows that the place is not public, without a lookup."""
+        """Whether the host alone shows that the place is not public. Nothing is looked up."""
         return is_private(self.host)
 
     def __str__(self) -> str:

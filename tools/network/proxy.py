@@ -60,7 +60,7 @@ class ProxyClient(Protocol):
         """Return why access to a place is refused; empty if it is permitted."""
 
     def note(self, place: NetworkPlace, why: str) -> None:
-        """Record the reason why a place was refused or could not be reached."""
+        """Record why a place was refused or could not be reached."""
 
 
 class ProxyServer:
@@ -114,7 +114,7 @@ class ProxyServer:
             async with asyncio.timeout(self._head_timeout):
                 request = parse_request(await reader.readuntil(END))
         except TimeoutError:
-            return await _send_error(reader, writer, 408, "the request did not come in time")
+            return await _send_error(reader, writer, 408, "the request did not arrive in time")
         except asyncio.LimitOverrunError:
             return await _send_error(reader, writer, 431, "the request header is too long")
         except asyncio.IncompleteReadError:
@@ -146,27 +146,29 @@ class ProxyServer:
 async def _tunnel(client: UpstreamConnection, server: UpstreamConnection) -> None:
     """Forward bytes in both directions. If one side has finished sending, it still receives until the other side
     pauses."""
-    up, down = (client.reader, server.writer), (server.reader, client.writer)
-    both = [asyncio.create_task(_forward_bytes(*way)) for way in (up, down)]
+    upload, download = (client.reader, server.writer), (server.reader, client.writer)
+    tasks = [asyncio.create_task(_forward_bytes(*direction)) for direction in (upload, download)]
     try:
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in both:
+        for task in tasks:
             task.cancel()
-        sent, received = await asyncio.gather(*both, return_exceptions=True)
+        upload_result, download_result = await asyncio.gather(*tasks, return_exceptions=True)
     with suppress(TimeoutError):
-        if isinstance(received, asyncio.CancelledError):  # the server may still be replying although it reads no more
-            await _forward_bytes(*down, MAX_SILENCE_S)
-        elif received is None and isinstance(sent, asyncio.CancelledError):
-            await _forward_bytes(*up, MAX_SILENCE_S)
+        if isinstance(
+            download_result, asyncio.CancelledError
+        ):  # the server may still be replying although it reads no more
+            await _forward_bytes(*download, MAX_SILENCE_S)
+        elif download_result is None and isinstance(upload_result, asyncio.CancelledError):
+            await _forward_bytes(*upload, MAX_SILENCE_S)
 
 
 async def _forward_bytes(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silence: float | None = None
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, max_silence_s: float | None = None
 ) -> None:
     """Copy data until the end of the input."""
     while True:
-        async with asyncio.timeout(silence):
+        async with asyncio.timeout(max_silence_s):
             data = await reader.read(_CHUNK_BYTES)
         if not data:
             break
@@ -179,23 +181,23 @@ async def _forward_bytes(
 async def _exchange(request: ProxyRequest, client: UpstreamConnection, server: UpstreamConnection) -> None:
     """Forward one request and its response."""
     server.writer.write(request.absolute_head if server.is_proxy else request.head)
-    sending = asyncio.create_task(_send_body(client.reader, server.writer, request.length))
-    answering = asyncio.create_task(_forward_response(server.reader, client.writer))
+    request_task = asyncio.create_task(_send_body(client.reader, server.writer, request.length))
+    response_task = asyncio.create_task(_forward_response(server.reader, client.writer))
     try:
-        await asyncio.wait({sending, answering}, return_when=asyncio.FIRST_COMPLETED)
-        if not (sending.done() and isinstance(sending.exception(), BadHead)):
-            await asyncio.wait({answering})
+        await asyncio.wait({request_task, response_task}, return_when=asyncio.FIRST_COMPLETED)
+        if not (request_task.done() and isinstance(request_task.exception(), BadHead)):
+            await asyncio.wait({response_task})
     finally:
-        for task in (sending, answering):
+        for task in (request_task, response_task):
             task.cancel()
-        sent, answered = await asyncio.gather(sending, answering, return_exceptions=True)
-    if isinstance(sent, BadHead):
-        await _send_error(client.reader, client.writer, 400, str(sent))
-    elif isinstance(answered, BadHead):
-        why = f"`{request.place}` answers in a way that is not HTTP: {answered}"
-        await _send_error(client.reader, client.writer, 502, why)
-    elif isinstance(answered, asyncio.IncompleteReadError | asyncio.LimitOverrunError):
-        await _send_error(client.reader, client.writer, 502, f"`{request.place}` gave no answer")
+        request_result, response_result = await asyncio.gather(request_task, response_task, return_exceptions=True)
+    if isinstance(request_result, BadHead):
+        await _send_error(client.reader, client.writer, 400, str(request_result))
+    elif isinstance(response_result, BadHead):
+        problem = f"`{request.place}` sent an invalid HTTP response: {response_result}"
+        await _send_error(client.reader, client.writer, 502, problem)
+    elif isinstance(response_result, asyncio.IncompleteReadError | asyncio.LimitOverrunError):
+        await _send_error(client.reader, client.writer, 502, f"`{request.place}` did not send a complete response")
 
 
 async def _send_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, length: int | None) -> None:
@@ -227,7 +229,7 @@ async def _forward_length(reader: asyncio.StreamReader, writer: asyncio.StreamWr
     while remaining:
         data = await reader.read(min(remaining, _CHUNK_BYTES))
         if not data:
-            raise BadHead("its body broke off")
+            raise BadHead("its body ended too early")
         remaining -= len(data)
         writer.write(data)
         await writer.drain()
@@ -237,11 +239,11 @@ async def _forward_response(reader: asyncio.StreamReader, writer: asyncio.Stream
     """Forward the response, including any interim responses before it."""
     while True:
         async with asyncio.timeout(MAX_SILENCE_S):
-            answer = parse_response(await reader.readuntil(END))
-        if answer.status == 101:
-            raise BadHead("it changes the protocol")
-        writer.write(answer.head if answer.status >= 200 else answer.head.replace(b"Connection: close\r\n", b""))
-        if answer.status >= 200:
+            response = parse_response(await reader.readuntil(END))
+        if response.status == 101:
+            raise BadHead("it switches the protocol")
+        writer.write(response.head if response.status >= 200 else response.head.replace(b"Connection: close\r\n", b""))
+        if response.status >= 200:
             return await _forward_bytes(reader, writer, MAX_SILENCE_S)
 
 

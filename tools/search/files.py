@@ -29,7 +29,7 @@ IGNORED_SEARCH_SECONDS = 3.0
 """Seconds for searching files that git ignores, which is done if nothing else was found."""
 
 LINE_TIMEOUT_S = 1.0
-"""Seconds that the search of one line may always take. A line that takes twice as long is skipped."""
+"""Seconds that the search of one line is always allowed to take. A line that takes twice as long is skipped."""
 
 _MAX_RECORD_BYTES = 1 << 22
 _MATCH_RECORD = re.compile(rb'\{"type": ?"match"')
@@ -55,7 +55,7 @@ MAX_BUFFERED_CHARS = 1 << 23
 MAX_LEGACY_FILES, LEGACY_SCAN_SECONDS = 20_000, 10.0
 """Maximum number of non-UTF-8 files that are searched, and seconds for finding such files."""
 MAX_LEGACY_LINES = 20_000
-"""Maximum number of buffered lines found in them."""
+"""Maximum number of buffered lines found in such files."""
 MAX_ARGUMENT_CHARS = 20_000
 """Maximum number of characters in the paths of one command line; a character may take six bytes."""
 
@@ -100,7 +100,7 @@ class LineQuery:
     seconds: float | None = None
     """Time limit; None for `SEARCH_TIMEOUT_S`."""
     encodings: Mapping[str, str] = field(default_factory=dict)
-    """Codecs specified for single files, by absolute path."""
+    """Codecs specified for individual files, by absolute path."""
 
 
 @cache
@@ -108,9 +108,9 @@ def find_rg(search_path: str, project: Path) -> str | None:
     """Return the absolute path of ripgrep, if there is one. Programs inside the project or in relative folders are
     ignored."""
     for folder in search_path.split(os.pathsep):
-        found = Path(os.path.realpath(Path(folder) / "rg"))
-        if os.path.isabs(folder) and not found.is_relative_to(project) and os.access(found, os.X_OK):
-            return str(found)
+        rg_path = Path(os.path.realpath(Path(folder) / "rg"))
+        if os.path.isabs(folder) and not rg_path.is_relative_to(project) and os.access(rg_path, os.X_OK):
+            return str(rg_path)
     return None
 
 
@@ -122,7 +122,7 @@ async def list_files(
     with_ignored: bool = False,
     seconds: float | None = None,
 ) -> SearchEnding:
-    """Pass the path of each file, relative to the folder, to `on_lines`, until `on_lines` returns False or the time is
+    """Pass the path of each file, relative to the folder, to `on_path`, until `on_path` returns False or the time is
     up."""
     rg = find_rg(os.environ.get("PATH", ""), project)
     argv = searcher.searcher_argv(None, with_ignored=with_ignored)
@@ -143,21 +143,21 @@ async def search_lines(
     folder, only_file = _folder_and_file(root)
     rg = find_rg(os.environ.get("PATH", ""), project)
     if rg is not None:
-        base = [rg, *_RG_OPTIONS, *await _ignore_options(folder, query.with_ignored)]
+        base_argv = [rg, *_RG_OPTIONS, *await _ignore_options(folder, query.with_ignored)]
         options = ["--json", "--no-mmap", "--crlf", "--sort=path", f"--context={query.context}"]
         options += ["--ignore-case"] if query.ignore_case else ["--case-sensitive"]
         target = "." if only_file is None else f"./{only_file}"
         legacy = _LegacyFiles(
-            await _non_utf8_files(base, folder, target, query.seconds or LEGACY_SCAN_SECONDS), on_lines
+            await _non_utf8_files(base_argv, folder, target, query.seconds or LEGACY_SCAN_SECONDS), on_lines
         )
         for paths in legacy.batches():
             await _search_with_own_searcher(folder, paths, query, legacy.buffer_lines)
-        files = _RecordAssembler(legacy.pass_on_lines, query.detail)
-        argv = [*base, *options, "-e", query.pattern, "--", target]
-        outcome = await _run_search(argv, folder, b"\n", files.add_record, query.seconds)
+        assembler = _RecordAssembler(legacy.pass_on_lines, query.detail)
+        argv = [*base_argv, *options, "-e", query.pattern, "--", target]
+        outcome = await _run_search(argv, folder, b"\n", assembler.add_record, query.seconds)
         if not outcome.error_text:
-            is_over = outcome.ending != "complete" or legacy.pass_on_buffered() == "nothing"
-            return files.finish("enough" if is_over and outcome.ending == "complete" else outcome.ending)
+            is_stopped_early = outcome.ending != "complete" or legacy.pass_on_buffered() == "nothing"
+            return assembler.finish("enough" if is_stopped_early and outcome.ending == "complete" else outcome.ending)
     return await _search_with_own_searcher(folder, None if only_file is None else [only_file], query, on_lines)
 
 
@@ -177,9 +177,9 @@ async def _search_with_own_searcher(
         _relative_encodings(query.encodings, folder),
         query.with_ignored,
     )
-    files = _RecordAssembler(on_lines, query.detail)
-    done = await _run_search(argv, folder, b"\n", files.add_record, query.seconds)
-    return files.finish(done.ending)
+    assembler = _RecordAssembler(on_lines, query.detail)
+    outcome = await _run_search(argv, folder, b"\n", assembler.add_record, query.seconds)
+    return assembler.finish(outcome.ending)
 
 
 def _relative_encodings(encodings: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -188,15 +188,15 @@ def _relative_encodings(encodings: Mapping[str, str], folder: Path) -> dict[str,
 
 async def _non_utf8_files(base: Sequence[str], folder: Path, target: str, seconds: float) -> list[str]:
     """Return the files that contain a line which is not UTF-8, because ripgrep finds only ASCII text in such a line."""
-    found: list[str] = []
+    paths: list[str] = []
 
-    def take(record: bytes) -> SearchContinuation:
-        found.append(os.fsdecode(record).removeprefix("./"))
-        return "more" if len(found) < MAX_LEGACY_FILES else "nothing"
+    def on_record(record: bytes) -> SearchContinuation:
+        paths.append(os.fsdecode(record).removeprefix("./"))
+        return "more" if len(paths) < MAX_LEGACY_FILES else "nothing"
 
     argv = [*base, "--files-with-matches", "--null", "--invert-match", "--line-regexp", "-e", ".*", "--", target]
-    await _run_search(argv, folder, b"\0", take, seconds)
-    return found
+    await _run_search(argv, folder, b"\0", on_record, seconds)
+    return paths
 
 
 class _LegacyFiles:
@@ -211,13 +211,15 @@ class _LegacyFiles:
 
     def batches(self) -> Iterator[list[str]]:
         """Yield the paths in order, each time as many as fit into one command line."""
-        batch, size = list[str](), 0
+        batch = list[str]()
+        char_count = 0
         for path in sorted(self._paths, key=_path_sort_key):
-            if size + len(path) > MAX_ARGUMENT_CHARS and batch:
+            if char_count + len(path) > MAX_ARGUMENT_CHARS and batch:
                 yield batch
-                batch, size = [], 0
+                batch = []
+                char_count = 0
             batch.append(path)
-            size += len(path) + 4
+            char_count += len(path) + 4
         if batch:
             yield batch
 
@@ -228,14 +230,17 @@ class _LegacyFiles:
 
     def pass_on_lines(self, lines: Sequence[FoundLine]) -> SearchContinuation:
         """Pass on what ripgrep found in a file, after the buffered lines of files that come before it."""
-        here = _path_sort_key(lines[0].path)
-        while self._buffered_parts and _path_sort_key(self._buffered_parts[0][0].path) < here:
+        sort_key = _path_sort_key(lines[0].path)
+        while self._buffered_parts and _path_sort_key(self._buffered_parts[0][0].path) < sort_key:
             if self._on_lines(self._buffered_parts.pop(0)) == "nothing":
                 return "nothing"
         return "more" if lines[0].path in self._paths else self._on_lines(lines)
 
     def pass_on_buffered(self) -> SearchContinuation:
-        return next((wish for lines in self._buffered_parts if (wish := self._on_lines(lines)) == "nothing"), "more")
+        return next(
+            (continuation for lines in self._buffered_parts if (continuation := self._on_lines(lines)) == "nothing"),
+            "more",
+        )
 
 
 def _path_sort_key(path: str) -> list[bytes]:
@@ -263,21 +268,21 @@ class _RecordAssembler:
         self._detail = detail
         self._path = ""
         self._lines: list[FoundLine] = []
-        self._size = 0
+        self._char_count = 0
         self._skipped_lines = list[tuple[str, int]]()
         self._has_cut_match = False
         """Whether a matching line of the file was too long."""
         self._reached_line = 0
         """The line that the search has reached, if it has reported one."""
 
-    def finish(self, how: SearchEnding) -> SearchEnd:
-        if how == "late" and self._lines:
+    def finish(self, ending: SearchEnding) -> SearchEnd:
+        if ending == "late" and self._lines:
             self._on_lines(self._lines)
-        given_up = tuple(self._skipped_lines)
+        skipped_lines = tuple(self._skipped_lines)
         return (
-            SearchEnd(how, self._path, self._reached_line, given_up)
-            if how == "late"
-            else SearchEnd(how, "", 0, given_up)
+            SearchEnd(ending, self._path, self._reached_line, skipped_lines)
+            if ending == "late"
+            else SearchEnd(ending, "", 0, skipped_lines)
         )
 
     def add_record(self, record: bytes) -> SearchContinuation:
@@ -287,26 +292,26 @@ class _RecordAssembler:
         if self._detail != "lines" and _MATCH_RECORD.match(record) is not None:
             # ripgrep prints all matches, because it has to find out whether the file is binary. There may be millions
             # of them, so these records are not parsed.
-            enough = self._detail == "first" and bool(self._lines)
-            return "more" if enough else self._buffer_line(FoundLine(self._path, 0, "", True))
+            has_enough = self._detail == "first" and bool(self._lines)
+            return "more" if has_enough else self._buffer_line(FoundLine(self._path, 0, "", True))
         event = json.loads(record)
         data = event["data"]
         match event["type"]:
             case "begin":
-                self._path, self._lines = _path(data), []
+                self._path, self._lines = _decode_path(data), []
                 self._has_cut_match, self._reached_line = False, 0
             case "at":
-                self._path, self._reached_line = _path(data), data["line_number"]
+                self._path, self._reached_line = _decode_path(data), data["line_number"]
             case "slow":
-                self._skipped_lines.append((_path(data), data["line_number"]))
+                self._skipped_lines.append((_decode_path(data), data["line_number"]))
             case "long":
                 self._has_cut_match = True
             case "match" | "context" as kind:
-                text = _bytes(data["lines"]).removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
+                text = _decode_bytes(data["lines"]).removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
                 return self._buffer_line(FoundLine(self._path, data["line_number"], text, kind == "match"))
             case "end" if data["binary_offset"] is None:
-                cut = [FoundLine(self._path, 0, TOO_LONG_LINE_NOTE, True)] if self._has_cut_match else []
-                lines, self._lines = [*self._lines, *cut], []
+                note_lines = [FoundLine(self._path, 0, TOO_LONG_LINE_NOTE, True)] if self._has_cut_match else []
+                lines, self._lines = [*self._lines, *note_lines], []
                 return self._on_lines(lines) if lines else "more"
             case "end":
                 self._lines = []
@@ -314,18 +319,18 @@ class _RecordAssembler:
 
     def _buffer_line(self, line: FoundLine) -> SearchContinuation:
         self._lines.append(line)
-        self._size += len(line.text)
-        if len(self._lines) < MAX_BUFFERED_LINES and self._size < MAX_BUFFERED_CHARS:
+        self._char_count += len(line.text)
+        if len(self._lines) < MAX_BUFFERED_LINES and self._char_count < MAX_BUFFERED_CHARS:
             return "more"
-        lines, self._lines, self._size = self._lines, [], 0
+        lines, self._lines, self._char_count = self._lines, [], 0
         return self._on_lines(lines)
 
 
-def _path(data: Mapping[str, Mapping[str, str]]) -> str:
-    return os.fsdecode(_bytes(data["path"])).removeprefix("./")
+def _decode_path(data: Mapping[str, Mapping[str, str]]) -> str:
+    return os.fsdecode(_decode_bytes(data["path"])).removeprefix("./")
 
 
-def _bytes(value: Mapping[str, str]) -> bytes:
+def _decode_bytes(value: Mapping[str, str]) -> bytes:
     return value["text"].encode("utf-8", "surrogatepass") if "text" in value else base64.b64decode(value["bytes"])
 
 
@@ -343,18 +348,19 @@ async def _run_search(
     on_record: Callable[[bytes], SearchContinuation],
     seconds: float | None = None,
 ) -> _ProgramEnd:
-    """Run the program and pass on its records until it ends, `on_record` returns "nothing", or the time is up."""
+    """Run the program and pass its records to `on_record` until it ends, `on_record` returns "nothing", or the time is
+    up."""
     process = _start_process(argv, folder)
-    reading = asyncio.ensure_future(asyncio.to_thread(_read_records, process, separator, on_record))
+    read_task = asyncio.ensure_future(asyncio.to_thread(_read_records, process, separator, on_record))
     try:
-        return await asyncio.wait_for(asyncio.shield(reading), SEARCH_TIMEOUT_S if seconds is None else seconds)
+        return await asyncio.wait_for(asyncio.shield(read_task), SEARCH_TIMEOUT_S if seconds is None else seconds)
     except TimeoutError:
         process.kill()
-        await reading
+        await read_task
         return _ProgramEnd("late")
     except BaseException:
         process.kill()
-        await asyncio.wait([reading])
+        await asyncio.wait([read_task])
         raise
 
 

@@ -1,4 +1,4 @@
-"""File name patterns such as `src/**/*.{ts,tsx}`. Pure."""
+"""File name patterns such as `src/**/*.{ts,tsx}`. No I/O."""
 
 import fnmatch
 import re
@@ -36,58 +36,62 @@ def parse_glob(pattern: str) -> GlobPattern:
     """Parse a pattern. A pattern without `/` matches names at any depth. Raises `GlobError`."""
     if not pattern or "\0" in pattern:
         raise GlobError("the pattern is empty or contains a NUL character")
-    folder, rest = _split(pattern)
-    if ".." in rest.split("/"):
+    folder, relative_pattern = _split(pattern)
+    if ".." in relative_pattern.split("/"):
         raise GlobError("`..` cannot follow a wildcard: begin the pattern with it, or give `path`")
-    anchored = "/" in pattern
-    alternatives = [_compile_parts(alternative, anchored) for alternative in _expand_braces(rest)]
+    is_anchored = "/" in pattern
+    alternatives = [_compile_parts(alternative, is_anchored) for alternative in _expand_braces(relative_pattern)]
     return GlobPattern(folder, lambda path: _matches_any(alternatives, path.split("/")))
 
 
 def _split(pattern: str) -> tuple[str, str]:
     """Return the fixed folder and the remaining pattern, which contains at least the last component."""
-    parts = pattern.split("/")
+    components = pattern.split("/")
     fixed_count = 0
-    while fixed_count < len(parts) - 1 and not _WILDCARD.search(parts[fixed_count]):
+    while fixed_count < len(components) - 1 and not _WILDCARD.search(components[fixed_count]):
         fixed_count += 1
-    folder = "/".join(parts[:fixed_count])
-    return ("/" if fixed_count and not folder else folder), "/".join(parts[fixed_count:])
+    folder = "/".join(components[:fixed_count])
+    return ("/" if fixed_count and not folder else folder), "/".join(components[fixed_count:])
 
 
 def _expand_braces(pattern: str) -> list[str]:
     """Expand the `{a,b}` groups of a pattern, innermost first."""
     patterns = [pattern]
-    while any(_BRACES.search(one) for one in patterns):
-        patterns = [each for one in patterns for each in _expanded_once(one)]
+    while any(_BRACES.search(unexpanded) for unexpanded in patterns):
+        patterns = [expanded for unexpanded in patterns for expanded in _expand_once(unexpanded)]
         if len(patterns) > MAX_ALTERNATIVES:
             raise GlobError(f"`{{…}}` groups give more than {MAX_ALTERNATIVES} alternatives: use a wider pattern")
     return patterns
 
 
-def _expanded_once(pattern: str) -> list[str]:
+def _expand_once(pattern: str) -> list[str]:
     pieces = _BRACES.split(pattern)
     if 2 ** (len(pieces) // 2) > MAX_ALTERNATIVES:
         raise GlobError(f"`{{…}}` groups give more than {MAX_ALTERNATIVES} alternatives: use a wider pattern")
-    choices = [piece.split(",") if at % 2 else [piece] for at, piece in enumerate(pieces)]
-    return ["".join(chosen) for chosen in product(*choices)]
+    choices = [piece.split(",") if index % 2 else [piece] for index, piece in enumerate(pieces)]
+    return ["".join(combination) for combination in product(*choices)]
 
 
-def _compile_parts(pattern: str, anchored: bool) -> list[re.Pattern[str] | None]:
-    """Return an expression for each path component; None for `**`."""
-    parts = [part for part in pattern.split("/") if part not in ("", ".")]
-    if not anchored:
-        parts = ["**", *parts]
-    if parts and parts[-1] == "**":
-        parts = [*parts, "*"]
-    parts = [part for at, part in enumerate(parts) if part != "**" or parts[at - 1 : at] != ["**"]]
-    return [None if part == "**" else re.compile(_name_expression(part)) for part in parts]
+def _compile_parts(pattern: str, is_anchored: bool) -> list[re.Pattern[str] | None]:
+    """Return a regular expression for each path component; None for `**`."""
+    components = [component for component in pattern.split("/") if component not in ("", ".")]
+    if not is_anchored:
+        components = ["**", *components]
+    if components and components[-1] == "**":
+        components = [*components, "*"]
+    components = [
+        component
+        for index, component in enumerate(components)
+        if component != "**" or components[index - 1 : index] != ["**"]
+    ]
+    return [None if component == "**" else re.compile(_component_regex(component)) for component in components]
 
 
-def _name_expression(part: str) -> str:
-    """Return the expression for a name. If a name is written with brackets, such as `[id]` in Next.js, it also matches
+def _component_regex(component: str) -> str:
+    """Return the regular expression for one path component. Brackets, such as those of `[id]` in Next.js, also match
     literally."""
-    pattern = fnmatch.translate(part.replace("[^", "[!"))
-    return f"{re.escape(part.replace(chr(92), ''))}\\Z|{pattern}" if "[" in part else pattern
+    pattern = fnmatch.translate(component.replace("[^", "[!"))
+    return f"{re.escape(component.replace(chr(92), ''))}\\Z|{pattern}" if "[" in component else pattern
 
 
 def _matches_any(alternatives: list[list[re.Pattern[str] | None]], names: list[str]) -> bool:
@@ -96,25 +100,25 @@ def _matches_any(alternatives: list[list[re.Pattern[str] | None]], names: list[s
 
 def _matches_parts(parts: list[re.Pattern[str] | None], names: list[str]) -> bool:
     """Whether the parts match all of the names. Keeps track, name by name, of how many parts may have been matched."""
-    reached = _with_skipped_wildcards({0}, parts)
+    indices = _with_skipped_wildcards({0}, parts)
     for name in names:
-        following = set()
-        for at in reached:
-            if at < len(parts):
-                part = parts[at]
-                if part is None:
-                    following.add(at)
-                elif part.match(name):
-                    following.add(at + 1)
-        reached = _with_skipped_wildcards(following, parts)
-    return len(parts) in reached
+        next_indices = set()
+        for index in indices:
+            if index < len(parts):
+                component_pattern = parts[index]
+                if component_pattern is None:
+                    next_indices.add(index)
+                elif component_pattern.match(name):
+                    next_indices.add(index + 1)
+        indices = _with_skipped_wildcards(next_indices, parts)
+    return len(parts) in indices
 
 
-def _with_skipped_wildcards(reached: set[int], parts: list[re.Pattern[str] | None]) -> set[int]:
-    """Return the positions together with those reached by skipping `**`, which may also match zero folders."""
-    found = set(reached)
-    for at in sorted(reached):
-        while at < len(parts) and parts[at] is None:
-            at += 1
-            found.add(at)
-    return found
+def _with_skipped_wildcards(indices: set[int], parts: list[re.Pattern[str] | None]) -> set[int]:
+    """Return the indices together with those reached by skipping `**`, which may also match zero folders."""
+    extended = set(indices)
+    for index in sorted(indices):
+        while index < len(parts) and parts[index] is None:
+            index += 1
+            extended.add(index)
+    return extended

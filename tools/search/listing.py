@@ -17,22 +17,22 @@ MAX_SORTED_NAMES = 50_000
 
 
 def folder_listing(folder: Path, root: Path, offset: int, limit: int | None) -> Result:
-    """Return the names from number `offset` on, one per line. Folders end in `/`, and links show their target. Raises
-    `ToolError`."""
+    """Return the names, starting with number `offset`, one per line. Folders end in `/`, and links show their target.
+    Raises `ToolError`."""
     name = display(folder, root)
-    count = _count_names(folder, name)
+    name_count = _count_names(folder, name)
     entries = list(visible_entries(str(folder)))
     if not entries:
-        what = "contains only what git ignores" if count else "is an empty folder"
-        return Result(f"`{name}` {what}", extent=Extent("entries", 0, 0))
+        description = "contains only what git ignores" if name_count else "is an empty folder"
+        return Result(f"`{name}` {description}", extent=Extent("entries", 0, 0))
     if offset > len(entries):
         raise ToolError(f"`{name}` has {pluralize(len(entries), 'entry')}: offset={offset} is beyond its end")
     page = entries[offset - 1 : offset - 1 + (limit or DEFAULT_LIMIT_NAMES)]
     last = offset + len(page) - 1
     lines = [_entry_line(folder, entry, is_folder) for entry, is_folder in page]
     if len(page) < len(entries):
-        more = f"; go on with offset={last + 1}" if last < len(entries) else ""
-        lines.append(f"(entries {offset}-{last} of {len(entries)}{more})")
+        continuation = f"; go on with offset={last + 1}" if last < len(entries) else ""
+        lines.append(f"(entries {offset}-{last} of {len(entries)}{continuation})")
     return Result("\n".join(lines), extent=Extent("entries", len(page), len(entries), offset))
 
 
@@ -40,8 +40,8 @@ def _count_names(folder: Path, name: str) -> int:
     """Return the number of names, including ignored ones. Raises `ToolError` for a folder that cannot be listed or has
     too many names."""
     try:
-        with os.scandir(folder) as found:
-            count = sum(1 for _ in islice(found, MAX_SORTED_NAMES + 1))
+        with os.scandir(folder) as entries:
+            count = sum(1 for _ in islice(entries, MAX_SORTED_NAMES + 1))
     except OSError as error:
         raise ToolError(f"cannot list `{name}`: {(error.strerror or str(error)).lower()}") from error
     if count > MAX_SORTED_NAMES:

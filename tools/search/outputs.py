@@ -48,7 +48,7 @@ async def filter_lines(
     start: int | None = None,
     numbered: bool = False,
 ) -> FilterResult:
-    """Return the matching lines in a range with their context, up to a number of bytes. `start`: the byte in the first
+    """Return the matching lines in a range with their context, up to `max_bytes` bytes. `start`: the byte in the first
     line at which the search begins. `numbered`: lines begin with numbers, which are not searched. Raises `ToolError`,
     for example for damaged bytes."""
     line_start = content.line_start(lines[0])
@@ -57,22 +57,22 @@ async def filter_lines(
         "pattern": pattern,
         "before": before,
         "after": after,
-        "first": lines[0],
+        "first_line": lines[0],
         "offset": start - line_start,
-        "last": lines[1],
-        "most": max_bytes,
+        "last_line": lines[1],
+        "max_bytes": max_bytes,
         "numbered": numbered,
     }
     process = _start_process(request)
-    reading = asyncio.ensure_future(asyncio.to_thread(_exchange, process, content, lines[0], start))
+    exchange_task = asyncio.ensure_future(asyncio.to_thread(_exchange, process, content, lines[0], start))
     try:
-        return await asyncio.wait_for(asyncio.shield(reading), SEARCH_TIMEOUT_S)
+        return await asyncio.wait_for(asyncio.shield(exchange_task), SEARCH_TIMEOUT_S)
     except TimeoutError:
         process.kill()
-        return replace(await reading, ending="late")
+        return replace(await exchange_task, ending="late")
     except BaseException:
         process.kill()
-        await asyncio.wait([reading])
+        await asyncio.wait([exchange_task])
         raise
 
 
@@ -89,23 +89,25 @@ def _start_process(request: Mapping[str, object]) -> subprocess.Popen[bytes]:
         raise ToolError(f"the search could not be started: {error}") from error
 
 
-def _exchange(process: subprocess.Popen[bytes], content: Content, first: int, start: int) -> FilterResult:
+def _exchange(process: subprocess.Popen[bytes], content: Content, first_line: int, start: int) -> FilterResult:
     with process:
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("a search was started without pipes")
         errors = list[ToolError]()
-        feeding = threading.Thread(target=_feed, args=(process.stdin, content, start, errors), daemon=True)
-        feeding.start()
+        feed_thread = threading.Thread(target=_feed, args=(process.stdin, content, start, errors), daemon=True)
+        feed_thread.start()
         records = list[list[Any]]()
         for line in process.stdout:
             with suppress(ValueError):  # the line is incomplete if the process was killed
                 records.append(json.loads(line))
-        feeding.join()
+        feed_thread.join()
         for error in errors:
             raise error
         hits = tuple(FilteredLine(*record) for record in records if len(record) == 4)
-        line, searched = next((tuple(record) for record in reversed(records) if len(record) == 2), (first, 0))
-        return FilterResult(hits, "complete" if records and not records[-1] else "enough", line, searched)
+        line, searched_bytes = next(
+            (tuple(record) for record in reversed(records) if len(record) == 2), (first_line, 0)
+        )
+        return FilterResult(hits, "complete" if records and not records[-1] else "enough", line, searched_bytes)
 
 
 def _feed(pipe: IO[bytes], content: Content, start: int, errors: list[ToolError]) -> None:

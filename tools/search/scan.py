@@ -25,23 +25,23 @@ _PROGRESS_EVERY_S = 0.2
 """Seconds between two reports of the line that a slow search has reached."""
 
 _LINE_NUMBERS = re.compile(rb"^\d{1,18}\t", re.MULTILINE)
-_RETURNS = re.compile(rb"\r+(?=\n|\Z)")
+_CARRIAGE_RETURNS = re.compile(rb"\r+(?=\n|\Z)")
 _RE2_DIFFERENCES = re.compile(r"\\[AZz]|\{,|\(\?[a-zA-Z]*[sxauL]")
 """Syntax that RE2 interprets differently, always or if the text has several lines."""
 _RE2_NON_ASCII_DIFFERENCES = re.compile(r"\\[wWdDsSbB]|\(\?[a-zA-Z]*i")
 """Syntax that RE2 interprets differently in text that is not ASCII."""
-_BLANKS_ONLY_FOR_RE = (b"\x0b", b"\x1c", b"\x1d", b"\x1e", b"\x1f")
-"""ASCII characters that are blanks for `re` but not for RE2."""
+_WHITESPACE_ONLY_FOR_RE = (b"\x0b", b"\x1c", b"\x1d", b"\x1e", b"\x1f")
+"""ASCII characters that are whitespace for `re` but not for RE2."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanBlock:
-    """A number of whole lines, or a piece of a longer line."""
+    """Several complete lines, or a piece of a longer line."""
 
     number: int
     """Number of the first line."""
     offset: int
-    """Offset, within the first line, of the beginning of the data, in bytes."""
+    """Offset in bytes within the first line at which the data begins."""
     overlap: int
     """Number of bytes at the beginning that have already been searched."""
     data: bytes
@@ -62,7 +62,7 @@ class LineTimeout:
     """A time limit for a line. `re` handles signals during a search, so an alarm can interrupt it."""
 
     def __init__(self, seconds: float, give_up: Callable[[int], None]) -> None:
-        """`seconds`: interval of the alarm. A line is given up if it takes longer than one to two intervals. `give_up`
+        """`seconds`: interval of the alarm. A line is skipped if it takes longer than one to two intervals. `give_up`
         is then called with its number."""
         self._on_slow_line = give_up
         self._current_line = self._line_at_last_alarm = 0
@@ -73,17 +73,17 @@ class LineTimeout:
         """Return the first match; None if there is none or the line is skipped."""
         try:
             self._current_line = line
-            found = pattern.search(text)
+            match = pattern.search(text)
             self._current_line = 0
-            return found
+            return match
         except SlowLine:
             self._on_slow_line(line)
             return None
 
     def _on_alarm(self, number: int, frame: FrameType | None) -> None:
-        is_same = self._current_line != 0 and self._current_line == self._line_at_last_alarm
+        is_same_line = self._current_line != 0 and self._current_line == self._line_at_last_alarm
         self._line_at_last_alarm = self._current_line
-        if is_same:
+        if is_same_line:
             self._current_line = 0
             raise SlowLine
 
@@ -101,94 +101,111 @@ def main(request_json: str) -> None:
     """Print a list for each line shown; at intervals a list with the number of the next line and the number of bytes
     searched; and an empty list if everything was found."""
     request = json.loads(request_json)
-    output = _MatchPrinter(int(request["last"]), int(request["before"]), int(request["after"]), int(request["most"]))
-    search, searched = block_searcher(request["pattern"], output.report_progress), 0
-    for block in read_blocks(sys.stdin.buffer, int(request["first"]), int(request["offset"])):
+    output = _MatchPrinter(
+        int(request["last_line"]), int(request["before"]), int(request["after"]), int(request["max_bytes"])
+    )
+    search = block_searcher(request["pattern"], output.report_progress)
+    searched_bytes = 0
+    for block in read_blocks(sys.stdin.buffer, int(request["first_line"]), int(request["offset"])):
         data = _LINE_NUMBERS.sub(b"", block.data) if request["numbered"] else block.data
-        output.searched = searched
+        output.searched = searched_bytes
         if not output.print_matches(replace(block, data=data), search):
             return
-        searched += len(block.data) - block.overlap + (not block.is_open)
-        output.report_progress(block.next_line, searched)
+        searched_bytes += len(block.data) - block.overlap + (not block.is_open)
+        output.report_progress(block.next_line, searched_bytes)
     print("[]", flush=True)
 
 
 class _MatchPrinter:
     """Prints matching lines with their context."""
 
-    def __init__(self, last_line: int, before: int, after: int, max_bytes: int) -> None:
-        self._last, self._before, self._after, self._bytes_left = last_line, before, after, max_bytes
+    def __init__(self, last_line: int, lines_before: int, lines_after: int, max_bytes: int) -> None:
+        self._last_line = last_line
+        self._lines_before, self._lines_after = lines_before, lines_after
+        self._remaining_bytes = max_bytes
         self._context_before: list[tuple[int, int, bytes]] = []
         """Lines just before the current position that were not printed, as many as the context may need."""
         self._context_lines_due = 0
         """Number of context lines that are still to be printed after a match."""
         self.searched = 0
 
-    def report_progress(self, line: int, searched: int | None = None) -> None:
-        print(json.dumps([line, self.searched if searched is None else searched]), flush=True)
+    def report_progress(self, line: int, searched_bytes: int | None = None) -> None:
+        print(json.dumps([line, self.searched if searched_bytes is None else searched_bytes]), flush=True)
 
     def print_matches(self, block: ScanBlock, search: BlockSearch) -> bool:
-        """Print the matches in a block; return whether more are wanted."""
-        if block.number > self._last:
+        """Print the matches in a block; return whether to continue with the next block."""
+        if block.number > self._last_line:
             return self._finish()
-        at, number, data = 0, block.number, block.data
-        for start, found in search(block):
-            between = data.count(b"\n", at, start)
-            if not self._skip_lines(block, at, start, number, between):
+        number, data = block.number, block.data
+        offset = 0
+        for line_start, match_start in search(block):
+            newline_count = data.count(b"\n", offset, line_start)
+            if not self._skip_lines(block, offset, line_start, number, newline_count):
                 return self._finish()
-            number += between
-            if number > self._last:
+            number += newline_count
+            if number > self._last_line:
                 return self._finish()
             for line in self._context_before:
                 self._print(*line, None)
-            end = data.find(b"\n", start)
-            end = len(data) if end < 0 else end
-            self._print(number, block.offset if start == 0 else 0, data[start:end], found - start)
-            self._context_before, self._context_lines_due = [], self._after
-            at, number = end + 1, number + 1
-            if self._bytes_left <= 0:
+            line_end = data.find(b"\n", line_start)
+            line_end = len(data) if line_end < 0 else line_end
+            self._print(
+                number, block.offset if line_start == 0 else 0, data[line_start:line_end], match_start - line_start
+            )
+            self._context_before, self._context_lines_due = [], self._lines_after
+            offset, number = line_end + 1, number + 1
+            if self._remaining_bytes <= 0:
                 return False
-        if at <= len(data) and not self._skip_lines(block, at, len(data) + 1, number, data.count(b"\n", at) + 1):
+        if offset <= len(data) and not self._skip_lines(
+            block, offset, len(data) + 1, number, data.count(b"\n", offset) + 1
+        ):
             return self._finish()
-        return self._bytes_left > 0
+        return self._remaining_bytes > 0
 
     def _finish(self) -> bool:
         print("[]", flush=True)
         return False
 
-    def _skip_lines(self, block: ScanBlock, start: int, end: int, number: int, count: int) -> bool:
+    def _skip_lines(self, block: ScanBlock, start: int, end: int, number: int, line_count: int) -> bool:
         """Handle lines without matches, printing those that are context; return False after the last line of the
         range."""
-        if not count or not (self._context_lines_due or self._before):
+        if not line_count or not (self._context_lines_due or self._lines_before):
             return True
-        lines = block.data[start : end - 1].split(b"\n") if count <= self._context_lines_due + self._before else []
-        followed = min(self._context_lines_due, count)
-        head = lines[:followed] or block.data[start : end - 1].split(b"\n", followed)[:followed]
-        for index, line in enumerate(head, number):
-            if index > self._last:
+        lines = (
+            block.data[start : end - 1].split(b"\n")
+            if line_count <= self._context_lines_due + self._lines_before
+            else []
+        )
+        after_count = min(self._context_lines_due, line_count)
+        head = lines[:after_count] or block.data[start : end - 1].split(b"\n", after_count)[:after_count]
+        for line_number, line in enumerate(head, number):
+            if line_number > self._last_line:
                 return False
-            self._print(index, block.offset if start == 0 and index == number else 0, line, None)
-        self._context_lines_due -= followed
-        rest = min(count - followed, self._before)
-        if rest:
-            tail = block.data[start : end - 1].rsplit(b"\n", rest)[-rest:]
-            first = number + count - rest
-            here = [
-                (index, block.offset if index == block.number else 0, line) for index, line in enumerate(tail, first)
+            self._print(line_number, block.offset if start == 0 and line_number == number else 0, line, None)
+        self._context_lines_due -= after_count
+        before_count = min(line_count - after_count, self._lines_before)
+        if before_count:
+            tail = block.data[start : end - 1].rsplit(b"\n", before_count)[-before_count:]
+            first = number + line_count - before_count
+            pending_context = [
+                (line_number, block.offset if line_number == block.number else 0, line)
+                for line_number, line in enumerate(tail, first)
             ]
-            self._context_before = [*(self._context_before if not followed else ()), *here][-self._before :]
-        elif followed:
+            self._context_before = [*(self._context_before if not after_count else ()), *pending_context][
+                -self._lines_before :
+            ]
+        elif after_count:
             self._context_before = []
         return True
 
-    def _print(self, number: int, offset: int, line: bytes, found: int | None) -> None:
-        at = -1
+    def _print(self, number: int, offset: int, line: bytes, match_offset: int | None) -> None:
+        cut_offset = -1
         if len(line) > 4 * _BYTES_BEFORE_MATCH or offset:
-            start = max((found or 0) - _BYTES_BEFORE_MATCH, 0)
-            at, line = offset + start, line[start : start + 2 * _BYTES_BEFORE_MATCH]
+            start = max((match_offset or 0) - _BYTES_BEFORE_MATCH, 0)
+            cut_offset, line = offset + start, line[start : start + 2 * _BYTES_BEFORE_MATCH]
         text = line.decode("utf-8", "replace")
-        print(json.dumps([number, text, found is not None, at]), flush=found is not None)
-        self._bytes_left -= len(text) + 8
+        print(json.dumps([number, text, match_offset is not None, cut_offset]), flush=match_offset is not None)
+        self._remaining_bytes -= len(text) + 8
 
 
 def block_searcher(
@@ -200,17 +217,15 @@ def block_searcher(
 ) -> BlockSearch:
     """Return a function that finds the matching lines in a block. `on_progress` is called with the current line of a
     slow search. Without `line_timeout`, the time for a line is not limited."""
-    by_line, by_block = (
-        _line_searcher(pattern, on_progress, ignore_case, line_timeout),
-        _re2_searcher(pattern, ignore_case),
-    )
+    by_line = _line_searcher(pattern, on_progress, ignore_case, line_timeout)
+    by_block = _re2_searcher(pattern, ignore_case)
     if by_block is None:
         return by_line
     needs_ascii = ignore_case or _RE2_NON_ASCII_DIFFERENCES.search(pattern) is not None
 
     def search(block: ScanBlock) -> Iterator[MatchSpan]:
         if block.data.isascii():
-            can_use_re2 = not needs_ascii or not any(blank in block.data for blank in _BLANKS_ONLY_FOR_RE)
+            can_use_re2 = not needs_ascii or not any(character in block.data for character in _WHITESPACE_ONLY_FOR_RE)
         else:
             can_use_re2 = not needs_ascii and _is_text(block.data)
         return by_block(block) if can_use_re2 else by_line(block)
@@ -243,21 +258,22 @@ def _re2_searcher(pattern: str, ignore_case: bool) -> BlockSearch | None:
 
 
 def _searcher_from(search: Callable[[bytes, int], re.Match[bytes] | None]) -> BlockSearch:
-    def found(block: ScanBlock) -> Iterator[MatchSpan]:
-        data, at = block.data, 0
-        while at <= len(data):
-            match = search(data, at)
+    def find_lines(block: ScanBlock) -> Iterator[MatchSpan]:
+        data = block.data
+        offset = 0
+        while offset <= len(data):
+            match = search(data, offset)
             if match is None:
                 return
             if block.overlap and match.end() <= block.overlap:
-                at = max(match.end(), at + 1)
+                offset = max(match.end(), offset + 1)
                 continue
             start = data.rfind(b"\n", 0, match.start()) + 1
             yield start, match.start()
             end = data.find(b"\n", match.start())
-            at = len(data) + 1 if end < 0 else end + 1
+            offset = len(data) + 1 if end < 0 else end + 1
 
-    return found
+    return find_lines
 
 
 def _line_searcher(
@@ -265,22 +281,25 @@ def _line_searcher(
 ) -> BlockSearch:
     compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
 
-    def found(block: ScanBlock) -> Iterator[MatchSpan]:
-        at, last_report = 0, time.monotonic()
+    def find_lines(block: ScanBlock) -> Iterator[MatchSpan]:
+        offset = 0
+        last_report = time.monotonic()
         for number, line in enumerate(block.data.split(b"\n"), block.number):
             text = line.decode("utf-8", "replace")
-            again = len(line[: block.overlap].decode("utf-8", "replace")) if at == 0 and block.overlap else 0
+            overlap_chars = (
+                len(line[: block.overlap].decode("utf-8", "replace")) if offset == 0 and block.overlap else 0
+            )
             match = line_timeout.search(compiled, text, number) if line_timeout else compiled.search(text)
-            if match is not None and again and match.end() <= again:
-                match = next((each for each in compiled.finditer(text) if each.end() > again), None)
+            if match is not None and overlap_chars and match.end() <= overlap_chars:
+                match = next((later for later in compiled.finditer(text) if later.end() > overlap_chars), None)
             if match is not None:
-                yield at, at + len(text[: match.start()].encode("utf-8", "replace"))
+                yield offset, offset + len(text[: match.start()].encode("utf-8", "replace"))
             if time.monotonic() - last_report > _PROGRESS_EVERY_S:
                 last_report = time.monotonic()
                 on_progress(number + 1)
-            at += len(line) + 1
+            offset += len(line) + 1
 
-    return found
+    return find_lines
 
 
 def read_blocks(stream: Readable, number: int, offset: int = 0) -> Iterator[ScanBlock]:
@@ -292,17 +311,17 @@ def read_blocks(stream: Readable, number: int, offset: int = 0) -> Iterator[Scan
         end = data.rfind(b"\n")
         if end >= 0:
             lines = data[:end]
-            yield ScanBlock(number, offset, overlap, _without_returns(lines))
+            yield ScanBlock(number, offset, overlap, _without_carriage_returns(lines))
             number, unfinished, offset, overlap = number + lines.count(b"\n") + 1, data[end + 1 :], 0, 0
         elif len(data) >= PIECE_BYTES:
-            yield ScanBlock(number, offset, overlap, _without_returns(data), is_open=True)
+            yield ScanBlock(number, offset, overlap, _without_carriage_returns(data), is_open=True)
             unfinished = data[-_OVERLAP_BYTES:]
             offset, overlap = offset + len(data) - len(unfinished), len(unfinished)
         else:
             unfinished = data
     if len(unfinished) > overlap or offset:
-        yield ScanBlock(number, offset, overlap, _without_returns(unfinished))
+        yield ScanBlock(number, offset, overlap, _without_carriage_returns(unfinished))
 
 
-def _without_returns(data: bytes) -> bytes:
-    return _RETURNS.sub(b"", data) if b"\r" in data else data
+def _without_carriage_returns(data: bytes) -> bytes:
+    return _CARRIAGE_RETURNS.sub(b"", data) if b"\r" in data else data

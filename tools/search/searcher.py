@@ -48,14 +48,14 @@ def searcher_argv(
 ) -> list[str]:
     """Return the command that lists the files in its working folder, or searches them (or only `paths`) for the
     pattern. `line_seconds`: seconds that a line may always take; a line that takes twice as long is skipped.
-    `encodings`: codecs specified for single files."""
+    `encodings`: codecs specified for individual files."""
     request = {
         "pattern": pattern,
         "paths": paths,
         "ignore_case": ignore_case,
         "context": context,
-        "wanted": detail,
-        "patience": line_seconds,
+        "detail": detail,
+        "line_seconds": line_seconds,
         "encodings": dict(encodings or {}),
         "with_ignored": with_ignored,
     }
@@ -72,12 +72,12 @@ def main(request_json: str) -> None:
             _search(request)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        os._exit(0)  # the reader of the output has gone
+        os._exit(0)  # the reader has closed the output
 
 
 def _search(request: Mapping[str, Any]) -> None:
     progress = _SearchProgress()
-    line_timeout = LineTimeout(float(str(request["patience"])), progress.report_slow_line)
+    line_timeout = LineTimeout(float(str(request["line_seconds"])), progress.report_slow_line)
     search = block_searcher(
         str(request["pattern"]),
         progress.report_progress,
@@ -88,22 +88,23 @@ def _search(request: Mapping[str, Any]) -> None:
     paths = request["paths"]
     for path in walk_files(os.getcwd(), with_ignored=request["with_ignored"]) if paths is None else paths:
         codec = request["encodings"].get(path, "")
-        begun, binary = False, None
+        has_begun = False
+        binary_line = None
         for kind, number, line in _search_file(
-            path, codec, search, context, progress, first_only=request["wanted"] == "first"
+            path, codec, search, context, progress, first_only=request["detail"] == "first"
         ):
             if kind == "binary":
-                binary = number
+                binary_line = number
                 continue
-            if not begun:
+            if not has_begun:
                 _print("begin", {"path": _json_path(path)})
-                begun = True
-            if kind == "match" and request["wanted"] != "lines":
+                has_begun = True
+            if kind == "match" and request["detail"] != "lines":
                 sys.stdout.buffer.write(_COUNTED_MATCH)
                 continue
             _print(kind, {"line_number": number, "lines": {"text": line}})
-        if begun:
-            _print("end", {"binary_offset": binary})
+        if has_begun:
+            _print("end", {"binary_offset": binary_line})
             sys.stdout.buffer.flush()  # flushed now, because the next file may take forever
 
 
@@ -133,25 +134,27 @@ def _search_file(
     """Yield the matching lines of a text file with their context, or only the first match. A line that is too long
     gives a `long` record, and a file that is not text gives one `binary` record."""
     progress.path = path
-    state, is_done = _ContextTracker(context), False
+    tracker = _ContextTracker(context)
+    is_done = False
     for block in _blocks(path, codec):
         if b"\0" in block.data:
             yield "binary", block.number, ""
             return
         if is_done:
             continue
-        at, number = 0, block.number
+        offset = 0
+        number = block.number
         for start, _ in search(block):
-            between = block.data.count(b"\n", at, start)
-            yield from state.context_lines(block, at, start, number)
-            number += between
+            newline_count = block.data.count(b"\n", offset, start)
+            yield from tracker.context_lines(block, offset, start, number)
+            number += newline_count
             end = block.data.find(b"\n", start)
             end = len(block.data) if end < 0 else end
-            yield from state.match_lines(block, start, end, number)
-            at, number = end + 1, number + 1
+            yield from tracker.match_lines(block, start, end, number)
+            offset, number = end + 1, number + 1
             if is_done := first_only:
                 break
-        yield from state.context_lines(block, at, len(block.data) + 1, number)
+        yield from tracker.context_lines(block, offset, len(block.data) + 1, number)
         progress.report_progress(block.number)
 
 
@@ -160,33 +163,33 @@ class _ContextTracker:
 
     def __init__(self, context: int) -> None:
         self._context = context
-        self._before: deque[SearchRecord] = deque(maxlen=context)
-        self._after = self._last_long_line = 0
+        self._pending_before: deque[SearchRecord] = deque(maxlen=context)
+        self._lines_due_after = self._last_long_line = 0
 
     def match_lines(self, block: ScanBlock, start: int, end: int, number: int) -> Iterator[SearchRecord]:
         if _is_piece(block, start, end):
             if number != self._last_long_line:  # several pieces of the same line may match
-                yield from self._before
+                yield from self._pending_before
                 yield "long", number, ""
             self._last_long_line = number
         else:
-            yield from self._before
+            yield from self._pending_before
             yield "match", number, block.data[start:end].decode("utf-8", "replace")
-        self._before.clear()
-        self._after = self._context
+        self._pending_before.clear()
+        self._lines_due_after = self._context
 
     def context_lines(self, block: ScanBlock, start: int, end: int, number: int) -> Iterator[SearchRecord]:
         """Yield the context lines among lines without a match, which end where the next match starts."""
         if not self._context or start >= end:
             return
         for line in block.data[start : end - 1].split(b"\n"):
-            hit = "context", number, line.decode("utf-8", "replace")
+            record = "context", number, line.decode("utf-8", "replace")
             if not _is_piece(block, start, start + len(line)):
-                if self._after:
-                    yield hit
-                    self._after -= 1
+                if self._lines_due_after:
+                    yield record
+                    self._lines_due_after -= 1
                 else:
-                    self._before.append(hit)
+                    self._pending_before.append(record)
             start, number = start + len(line) + 1, number + 1
 
 
@@ -201,12 +204,12 @@ def _blocks(path: str, specified_codec: str) -> Iterator[ScanBlock]:
         with open(path, "rb", opener=_open_without_blocking) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return
-            start = file.read(3)
-            codec = _UTF16.get(start[:2])
-            file.seek(2 if codec else 3 if start == b"\xef\xbb\xbf" else 0)
-            legacy = None if codec else _legacy_text(file, specified_codec)
+            prefix = file.read(3)
+            codec = _UTF16.get(prefix[:2])
+            file.seek(2 if codec else 3 if prefix == b"\xef\xbb\xbf" else 0)
+            legacy_text = None if codec else _legacy_text(file, specified_codec)
             yield from read_blocks(
-                _Utf8Reader(file, codec) if codec else file if legacy is None else io.BytesIO(legacy), 1
+                _Utf8Reader(file, codec) if codec else file if legacy_text is None else io.BytesIO(legacy_text), 1
             )
     except OSError:
         return

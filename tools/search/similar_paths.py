@@ -24,34 +24,38 @@ def path_suggestion(path: Path, root: Path) -> str:
     return f": is it {' or '.join(f'`{name}`' for name in names)}?" if names else ""
 
 
-def _paths_with_same_name(path: Path, root: Path, below: Sequence[str]) -> list[str]:
+def _paths_with_same_name(path: Path, root: Path, nearby_paths: Sequence[str]) -> list[str]:
     """Return the files of the workspace that have the same name, ignoring case. Files that share most of the path come
     first."""
-    end, wanted = f"/{path.name}".lower(), Path(str(path).lower()).parts[::-1]
-    found = [each for each in below if f"/{each}".lower().endswith(end)]
-    found.sort(
-        key=lambda each: (-_common_suffix_length(Path(each.lower()).parts[::-1], wanted), Path(each).name != path.name)
+    suffix = f"/{path.name}".lower()
+    reversed_parts = Path(str(path).lower()).parts[::-1]
+    same_named = [candidate for candidate in nearby_paths if f"/{candidate}".lower().endswith(suffix)]
+    same_named.sort(
+        key=lambda candidate: (
+            -_common_prefix_length(Path(candidate.lower()).parts[::-1], reversed_parts),
+            Path(candidate).name != path.name,
+        )
     )
-    return [display(root / each, root) for each in found]
+    return [display(root / candidate, root) for candidate in same_named]
 
 
-def _similar_paths_elsewhere(path: Path, root: Path, below: Sequence[str]) -> list[str]:
+def _similar_paths_elsewhere(path: Path, root: Path, nearby_paths: Sequence[str]) -> list[str]:
     """Return the files of the workspace with the same suffix and a similar name, in any folder."""
     import difflib  # noqa: PLC0415  # deferred: only a wrong path needs it
 
-    by_stem = dict[str, list[str]]()
-    for each in below:
-        other = Path(each)
-        if not each.endswith("/") and other.suffix.lower() == path.suffix.lower():
-            by_stem.setdefault(other.stem.lower(), []).append(each)
-    close = difflib.get_close_matches(path.stem.lower(), by_stem, n=MAX_SUGGESTIONS, cutoff=0.75)
-    return [display(root / each, root) for stem in close for each in by_stem[stem]][:MAX_SUGGESTIONS]
+    paths_by_stem = dict[str, list[str]]()
+    for nearby in nearby_paths:
+        candidate = Path(nearby)
+        if not nearby.endswith("/") and candidate.suffix.lower() == path.suffix.lower():
+            paths_by_stem.setdefault(candidate.stem.lower(), []).append(nearby)
+    similar_stems = difflib.get_close_matches(path.stem.lower(), paths_by_stem, n=MAX_SUGGESTIONS, cutoff=0.75)
+    return [display(root / nearby, root) for stem in similar_stems for nearby in paths_by_stem[stem]][:MAX_SUGGESTIONS]
 
 
-def _common_suffix_length(one: tuple[str, ...], other: tuple[str, ...]) -> int:
-    """Return the number of components at the end that two paths have in common."""
+def _common_prefix_length(left: tuple[str, ...], right: tuple[str, ...]) -> int:
+    pairs = enumerate(zip(left, right, strict=False))
     return next(
-        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+        (index for index, (left_part, right_part) in pairs if left_part != right_part), min(len(left), len(right))
     )
 
 
@@ -59,12 +63,12 @@ def _similar_siblings(path: Path, root: Path) -> list[str]:
     import difflib  # noqa: PLC0415  # deferred: only a wrong path needs it
 
     # Only stems are compared, because a common suffix such as `.txt` does not make names similar.
-    by_stem = dict[str, list[str]]()
+    names_by_stem = dict[str, list[str]]()
     try:
         with os.scandir(path.parent) as entries:
             for name in sorted(entry.name for entry in islice(entries, MAX_SCANNED_NAMES)):
-                by_stem.setdefault(Path(name.lower()).stem, []).append(name)
+                names_by_stem.setdefault(Path(name.lower()).stem, []).append(name)
     except OSError:
         return []
-    close = difflib.get_close_matches(path.stem.lower(), by_stem, n=MAX_SUGGESTIONS, cutoff=0.6)
-    return [display(path.parent / name, root) for stem in close for name in by_stem[stem]]
+    similar_stems = difflib.get_close_matches(path.stem.lower(), names_by_stem, n=MAX_SUGGESTIONS, cutoff=0.6)
+    return [display(path.parent / name, root) for stem in similar_stems for name in names_by_stem[stem]]

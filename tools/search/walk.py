@@ -43,23 +43,23 @@ def _parse_rule(line: str) -> IgnoreRule | None:
         return None
     ignores = not line.startswith("!")
     pattern = line.removeprefix("!") if not ignores else line
-    only_folders = pattern.endswith("/")
+    matches_only_folders = pattern.endswith("/")
     pattern = pattern.removesuffix("/")
     if not pattern:
         return None
     prefix = "" if "/" in pattern else "(?:.*/)?"
     try:
-        expression = re.compile(prefix + _pattern_expression(pattern.removeprefix("/")), re.DOTALL)
+        expression = re.compile(prefix + _pattern_regex(pattern.removeprefix("/")), re.DOTALL)
     except re.error:
         return None
-    return IgnoreRule(expression, only_folders, ignores)
+    return IgnoreRule(expression, matches_only_folders, ignores)
 
 
-def _pattern_expression(pattern: str) -> str:
-    return "".join(_token_expression(token) for token in _TOKEN.findall(pattern))
+def _pattern_regex(pattern: str) -> str:
+    return "".join(_token_regex(token) for token in _TOKEN.findall(pattern))
 
 
-def _token_expression(token: str) -> str:
+def _token_regex(token: str) -> str:
     match token:
         case "/**/":
             return "/(?:.*/)?"
@@ -72,9 +72,9 @@ def _token_expression(token: str) -> str:
     if token.startswith("*"):
         return "[^/]*"
     if token.startswith("[") and len(token) > 1:
-        negated = token[1] in "!^"
-        inside = token[1 + negated : -1].replace("[", r"\[")
-        return f"(?!/)[{'^' if negated else ''}{inside}]"
+        is_negated = token[1] in "!^"
+        characters = token[1 + is_negated : -1].replace("[", r"\[")
+        return f"(?!/)[{'^' if is_negated else ''}{characters}]"
     return re.escape(token.removeprefix("\\") or "\\")
 
 
@@ -105,7 +105,7 @@ class WalkScope:
 
 
 def is_generated(path: str) -> bool:
-    """Whether a path is a generated file of a kind that is commonly ignored, even if no `.gitignore` does."""
+    """Whether a path is a generated file of a kind that is commonly ignored, even if no `.gitignore` lists it."""
     return any(part in GENERATED_NAMES or part.endswith((".pyc", ".pyo")) for part in path.split("/"))
 
 
@@ -113,12 +113,12 @@ def walk_scope(root: str) -> WalkScope:
     """Return whether the folder belongs to a repository, and the rules of the folders above it up to the top of the
     repository."""
     folders = []
-    at = root
-    while not _is_repository(at):
-        if os.path.dirname(at) == at:
+    current = root
+    while not _is_repository(current):
+        if os.path.dirname(current) == current:
             return WalkScope(False)
-        at = os.path.dirname(at)
-        folders.append(at)
+        current = os.path.dirname(current)
+        folders.append(current)
     rules: tuple[FolderRules, ...] = ()
     for folder in reversed(folders):
         rules = rules_inside(folder, rules, True)
@@ -134,12 +134,16 @@ def walk_files(root: str, *, with_ignored: bool = False) -> Iterator[str]:
         if not is_folder:
             yield path[len(root.rstrip("/")) + 1 :]
             continue
-        here = rules_inside(path, rules, scope.is_tracked)
-        for entry in reversed(_entries(path)):
-            folder = entry.is_dir(follow_symlinks=False)
-            wanted = folder or entry.is_file(follow_symlinks=False)
-            if wanted and entry.name != ".git" and (with_ignored or not is_ignored(entry.path, folder, here)):
-                pending.append((entry.path, here, folder))
+        inner_rules = rules_inside(path, rules, scope.is_tracked)
+        for entry in reversed(_list_entries(path)):
+            is_subfolder = entry.is_dir(follow_symlinks=False)
+            is_listed = is_subfolder or entry.is_file(follow_symlinks=False)
+            if (
+                is_listed
+                and entry.name != ".git"
+                and (with_ignored or not is_ignored(entry.path, is_subfolder, inner_rules))
+            ):
+                pending.append((entry.path, inner_rules, is_subfolder))
 
 
 def walk_nearest_first(root: str) -> Iterator[str]:
@@ -147,25 +151,25 @@ def walk_nearest_first(root: str) -> Iterator[str]:
     scope = walk_scope(root)
     pending: deque[tuple[str, str, tuple[FolderRules, ...]]] = deque([(root, "", scope.above)])
     while pending:
-        path, before, rules = pending.popleft()
-        here = rules_inside(path, rules, scope.is_tracked)
-        for entry in _entries(path):
-            folder = entry.is_dir(follow_symlinks=False)
-            wanted = folder or entry.is_file(follow_symlinks=False)
-            if wanted and entry.name != ".git" and not is_ignored(entry.path, folder, here):
-                below = f"{before}{entry.name}{'/' if folder else ''}"
-                yield below
-                if folder:
-                    pending.append((entry.path, below, here))
+        path, prefix, rules = pending.popleft()
+        inner_rules = rules_inside(path, rules, scope.is_tracked)
+        for entry in _list_entries(path):
+            is_folder = entry.is_dir(follow_symlinks=False)
+            is_listed = is_folder or entry.is_file(follow_symlinks=False)
+            if is_listed and entry.name != ".git" and not is_ignored(entry.path, is_folder, inner_rules):
+                relative_path = f"{prefix}{entry.name}{'/' if is_folder else ''}"
+                yield relative_path
+                if is_folder:
+                    pending.append((entry.path, relative_path, inner_rules))
 
 
 def visible_entries(folder: str) -> Iterator[tuple[str, bool]]:
     """Yield the names in a folder that are not ignored, in order, each with whether it is a folder."""
     scope = walk_scope(folder)
-    here = rules_inside(folder, scope.above, scope.is_tracked)
-    for entry in _entries(folder):
+    rules = rules_inside(folder, scope.above, scope.is_tracked)
+    for entry in _list_entries(folder):
         is_folder = entry.is_dir(follow_symlinks=False)
-        if entry.name != ".git" and not is_ignored(entry.path, is_folder, here):
+        if entry.name != ".git" and not is_ignored(entry.path, is_folder, rules):
             yield entry.name, is_folder
 
 
@@ -175,8 +179,8 @@ def rules_inside(folder: str, above: tuple[FolderRules, ...], is_tracked: bool) 
     lines: list[str] = []
     if _is_repository(folder):
         above = () if is_tracked else above
-        lines += _lines(os.path.join(folder, ".git", "info", "exclude"))
-    lines += _lines(os.path.join(folder, ".gitignore"))
+        lines += _read_lines(os.path.join(folder, ".git", "info", "exclude"))
+    lines += _read_lines(os.path.join(folder, ".gitignore"))
     return (*above, FolderRules(folder, parse_ignore_rules(lines))) if lines else above
 
 
@@ -184,8 +188,8 @@ def is_ignored(path: str, is_folder: bool, rules: tuple[FolderRules, ...]) -> bo
     """Return whether the path is ignored, as decided by the innermost matching rule. Names are compared byte by byte,
     as in git."""
     for rule in reversed(rules):
-        below = path[len(rule.folder.rstrip("/")) + 1 :]
-        decision = ignore_decision(rule.rules, os.fsencode(below).decode("latin-1"), is_folder)
+        relative_path = path[len(rule.folder.rstrip("/")) + 1 :]
+        decision = ignore_decision(rule.rules, os.fsencode(relative_path).decode("latin-1"), is_folder)
         if decision is not None:
             return decision
     return False
@@ -195,15 +199,15 @@ def _is_repository(folder: str) -> bool:
     return os.path.lexists(os.path.join(folder, ".git"))
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+def _list_entries(folder: str) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(folder) as found:
-            return sorted(found, key=lambda entry: os.fsencode(entry.name))
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: os.fsencode(entry.name))
     except OSError:
         return []
 
 
-def _lines(path: str) -> list[str]:
+def _read_lines(path: str) -> list[str]:
     """Return the lines of a regular file; none for any other kind of file."""
     try:
         return read_beginning(path, 1 << 20).decode("latin-1").replace("\r\n", "\n").replace("\r", "\n").split("\n")

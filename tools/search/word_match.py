@@ -43,7 +43,7 @@ _SYNONYM_GROUPS = (
     "email mail",
     "image picture photo",
 )
-"""Synonyms in the field of tools: actions, and the objects of trackers, chats and calendars."""
+"""Synonyms common in the names of tools: actions, and objects of issue trackers, chats and calendars."""
 _ABBREVIATIONS = {
     "vm": "virtual machine instance",
     "db": "database",
@@ -60,7 +60,7 @@ _DERIVATIONAL_SUFFIXES = (("est", 4), ("er", 4), ("or", 4), ("ion", 4), ("ment",
 
 @lru_cache(4096)  # cached, because the same tools are searched repeatedly
 def words_of(text: str) -> tuple[str, ...]:
-    """Return the stems of the words in text or in a name, in lower case: `listIssues` gives `list` and `issu`."""
+    """Return the stems of the words in text or in a name, in lower case: `listIssues` becomes `list` and `issu`."""
     return tuple(stem(word) for word in _split(text) if word not in _STOP_WORDS)
 
 
@@ -68,8 +68,8 @@ def query_terms(query: str) -> list[Mapping[str, float]]:
     """Return, for each word of a query, the stems that match it, with their weights."""
     terms: dict[str, Mapping[str, float]] = {}
     for word in _split(query):
-        own = {} if word in _STOP_WORDS else {stem(word): 1.0}
-        terms.setdefault(stem(word), {**dict.fromkeys(_SYNONYMS.get(stem(word), ()), SYNONYM_WEIGHT), **own})
+        own_forms = {} if word in _STOP_WORDS else {stem(word): 1.0}
+        terms.setdefault(stem(word), {**dict.fromkeys(_SYNONYMS.get(stem(word), ()), SYNONYM_WEIGHT), **own_forms})
     return [forms for forms in terms.values() if forms]
 
 
@@ -80,7 +80,12 @@ def stem(word: str) -> str:
         return word
     word = _singular(re.sub(r"(?<=...)is(e[ds]?|ing|ation)$", r"iz\1", word))
     ending = next(
-        (end for end, least in _DERIVATIONAL_SUFFIXES if word.endswith(end) and len(word) - len(end) >= least), ""
+        (
+            suffix
+            for suffix, min_letters in _DERIVATIONAL_SUFFIXES
+            if word.endswith(suffix) and len(word) - len(suffix) >= min_letters
+        ),
+        "",
     )
     word = word.removesuffix(ending).removesuffix("e")
     return f"{word[:-1]}i" if word.endswith("y") and len(word) > 3 else word
@@ -104,18 +109,18 @@ def _without_double(word: str) -> str:
     return word[:-1] if word[-1] == word[-2] and word[-1] not in "ls" else word.removesuffix("e")
 
 
-def _synonyms_by_stem() -> Mapping[str, set[str]]:
+def _build_synonyms() -> Mapping[str, set[str]]:
     synonyms: dict[str, set[str]] = {}
     for group in _SYNONYM_GROUPS:
         stems = {stem(word) for word in group.split()}
-        for one in stems:
-            synonyms.setdefault(one, set()).update(stems - {one})
-    for short, long in _ABBREVIATIONS.items():
-        synonyms.setdefault(stem(short), set()).update(map(stem, long.split()))
+        for word_stem in stems:
+            synonyms.setdefault(word_stem, set()).update(stems - {word_stem})
+    for abbreviation, expansion in _ABBREVIATIONS.items():
+        synonyms.setdefault(stem(abbreviation), set()).update(map(stem, expansion.split()))
     return synonyms
 
 
-_SYNONYMS = _synonyms_by_stem()
+_SYNONYMS = _build_synonyms()
 """The stems of the synonyms of each stem."""
 
 
@@ -123,27 +128,30 @@ def best_matches(query: str, documents: Sequence[Mapping[str, float]], max_resul
     """Return the indices of up to `max_results` documents that match words of the query or synonyms of them, best
     first; ties keep their order. A document maps its words (see `words_of`) to counts or weights."""
     lengths = [sum(document.values()) for document in documents]
-    average = sum(lengths) / max(len(documents), 1) or 1.0
+    average_length = sum(lengths) / max(len(documents), 1) or 1.0
     scores = [0.0] * len(documents)
     matched_terms = [0] * len(documents)
     terms = query_terms(query)
     for forms in terms:
         weights = {
-            index: _term_score(forms, document, lengths[index] / average) for index, document in enumerate(documents)
+            index: _term_score(forms, document, lengths[index] / average_length)
+            for index, document in enumerate(documents)
         }
-        matching = [index for index, much in weights.items() if much]
-        rarity = math.log(1 + (len(documents) - len(matching) + 0.5) / (len(matching) + 0.5))
-        for index in matching:
+        matching_indices = [index for index, weight in weights.items() if weight]
+        rarity = math.log(1 + (len(documents) - len(matching_indices) + 0.5) / (len(matching_indices) + 0.5))
+        for index in matching_indices:
             scores[index] += rarity * weights[index]
             matched_terms[index] += 1
     # A document that matches more words of the query ranks above one that repeats a rare word.
     scores = [score * (1 + count / max(len(terms), 1)) for score, count in zip(scores, matched_terms, strict=True)]
-    order = sorted((index for index, score in enumerate(scores) if score > 0), key=lambda place: -scores[place])
-    return tuple(order[:max_results])
+    ranked_indices = sorted(
+        (index for index, score in enumerate(scores) if score > 0), key=lambda index: -scores[index]
+    )
+    return tuple(ranked_indices[:max_results])
 
 
 def _term_score(forms: Mapping[str, float], document: Mapping[str, float], length: float) -> float:
-    """Return the score of a term in a document, using the form of it that matches best."""
+    """Return the score of a term in a document, using its best-matching form."""
     return max(
         (weight * _saturated_weight(document[form], length) for form, weight in forms.items() if form in document),
         default=0,

@@ -11,8 +11,7 @@ PIECE_BYTES = 1 << 18
 _OVERLAP_BYTES = 1 << 10
 """Number of bytes by which neighbouring pieces overlap, so that no short match is missed."""
 _INCOMPLETE_CHARS = 4
-"""Number of characters at the beginning of a piece that may be incomplete. The previous piece contains them completely.
-"""
+"""Number of characters at the beginning of a piece that may be cut. The previous piece contains them completely."""
 _CHARS_BEFORE_MATCH, _MAX_EXCERPT_CHARS = 80, 200
 """Number of characters shown before a match, and number shown in total."""
 _TOKEN = re.compile(r"[^\W_]+")
@@ -37,23 +36,25 @@ class ScanResult:
 
 def scan_words(content: Content, words: Sequence[str], should_stop: Callable[[], bool]) -> ScanResult:
     """Search content for all of the words until `should_stop` returns True. Case is ignored, and a match must be at the
-    start of a word. Raises what reading the content raises."""
+    start of a word. Errors from reading the content are passed on."""
     words_not_found = [_Word(word) for word in words if _TOKEN.search(word)]
-    found, searched = dict[int, str](), 0
-    for start, newlines, data in _pieces(content):
-        small = data.lower()
-        for word in [one for one in words_not_found if one.may_occur_in(small)]:
+    text_by_line = dict[int, str]()
+    searched_bytes = 0
+    for start, newline_count, data in _pieces(content):
+        lower_data = data.lower()
+        for word in [word for word in words_not_found if word.may_occur_in(lower_data)]:
             text = data.decode("utf-8", "replace")
-            low = text.lower()
-            at = word.find(low, _INCOMPLETE_CHARS if start else 0)
-            if at is not None:
-                number = newlines + low.count("\n", 0, at) + 1
-                found.setdefault(number, _line(text if len(text) == len(low) else low, at))
+            lower_text = text.lower()
+            offset = word.find(lower_text, _INCOMPLETE_CHARS if start else 0)
+            if offset is not None:
+                line_number = newline_count + lower_text.count("\n", 0, offset) + 1
+                same_length_text = text if len(text) == len(lower_text) else lower_text
+                text_by_line.setdefault(line_number, _line_around(same_length_text, offset))
                 words_not_found.remove(word)
-        searched = start + len(data)
+        searched_bytes = start + len(data)
         if not words_not_found or should_stop():
             break
-    return ScanResult(tuple(sorted(found.items())), not words_not_found, searched)
+    return ScanResult(tuple(sorted(text_by_line.items())), not words_not_found, searched_bytes)
 
 
 class _Word:
@@ -69,34 +70,34 @@ class _Word:
         ]
         self._required_bytes = max((run.encode() for run in runs), key=len, default=b"")
 
-    def may_occur_in(self, small: bytes) -> bool:
-        """Whether the word may occur in the data. `small`: the data with ASCII letters in lower case."""
-        return self._required_bytes in small
+    def may_occur_in(self, lower_data: bytes) -> bool:
+        """Whether the word may occur in the data. `lower_data`: the data with ASCII letters in lower case."""
+        return self._required_bytes in lower_data
 
-    def find(self, low: str, first: int) -> int | None:
-        """Return the first position, from `first` on, at which the word occurs in the lower-case text at the start of a
-        word, or None."""
-        starts = (match.start() for match in self._pattern.finditer(low, first))
-        return next((at for at in starts if at == 0 or not low[at - 1].isalnum()), None)
+    def find(self, lower_text: str, min_offset: int) -> int | None:
+        """Return the first offset, not before `min_offset`, at which the word occurs in the lower-case text at the
+        start of a word; None if there is none."""
+        offsets = (match.start() for match in self._pattern.finditer(lower_text, min_offset))
+        return next((offset for offset in offsets if offset == 0 or not lower_text[offset - 1].isalnum()), None)
 
 
 def _pieces(content: Content) -> Iterator[tuple[int, int, bytes]]:
     """Yield the pieces of the content, each with its offset and the number of newlines before it."""
-    overlap, start, newlines = b"", 0, 0
+    overlap, start, newline_count = b"", 0, 0
     for chunk in content.chunks():
-        for at in range(0, len(chunk), PIECE_BYTES):
-            data = overlap + chunk[at : at + PIECE_BYTES]
-            yield start, newlines, data
+        for offset in range(0, len(chunk), PIECE_BYTES):
+            data = overlap + chunk[offset : offset + PIECE_BYTES]
+            yield start, newline_count, data
             overlap = data[-_OVERLAP_BYTES:]
-            passed = len(data) - len(overlap)
-            newlines += data.count(b"\n", 0, passed)
-            start += passed
+            passed_bytes = len(data) - len(overlap)
+            newline_count += data.count(b"\n", 0, passed_bytes)
+            start += passed_bytes
 
 
-def _line(text: str, at: int) -> str:
-    """Return the line around a position; it may be shortened."""
-    first, last = text.rfind("\n", 0, at) + 1, text.find("\n", at)
-    last = len(text) if last < 0 else last
-    start = max(first, at - _CHARS_BEFORE_MATCH)
-    end = min(last, start + _MAX_EXCERPT_CHARS)
-    return f"{'… ' if start > first else ''}{text[start:end].strip()}{' …' if end < last else ''}"
+def _line_around(text: str, offset: int) -> str:
+    """Return the line around an offset; it may be shortened."""
+    line_start, line_end = text.rfind("\n", 0, offset) + 1, text.find("\n", offset)
+    line_end = len(text) if line_end < 0 else line_end
+    start = max(line_start, offset - _CHARS_BEFORE_MATCH)
+    end = min(line_end, start + _MAX_EXCERPT_CHARS)
+    return f"{'… ' if start > line_start else ''}{text[start:end].strip()}{' …' if end < line_end else ''}"

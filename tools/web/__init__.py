@@ -1,4 +1,4 @@
-"""Web access: allowed addresses, pages fetched within limits, and single POST requests."""
+"""Web access: allowed addresses, and pages fetched within limits."""
 
 from typing import TYPE_CHECKING
 

@@ -1,5 +1,5 @@
-"""Decides which web addresses may be reached, based on the address itself and the IP addresses that its host name
-resolves to. Pure."""
+"""Decides which web addresses may be reached, based on the address alone. The IP addresses that its host name resolves
+to are checked by `ebbtide.tools.web.connection`. No I/O."""
 
 from collections.abc import Sequence
 from urllib.parse import quote, urljoin, urlsplit
@@ -52,36 +52,34 @@ def parse_web_address(written: str) -> WebAddress:
         raise ToolError(f"the address has more than {MAX_ADDRESS_CHARS:,} characters: check it")
     label = printable_name(text[:200])
     if _INVALID_CHARACTER.search(text):
-        raise ToolError(
-            f"`{label}` contains a blank, a backslash or a control character: write it as %20 or leave it out"
-        )
+        raise ToolError(f"`{label}` contains a space, a backslash or a control character: write it as %20 or remove it")
     try:
-        parts = urlsplit(text)
-        host, port = parts.hostname or "", parts.port
-        name = host.rstrip(".") if ":" in host else host.rstrip(".").encode("idna").decode().lower()
+        split_url = urlsplit(text)
+        host, port = split_url.hostname or "", split_url.port
+        host_name = host.rstrip(".") if ":" in host else host.rstrip(".").encode("idna").decode().lower()
     except (ValueError, UnicodeError) as error:
         raise ToolError(f"`{label}` is not an address: {error}") from error
-    if parts.scheme not in _PORTS:
-        raise ToolError(f"`{label}` is not an address of http or https: read shows files, bash fetches the rest")
-    if "@" in parts.netloc:
-        raise ToolError("the address contains a name or password: leave it out")
-    if parse_address(name) is None and (not _HOST.fullmatch(name) or "[" in parts.netloc):
+    if split_url.scheme not in _PORTS:
+        raise ToolError(f"`{label}` is not an HTTP or HTTPS address: use read for files, and bash for other schemes")
+    if "@" in split_url.netloc:
+        raise ToolError("the address contains a name or password: remove it")
+    if parse_address(host_name) is None and (not _HOST.fullmatch(host_name) or "[" in split_url.netloc):
         raise ToolError(f"`{label}` has no valid host: check it")
-    target = quote(parts.path or "/", safe=_UNQUOTED_CHARACTERS) + (
-        f"?{quote(parts.query, safe=_UNQUOTED_CHARACTERS)}" if parts.query else ""
+    target = quote(split_url.path or "/", safe=_UNQUOTED_CHARACTERS) + (
+        f"?{quote(split_url.query, safe=_UNQUOTED_CHARACTERS)}" if split_url.query else ""
     )
-    return WebAddress(parts.scheme, name, _PORTS[parts.scheme] if port is None else port, target)
+    return WebAddress(split_url.scheme, host_name, _PORTS[split_url.scheme] if port is None else port, target)
 
 
 def redirect_target(address: WebAddress, location: str) -> WebAddress:
     """Return the target of a redirect. Raises `ToolError`."""
     try:
-        joined = urljoin(str(address), location.strip())
+        target = urljoin(str(address), location.strip())
     except ValueError as error:
         raise ToolError(
             f"it redirects to `{printable_name(location[:200])}`, which is not an address: {error}"
         ) from error
-    return parse_web_address(joined)
+    return parse_web_address(target)
 
 
 def require_public(address: WebAddress, allowed_private_hosts: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Decodes a page according to its bytes, to the encoding that the server or the page declares, or to a guess. Pure.
+"""Decodes a page according to its bytes, to the encoding that the server or the page declares, or to a guess. No I/O.
 
 `charset_normalizer` detects scripts well but cannot distinguish Latin encodings: French text decoded in the Central
 European code page contains almost no impossible characters. Latin encodings are therefore chosen by the alphabets of
@@ -61,12 +61,12 @@ def decode_page(content: bytes, declared: str = "", *, is_cut: bool = False) -> 
         if content.startswith(bom):
             return content[len(bom) :].decode(codec, "replace")
     if b"\0" in content:
-        wide = [
+        wide_codecs = [
             codec
             for codec in (*_wide_codecs(content), _actual_codec(declared))
             if codec.startswith(("utf-16", "utf-32"))
         ]
-        texts = (_decode_if_valid(content, codec, is_cut) for codec in wide)
+        texts = (_decode_if_valid(content, codec, is_cut) for codec in wide_codecs)
         return next((text for text in texts if text is not None and not _CONTROL.search(text)), None)
     for codec in _codecs_to_try(content, declared):
         if (text := _decode_if_valid(content, codec, is_cut)) is not None:
@@ -81,20 +81,20 @@ def _codecs_to_try(content: bytes, declared: str) -> Iterator[str]:
     chance."""
     yield "iso2022_jp" if b"\x1b$B" in content or b"\x1b$@" in content else "utf-8"
     yield _actual_codec(declared)
-    if found := _DECLARATION.search(content[:_MAX_DECLARATION_BYTES]):
-        named = _actual_codec((found[1] or found[2]).decode("ascii", "replace"))
-        yield "" if named.startswith(("utf-16", "utf-32")) else named  # in UTF-16 the declaration would be unreadable
+    if match := _DECLARATION.search(content[:_MAX_DECLARATION_BYTES]):
+        codec = _actual_codec((match[1] or match[2]).decode("ascii", "replace"))
+        yield "" if codec.startswith(("utf-16", "utf-32")) else codec  # in UTF-16 the declaration would be unreadable
 
 
 def _actual_codec(declared: str) -> str:
     """Return the codec that pages with this declaration actually use; empty if it is unknown."""
     try:
-        found = codecs.lookup(declared) if declared else None
+        codec_info = codecs.lookup(declared) if declared else None
     except (LookupError, ValueError):
         return ""
-    if found is None or not found._is_text_encoding:  # rejects transformations such as base64
+    if codec_info is None or not codec_info._is_text_encoding:  # rejects transformations such as base64
         return ""
-    return _CODEC_ALIASES.get(found.name, found.name)
+    return _CODEC_ALIASES.get(codec_info.name, codec_info.name)
 
 
 def _decode_if_valid(content: bytes, codec: str, is_cut: bool) -> str | None:
@@ -108,19 +108,19 @@ def _decode_if_valid(content: bytes, codec: str, is_cut: bool) -> str | None:
         if codec == "utf-8":
             return None
     text = content.decode(codec, "replace")
-    beyond = sum(character > "\x7f" for character in text)
-    return text if text.count("\ufffd") * 100 <= beyond and "\0" not in text else None
+    non_ascii_count = sum(character > "\x7f" for character in text)
+    return text if text.count("\ufffd") * 100 <= non_ascii_count and "\0" not in text else None
 
 
 def _wide_codecs(content: bytes) -> Iterator[str]:
     """Yield the UTF-16 and UTF-32 encodings that match the positions of the zero bytes."""
-    start = content[:4096]
-    zeros = [start[at::4].count(0) / max(len(start[at::4]), 1) for at in range(4)]
-    if zeros[2] > 0.9 and zeros[3] > 0.9:
+    sample = content[:4096]
+    zero_shares = [sample[offset::4].count(0) / max(len(sample[offset::4]), 1) for offset in range(4)]
+    if zero_shares[2] > 0.9 and zero_shares[3] > 0.9:
         yield "utf-32-le"
-    if zeros[0] > 0.9 and zeros[1] > 0.9:
+    if zero_shares[0] > 0.9 and zero_shares[1] > 0.9:
         yield "utf-32-be"
-    even, odd = zeros[0] + zeros[2], zeros[1] + zeros[3]
+    even, odd = zero_shares[0] + zero_shares[2], zero_shares[1] + zero_shares[3]
     if odd > 2 * even:
         yield "utf-16-le"
     if even > 2 * odd:
@@ -136,22 +136,22 @@ def _guess_codec(content: bytes) -> str:
     import charset_normalizer  # noqa: PLC0415  # deferred: only needed for pages without a declaration
 
     sample = b"\n".join(_NON_ASCII_TEXT.findall(content))[:_MAX_SAMPLE_BYTES]
-    best, lowest_mess, highest_coherence = "cp1252", _MAX_MESS, 0.0
-    latin = tuple(codec for names, _ in _LATIN_ALPHABETS for codec in names.split())
+    best_codec, lowest_mess, highest_coherence = "cp1252", _MAX_MESS, 0.0
+    latin_codecs = tuple(codec for names, _ in _LATIN_ALPHABETS for codec in names.split())
     min_coherence = 0.2 if _LONG_NON_ASCII_RUN.search(sample) else 0.0
-    for codec in (*latin, *_DOUBLE_BYTE_CODECS, *_NON_LATIN_CODECS):
-        found = charset_normalizer.from_bytes(sample, cp_isolation=[codec]).best()
-        if found is None:
+    for codec in (*latin_codecs, *_DOUBLE_BYTE_CODECS, *_NON_LATIN_CODECS):
+        match = charset_normalizer.from_bytes(sample, cp_isolation=[codec]).best()
+        if match is None:
             continue
-        sure = max(found.coherence, min_coherence if codec in _DOUBLE_BYTE_CODECS else 0.0)
-        if (found.chaos, -sure) < (lowest_mess, -highest_coherence):
-            best, lowest_mess, highest_coherence = codec, found.chaos, sure
-    return _latin_codec(sample) if best in latin else best
+        coherence = max(match.coherence, min_coherence if codec in _DOUBLE_BYTE_CODECS else 0.0)
+        if (match.chaos, -coherence) < (lowest_mess, -highest_coherence):
+            best_codec, lowest_mess, highest_coherence = codec, match.chaos, coherence
+    return _latin_codec(sample) if best_codec in latin_codecs else best_codec
 
 
 def _latin_codec(sample: bytes) -> str:
     """Return the encoding in which most non-ASCII letters belong to a single language."""
-    best, best_share = "cp1252", 0.0
+    best_codec, best_share = "cp1252", 0.0
     for names, alphabets in _LATIN_ALPHABETS:
         for codec in names.split():
             text = sample.decode(codec, "replace").lower()
@@ -161,5 +161,5 @@ def _latin_codec(sample: bytes) -> str:
             for alphabet in alphabets:
                 share = sum(letter in alphabet for letter in letters) / max(len(letters), 1)
                 if share > best_share:
-                    best, best_share = codec, share
-    return best
+                    best_codec, best_share = codec, share
+    return best_codec

@@ -27,7 +27,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
     """Connects only to public addresses, even after redirects and when reconnecting."""
 
     def __init__(self) -> None:
-        self._inner = httpcore2.AnyIOBackend()
+        self._backend = httpcore2.AnyIOBackend()
 
     async def connect_tcp(
         self,
@@ -42,9 +42,9 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
             addresses = await public_addresses(host, port)
         except NameNotKnown as error:
             raise httpcore2.ConnectError(str(error)) from error
-        for found in addresses[:MAX_TRIED_ADDRESSES]:
+        for address in addresses[:MAX_TRIED_ADDRESSES]:
             try:
-                return await self._inner.connect_tcp(str(found), port, timeout, local_address, socket_options)
+                return await self._backend.connect_tcp(str(address), port, timeout, local_address, socket_options)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 problem = error
         raise problem
@@ -52,8 +52,8 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
 
 async def connection_pool(address: WebAddress, *, may_be_private: bool) -> httpcore2.AsyncConnectionPool:
     """Return a pool for connections to the address, with the same trusted certificates as for providers. If the
-    environment sets a proxy for the address, that is used. `may_be_private` means that the user permits this host.
-    Raises `ToolError`, `PrivateAddress`."""
+    environment sets a proxy for the address, the pool uses it. `may_be_private`: whether the user permits this host
+    even if it is private. Raises `ToolError`, `PrivateAddress`."""
     use_lookup_threads(asyncio.get_running_loop())
     context = await asyncio.to_thread(_tls_context, address)
     proxy = proxy_for(address.scheme, address.host_and_port)
@@ -76,14 +76,16 @@ def _tls_context(address: WebAddress) -> "ssl.SSLContext | None":
 
 def _proxy_pool(proxy: str, context: "ssl.SSLContext | None") -> httpcore2.AsyncConnectionPool:
     try:
-        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-        port = parts.port or (1080 if parts.scheme.startswith("socks") else 443 if parts.scheme == "https" else 80)
-        url = httpcore2.URL(scheme=parts.scheme, host=parts.hostname or "", port=port, target="/")
-        auth = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
-        if not parts.hostname or parts.scheme not in ("http", "https", "socks5", "socks5h"):
-            raise ValueError(parts.scheme)
+        split_proxy = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        port = split_proxy.port or (
+            1080 if split_proxy.scheme.startswith("socks") else 443 if split_proxy.scheme == "https" else 80
+        )
+        url = httpcore2.URL(scheme=split_proxy.scheme, host=split_proxy.hostname or "", port=port, target="/")
+        auth = (unquote(split_proxy.username), unquote(split_proxy.password or "")) if split_proxy.username else None
+        if not split_proxy.hostname or split_proxy.scheme not in ("http", "https", "socks5", "socks5h"):
+            raise ValueError(split_proxy.scheme)
     except ValueError as error:
         raise ToolError("the environment sets a proxy with an invalid address: tell the user") from error
-    if parts.scheme.startswith("socks"):
+    if split_proxy.scheme.startswith("socks"):
         return httpcore2.AsyncSOCKSProxy(proxy_url=url, proxy_auth=auth, ssl_context=context)
     return httpcore2.AsyncHTTPProxy(proxy_url=url, proxy_auth=auth, ssl_context=context)

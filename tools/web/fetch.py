@@ -47,13 +47,13 @@ class Redirect:
 
 
 async def fetch_page(address: WebAddress, allowed_private_hosts: Sequence[str] = ()) -> Page:
-    """Fetch a page. `allowed_private_hosts` are the permitted hosts on private networks. A redirect to another host or
+    """Fetch a page. `allowed_private_hosts`: permitted hosts on private networks. A redirect to another host or
     port is not followed, because permission was given only for this one. Raises `ToolError`."""
-    start = asyncio.get_running_loop().time()
+    start_time = asyncio.get_running_loop().time()
     for _ in range(MAX_REDIRECTS + 1):
-        seconds_left = FETCH_TIMEOUT_S - (asyncio.get_running_loop().time() - start)
+        remaining_seconds = FETCH_TIMEOUT_S - (asyncio.get_running_loop().time() - start_time)
         try:
-            found = await _fetch_once(address, is_allowed(address, allowed_private_hosts), seconds_left)
+            result = await _fetch_once(address, is_allowed(address, allowed_private_hosts), remaining_seconds)
         except PrivateAddress as error:
             raise ToolError(f"not fetched: {error}; {PERMISSION_HINT}") from error
         except TimeoutError as error:
@@ -68,24 +68,25 @@ async def fetch_page(address: WebAddress, allowed_private_hosts: Sequence[str] =
         ) as error:
             reason = printable_name(str(error) or type(error).__name__)[:300].rstrip(".")
             raise ToolError(f"cannot reach `{address.host_and_port}`: {reason}. Check the address") from error
-        if isinstance(found, Page):
-            return found
-        following = redirect_target(address, found.location)
-        if following.host_and_port != address.host_and_port:
-            if is_private(following.host) and not is_allowed(following, allowed_private_hosts):
-                raise ToolError(
-                    f"not fetched: it redirects to `{following.host_and_port}`, which is on a private network"
-                )
-            what = "host" if following.host != address.host else "port"
-            raise ToolError(f"it redirects to another {what}: call web_fetch with `{printable_name(str(following))}`")
-        address = following
+        if isinstance(result, Page):
+            return result
+        target = redirect_target(address, result.location)
+        if target.host_and_port != address.host_and_port:
+            if is_private(target.host) and not is_allowed(target, allowed_private_hosts):
+                raise ToolError(f"not fetched: it redirects to `{target.host_and_port}`, which is on a private network")
+            changed_part = "host" if target.host != address.host else "port"
+            raise ToolError(
+                f"it redirects to another {changed_part}: call web_fetch with `{printable_name(str(target))}`"
+            )
+        address = target
     raise ToolError(
         f"`{address.host_and_port}` redirects more than {MAX_REDIRECTS} times: give the address that it leads to"
     )
 
 
 async def _fetch_once(address: WebAddress, may_be_private: bool, seconds: float) -> Page | Redirect:
-    body, left_out = bytearray(), ""
+    body = bytearray()
+    incomplete_reason = ""
     async with asyncio.timeout(seconds) as limit:
         pool = await connection_pool(address, may_be_private=may_be_private)
         url = httpcore2.URL(scheme=address.scheme, host=address.host, port=address.port, target=address.target)
@@ -100,23 +101,23 @@ async def _fetch_once(address: WebAddress, may_be_private: bool, seconds: float)
             if response.status in (301, 302, 303, 307, 308) and "location" in header_fields:
                 return Redirect(header_fields["location"])
             if response.status >= 400:
-                raise ToolError(f"`{printable_name(str(address))}` answers with HTTP {_status_text(response.status)}")
+                raise ToolError(f"`{printable_name(str(address))}` answered with HTTP {_status_text(response.status)}")
             try:
-                async for piece in _decompress(response.aiter_stream(), header_fields.get("content-encoding", "")):
-                    body += piece
+                async for chunk in _decompress(response.aiter_stream(), header_fields.get("content-encoding", "")):
+                    body += chunk
                     if len(body) > MAX_PAGE_BYTES:
-                        left_out = f"only its first {MAX_PAGE_BYTES / 1e6:.0f} MB were looked at"
+                        incomplete_reason = f"only its first {MAX_PAGE_BYTES / 1e6:.0f} MB were read"
                         break
             except asyncio.CancelledError:
                 if not body or not limit.expired():
                     raise
-                left_out = f"it did not arrive completely within {FETCH_TIMEOUT_S:.0f} s"
+                incomplete_reason = f"it did not arrive completely within {FETCH_TIMEOUT_S:.0f} s"
             except (httpcore2.NetworkError, httpcore2.ProtocolError):
                 if not body:
                     raise
-                left_out = "it broke off"
+                incomplete_reason = "the transfer was interrupted"
     media_type, charset = _declared_type(header_fields)
-    return Page(address, media_type, charset, bytes(body[:MAX_PAGE_BYTES]), left_out)
+    return Page(address, media_type, charset, bytes(body[:MAX_PAGE_BYTES]), incomplete_reason)
 
 
 async def _decompress(stream: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
@@ -124,18 +125,18 @@ async def _decompress(stream: AsyncIterator[bytes], encoding: str) -> AsyncItera
     to any size."""
     match encoding.strip().lower():
         case "" | "identity":
-            async for piece in stream:
-                yield piece
+            async for chunk in stream:
+                yield chunk
         case "gzip" | "x-gzip" | "deflate":
-            unpacker = zlib.decompressobj(wbits=47)
-            async for piece in stream:
+            decompressor = zlib.decompressobj(wbits=47)
+            async for chunk in stream:
                 try:
-                    yield unpacker.decompress(piece, MAX_PAGE_BYTES + 1)
+                    yield decompressor.decompress(chunk, MAX_PAGE_BYTES + 1)
                 except zlib.error as error:
                     raise ToolError("the page is compressed in a way that cannot be read: try curl in bash") from error
-        case other:
+        case coding:
             raise ToolError(
-                f"the page is compressed as {printable_name(other[:40])}, which was not asked for: try curl in bash"
+                f"the page is compressed as {printable_name(coding[:40])}, which was not requested: try curl in bash"
             )
 
 
@@ -147,7 +148,7 @@ def _status_text(status: int) -> str:
 
 
 def _declared_type(headers: Mapping[str, str]) -> tuple[str, str]:
-    """Return the media type and charset declared by a server; empty where there is none."""
+    """Return the media type and charset declared by a server; each is empty if not declared."""
     media_type, *parameters = headers.get("content-type", "").split(";")
-    named = dict(part.strip().lower().partition("=")[::2] for part in parameters)
-    return media_type.strip().lower(), named.get("charset", "").strip("\"' ")
+    parameter_values = dict(part.strip().lower().partition("=")[::2] for part in parameters)
+    return media_type.strip().lower(), parameter_values.get("charset", "").strip("\"' ")

@@ -279,7 +279,7 @@ async def test_behind_a_proxy_of_the_environment_its_answer_counts(
         good = await setting.said_to(b"CONNECT good.example.org:443 HTTP/1.1\r\n\r\n")
         bad = await setting.said_to(b"CONNECT bad.example.org:443 HTTP/1.1\r\n\r\n")
     assert good == b"HTTP/1.1 200 Connection established\r\n\r\nthrough"
-    assert bad.startswith(b"HTTP/1.1 502 the proxy of the environment refuses `bad.example.org`: HTTP/1.1 407 no")
+    assert bad.startswith(b"HTTP/1.1 502 the environment's proxy refused `bad.example.org`: HTTP/1.1 407 no")
     assert setting.server.sent[0].splitlines()[1:3] == [
         b"Host: good.example.org:443",
         b"Proxy-Authorization: Basic bWU6cEBzcw==",

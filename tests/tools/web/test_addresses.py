@@ -56,10 +56,10 @@ def test_an_address_is_taken_apart_once(written: str, meant: str, place: str) ->
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ("file:///etc/passwd", "is not an address of http or https: read shows files, bash fetches the rest"),
-        ("http://user:pass@example.org/", "the address contains a name or password: leave it out"),
-        ("http://example.org\\@evil.example/", "contains a blank, a backslash or a control character"),
-        ("http://a b.example/", "contains a blank, a backslash or a control character"),
+        ("file:///etc/passwd", "is not an HTTP or HTTPS address: use read for files, and bash for other schemes"),
+        ("http://user:pass@example.org/", "the address contains a name or password: remove it"),
+        ("http://example.org\\@evil.example/", "contains a space, a backslash or a control character"),
+        ("http://a b.example/", "contains a space, a backslash or a control character"),
         ("http://example.org:99999/", "is not an address: Port out of range 0-65535"),
         ("http:///x", "has no valid host"),
         ("http://[::1", "is not an address"),

@@ -113,17 +113,17 @@ async def test_what_is_no_usual_page_is_shown_or_explained(site: Site, workspace
         "/meta": "Grüße",
         "/gzip": "packed",
         "/bad-gzip": "error: the page is compressed in a way that cannot be read: try curl in bash",
-        "/br": "error: the page is compressed as br, which was not asked for: try curl in bash",
+        "/br": "error: the page is compressed as br, which was not requested: try curl in bash",
         "/png": "error: it is image/png (10 bytes), no text: download it in bash with curl",
         "/binary": "error: it is binary data (27 bytes), no text: download it in bash with curl",
         "/empty": "(the page is empty)",
         "/steer": "ab",
-        "/cut": "half\n(it broke off)",
+        "/cut": "half\n(the transfer was interrupted)",
         "/none": f"error: cannot reach `127.0.0.1:{site.port}`: Server disconnected without sending a response. "
         "Check the address",
         "/nonsense": f"error: cannot reach `127.0.0.1:{site.port}`: "
         "illegal status line: bytearray(b'SSH-2.0-OpenSSH'). Check the address",
-        "/missing": f"error: `{start}/missing` answers with HTTP 404 Not Found",
+        "/missing": f"error: `{start}/missing` answered with HTTP 404 Not Found",
     }
 
 
@@ -158,7 +158,7 @@ async def test_a_page_without_end_is_looked_at_up_to_a_limit(
     for path, letter in (("/large", "y"), ("/bomb", "x")):
         page = await fetched(site, path, workspace)
         start = f"http://127.0.0.1:{site.port}{path}\n\n"
-        assert page == f"{start}{letter * 100_000}\n(only its first 0 MB were looked at)"
+        assert page == f"{start}{letter * 100_000}\n(only its first 0 MB were read)"
 
 
 async def test_a_server_that_drips_is_waited_for_only_so_long(
@@ -200,7 +200,9 @@ async def test_redirects_are_followed_on_the_same_host_only(site: Site, workspac
     assert await WebFetch(["127.0.0.1"]).run({"url": f"http://127.0.0.1:{site.port}/one"}, workspace)
     with pytest.raises(ToolError, match=r"^it redirects to another port: call web_fetch with `http://127.0.0.1:9/x`$"):
         await WebFetch(["127.0.0.1"]).run({"url": f"http://127.0.0.1:{site.port}/port"}, workspace)
-    assert (await fetched(site, "/file", workspace)).startswith("error: `file:///etc/passwd` is not an address of http")
+    assert (await fetched(site, "/file", workspace)).startswith(
+        "error: `file:///etc/passwd` is not an HTTP or HTTPS address"
+    )
 
 
 HOSTS = (

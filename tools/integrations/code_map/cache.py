@@ -46,28 +46,32 @@ def load(path: Path) -> dict[str, CachedTags]:
 def _parse_entry(entry: list[object]) -> CachedTags:
     match entry:
         case [int(changed), int(size), list(definitions), dict(uses)]:
-            found = tuple(
+            parsed_definitions = tuple(
                 Definition(str(name), int(line), int(depth), str(text)) for name, line, depth, text in definitions
             )
-            return CachedTags(changed, size, Tags(found, {str(name): int(count) for name, count in uses.items()}))
+            return CachedTags(
+                changed, size, Tags(parsed_definitions, {str(name): int(count) for name, count in uses.items()})
+            )
     raise ValueError("not an entry")
 
 
 def save(path: Path, files: Mapping[str, CachedTags]) -> None:
     """Replace the stored tags, and delete the caches of the least recently mapped projects."""
-    entries = {name: (one.changed, one.size, one.tags.definitions, one.tags.uses) for name, one in files.items()}
+    entries = {
+        name: (cached.changed, cached.size, cached.tags.definitions, cached.tags.uses) for name, cached in files.items()
+    }
     text = json.dumps({"version": CACHE_VERSION, "files": entries}, separators=(",", ":"))
     if len(text) > MAX_CACHE_BYTES:
         return
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    new_path = path.with_name(f"{path.name}.{os.getpid()}.new")
     with suppress(OSError):
         make_private(path.parent)
         try:
-            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
+            with open(os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
                 file.write(text)
-            new.replace(path)
+            new_path.replace(path)
         finally:
-            new.unlink(missing_ok=True)
-        others = sorted(path.parent.glob("*.json"), key=lambda one: one.stat().st_mtime, reverse=True)
-        for old in others[MAX_CACHED_PROJECTS:]:
-            old.unlink(missing_ok=True)
+            new_path.unlink(missing_ok=True)
+        caches = sorted(path.parent.glob("*.json"), key=lambda cache: cache.stat().st_mtime, reverse=True)
+        for old_cache in caches[MAX_CACHED_PROJECTS:]:
+            old_cache.unlink(missing_ok=True)

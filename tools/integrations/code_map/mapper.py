@@ -46,20 +46,27 @@ def main(root: str) -> None:
     request = json.loads(sys.stdin.readline())
     file_states, is_complete = _mappable_files(root)
     cache = cache_file(Path(request["cache"]), Path(root)) if request["cache"] else None
-    cached = load(cache) if cache is not None else {}
-    words = [word.strip("/") for word in request["focus"] if word.strip("/")]
-    requested = {path for path in file_states if any(path == word or path.startswith(f"{word}/") for word in words)}
-    seen = set(request["seen"]) & file_states.keys()
-    seen_folders = {os.path.dirname(path) for path in seen}
+    cached_files = load(cache) if cache is not None else {}
+    focus_words = [word.strip("/") for word in request["focus"] if word.strip("/")]
+    requested = {
+        path for path in file_states if any(path == word or path.startswith(f"{word}/") for word in focus_words)
+    }
+    seen_files = set(request["seen"]) & file_states.keys()
+    seen_folders = {os.path.dirname(path) for path in seen_files}
     reading_order = sorted(
         file_states, key=lambda path: (path not in requested, *_reading_order_key(path, seen_folders))
     )
-    files = dict(_tag_files(root, {path: file_states[path] for path in reading_order}, cached, request["seconds"]))
-    if cache is not None and files != cached:
+    files = dict(
+        _tag_files(root, {path: file_states[path] for path in reading_order}, cached_files, request["seconds"])
+    )
+    if cache is not None and files != cached_files:
         save(cache, files)
-    tags = {path: one.tags for path, one in files.items()}
-    ranked = rank_definitions(tags, MapFocus(seen & tags.keys(), requested & tags.keys(), set(words)))
-    chosen = [(path, one.line, one.depth, one.signature) for path, one, _ in ranked[:MAX_RETURNED_DEFINITIONS]]
+    tags = {path: cached_tags.tags for path, cached_tags in files.items()}
+    ranked = rank_definitions(tags, MapFocus(seen_files & tags.keys(), requested & tags.keys(), set(focus_words)))
+    chosen = [
+        (path, definition.line, definition.depth, definition.signature)
+        for path, definition, _ in ranked[:MAX_RETURNED_DEFINITIONS]
+    ]
     _emit(
         {
             "read": len(tags),
@@ -98,37 +105,37 @@ def _tag_files(
 ) -> Iterator[tuple[str, CachedTags]]:
     """Yield each file with its tags: first cached tags of unchanged files, then newly read ones in order until the time
     is up."""
-    end = monotonic() + seconds
+    deadline = monotonic() + seconds
     unchanged = {
         path: cached[path] for path, state in file_states.items() if path in cached and cached[path][:2] == state
     }
     pending = [path for path in file_states if path not in unchanged]
     yield from unchanged.items()
     with closing(_read_tags([os.path.join(root, path) for path in pending])) as tags:
-        for done, (path, found_there) in enumerate(zip(pending, tags, strict=False), start=1):
-            yield path, CachedTags(*file_states[path], found_there)
-            if done % _PROGRESS_EVERY_FILES == 0:
-                _emit({"done": done, "of": len(pending)})
-            if monotonic() > end:
+        for done_count, (path, path_tags) in enumerate(zip(pending, tags, strict=False), start=1):
+            yield path, CachedTags(*file_states[path], path_tags)
+            if done_count % _PROGRESS_EVERY_FILES == 0:
+                _emit({"done": done_count, "of": len(pending)})
+            if monotonic() > deadline:
                 break
 
 
 def _read_tags(paths: list[str]) -> Generator[Tags, None, None]:
     """Yield the tags of files in order; many files are read by several processes. If a worker process crashes, the
     remaining files get empty tags."""
-    count = min(_MAX_PROCESSES, os.cpu_count() or 1)
-    if len(paths) <= _MAX_SERIAL_FILES or count == 1:
+    process_count = min(_MAX_PROCESSES, os.cpu_count() or 1)
+    if len(paths) <= _MAX_SERIAL_FILES or process_count == 1:
         yield from map(file_tags, paths)
         return
-    with ProcessPoolExecutor(count, mp_context=get_context("fork")) as pool:
+    with ProcessPoolExecutor(process_count, mp_context=get_context("fork")) as pool:
         results: Iterable[Tags] = pool.map(file_tags, paths, chunksize=25)
-        done = 0
+        done_count = 0
         try:
             for tags in results:
-                done += 1
+                done_count += 1
                 yield tags
         except BrokenProcessPool:
-            yield from (NO_TAGS for _ in paths[done:])
+            yield from (NO_TAGS for _ in paths[done_count:])
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -1,4 +1,4 @@
-"""Ranks a project's definitions by importance from the point of view of the files in focus. Pure."""
+"""Ranks a project's definitions by importance from the point of view of the files in focus. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -36,31 +36,37 @@ class MapFocus(NamedTuple):
 
 def rank_definitions(files: Mapping[str, Tags], focus: MapFocus | None = None) -> list[tuple[str, Definition, float]]:
     """Return every definition with its file and weight, heaviest first."""
-    focus, files = focus or MapFocus(), dict(sorted(files.items()))
+    focus = focus or MapFocus()
+    files = dict(sorted(files.items()))
     definers: dict[str, list[str]] = {}
     for path, tags in files.items():
         for name in {definition.name for definition in tags.definitions}:
             definers.setdefault(name, []).append(path)
     uses = {path: _weighted_uses(path, tags, definers, focus.names) for path, tags in files.items()}
-    weights = _page_rank({path: _edges(found) for path, found in uses.items()}, {*focus.seen, *focus.asked})
+    weights = _page_rank({path: _edges(file_uses) for path, file_uses in uses.items()}, {*focus.seen, *focus.asked})
     scores: dict[tuple[str, str], float] = {}
-    for path, found in uses.items():
-        total = sum(weight for _, _, weight in found)
-        for target, name, weight in found:
+    for path, file_uses in uses.items():
+        total = sum(weight for _, _, weight in file_uses)
+        for target, name, weight in file_uses:
             scores[target, name] = scores.get((target, name), 0.0) + weights[path] * weight / total
     weighted: list[tuple[str, Definition, float]] = []
     for path, tags in files.items():
-        for one in tags.definitions:
-            score = scores.get((path, one.name), 0.0) + weights[path] / (_UNUSED_DEFINITIONS + len(tags.definitions))
-            weighted.append((path, one, score * _definition_factor(path, one, focus) / (1 + one.depth)))
+        for definition in tags.definitions:
+            score = scores.get((path, definition.name), 0.0) + weights[path] / (
+                _UNUSED_DEFINITIONS + len(tags.definitions)
+            )
+            weight = score * _definition_factor(path, definition, focus) / (1 + definition.depth)
+            weighted.append((path, definition, weight))
     return sorted(weighted, key=lambda item: (-item[2], item[0], item[1].line))
 
 
-def _definition_factor(path: str, one: Definition, focus: MapFocus) -> float:
-    if one.name in focus.names:
+def _definition_factor(path: str, definition: Definition, focus: MapFocus) -> float:
+    if definition.name in focus.names:
         return _ASKED_NAME_WEIGHT
-    own = _PRIVATE_WEIGHT if one.name.startswith("_") else 1.0
-    return own * (_ASKED_FILE_WEIGHT if path in focus.asked else _SEEN_FILE_WEIGHT if path in focus.seen else 1.0)
+    name_factor = _PRIVATE_WEIGHT if definition.name.startswith("_") else 1.0
+    return name_factor * (
+        _ASKED_FILE_WEIGHT if path in focus.asked else _SEEN_FILE_WEIGHT if path in focus.seen else 1.0
+    )
 
 
 def _weighted_uses(
@@ -74,7 +80,7 @@ def _weighted_uses(
             continue
         weight = sqrt(count) / len(defining_files)
         weight *= _FOCUS_WEIGHT if name in names else 1.0
-        uses += [(other, name, weight) for other in defining_files]
+        uses += [(target, name, weight) for target in defining_files]
     return uses
 
 
@@ -97,13 +103,13 @@ def _page_rank(edges: Mapping[str, Sequence[tuple[str, float]]], focus: Abstract
     for _ in range(_MAX_ITERATIONS):
         dangling_weight = sum(weight for path, weight in weights.items() if not edges[path])
         base = 1 - _DAMPING + _DAMPING * dangling_weight
-        new = {path: base * share for path, share in restart_weights.items()}
+        new_weights = {path: base * share for path, share in restart_weights.items()}
         for path, weight in weights.items():
-            passed_on = _DAMPING * weight
+            distributed_weight = _DAMPING * weight
             for target, share in edges[path]:
-                new[target] += passed_on * share
-        change = sum(abs(new[path] - weight) for path, weight in weights.items())
-        weights = new
+                new_weights[target] += distributed_weight * share
+        change = sum(abs(new_weights[path] - weight) for path, weight in weights.items())
+        weights = new_weights
         if change < _CONVERGENCE_THRESHOLD:
             break
     return weights

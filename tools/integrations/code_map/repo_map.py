@@ -29,7 +29,7 @@ def _subject(arguments: Arguments) -> str:
 
 
 def _is_useful(project: ProjectFacts) -> bool:
-    return sum(project.file_suffix_counts()[ending] for ending in MAPPED_SUFFIXES) >= MIN_MAPPED_FILES
+    return sum(project.file_suffix_counts()[suffix] for suffix in MAPPED_SUFFIXES) >= MIN_MAPPED_FILES
 
 
 class RepoMap:
@@ -68,30 +68,32 @@ class RepoMap:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         root = resolve(text(arguments, "path", "."), workspace)
         if path_kind(root) != "folder":
-            raise ToolError(f"`{display(root, workspace.root)}` is not a folder: give one as `path`, or leave it out")
-        seen = [*workspace.seen.digests, *workspace.seen.partial_digests][-MAX_SEEN_FILES:]
+            raise ToolError(f"`{display(root, workspace.root)}` is not a folder: pass a folder as `path`, or omit it")
+        seen_paths = [*workspace.seen.digests, *workspace.seen.partial_digests][-MAX_SEEN_FILES:]
         request = {
             "cache": str(self._cache) if self._cache is not None else "",
             "focus": [str(word).removeprefix("./") for word in items(arguments, "focus")],
             "seconds": self._seconds,
-            "seen": [str(path.relative_to(root)) for path in seen if path.is_relative_to(root)],
+            "seen": [str(path.relative_to(root)) for path in seen_paths if path.is_relative_to(root)],
         }
         result = await code_map.run.run_mapper(root, request, workspace.on_progress)
         chosen = [
-            code_map.text.MapEntry(display(root / path, workspace.root), *rest) for path, *rest in result["chosen"]
+            code_map.text.MapEntry(display(root / path, workspace.root), *fields) for path, *fields in result["chosen"]
         ]
         tokens = number(arguments, "tokens", DEFAULT_TOKENS)
-        map_text, count = code_map.text.map_within_budget(
+        map_text, entry_count = code_map.text.map_within_budget(
             chosen, result["definitions"], tokens, workspace.estimate_tokens
         )
         if not result["definitions"]:
             return Result("no code that can be mapped (Python, JavaScript, TypeScript, Go, Rust, Java)")
-        return Result(map_text + self._omission_note(result), extent=Extent("entries", count, result["definitions"]))
+        return Result(
+            map_text + self._omission_note(result), extent=Extent("entries", entry_count, result["definitions"])
+        )
 
     def _omission_note(self, result: Mapping[str, Any]) -> str:
-        """Return a note about files that are not on the map; empty if all are."""
-        read, files = result["read"], result["files"]
-        if read < files:
-            go_on = "ask again to continue with the others, or give a `path`" if self._cache else "give a `path`"
-            return f"\n(of {files:,} files {read:,} were read in {self._seconds:g} seconds: {go_on})"
-        return "" if result["is_all"] else f"\n(only the first {files:,} files were read: give a `path`)"
+        """Return a note about files that are missing from the map; empty if none are."""
+        read_count, file_count = result["read"], result["files"]
+        if read_count < file_count:
+            advice = "call again to map more files, or pass a `path`" if self._cache else "pass a `path`"
+            return f"\n(only {read_count:,} of {file_count:,} files were read in {self._seconds:g} seconds: {advice})"
+        return "" if result["is_all"] else f"\n(only the first {file_count:,} files were read: pass a `path`)"

@@ -13,7 +13,7 @@ from ebbtide.tools.process.lines import TruncatedLine
 from ebbtide.tools.process.shell import Launch
 
 _MAX_MAP_BYTES = 8 * 1024**2
-"""Maximum length of a message from the process, in bytes."""
+"""Maximum size of a message from the process, in bytes."""
 
 
 class _StderrTail:
@@ -40,12 +40,12 @@ async def run_mapper(root: Path, request: Mapping[str, object], on_progress: Cal
             Launch(tuple(mapper_argv(str(root))), environment), root, _StderrTail(), _MAX_MAP_BYTES
         )
     except (OSError, ValueError) as error:
-        raise ToolError(f"the map cannot be made: {error}; use glob and grep instead") from error
+        raise ToolError(f"the map cannot be built: {error}; use glob and grep instead") from error
     try:
         child.write(json.dumps(request).encode() + b"\n")
         return await _read_result(child, on_progress)
     except BrokenPipeError as error:
-        raise ToolError(f"the map cannot be made: {await child.end_reason()}; use glob and grep instead") from error
+        raise ToolError(f"the map cannot be built: {await child.end_reason()}; use glob and grep instead") from error
     finally:
         await child.end()
 
@@ -57,4 +57,4 @@ async def _read_result(child: Child, on_progress: Callable[[str], None]) -> dict
             return dict(message)
         if "done" in message:
             on_progress(f"{message['done']:,} of {message['of']:,} files read\n")
-    raise ToolError(f"the map cannot be made: {await child.end_reason()}; use glob and grep instead")
+    raise ToolError(f"the map cannot be built: {await child.end_reason()}; use glob and grep instead")

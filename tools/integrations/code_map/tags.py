@@ -20,7 +20,10 @@ _BUILT_IN_NAMES = {
     "use": frozenset(name.encode() for name in dir(builtins)),
     "part": frozenset(
         name.encode()
-        for name in (*_COMMON_MEMBERS.split(), *(n for one in (str, bytes, list, dict, set) for n in dir(one)))
+        for name in (
+            *_COMMON_MEMBERS.split(),
+            *(name for type_ in (str, bytes, list, dict, set) for name in dir(type_)),
+        )
     ),
 }
 """Built-in names of the languages. A use of one rarely refers to a definition in the project."""
@@ -47,7 +50,7 @@ NO_TAGS = Tags((), {})
 
 
 def file_tags(path: str) -> Tags:
-    """Return the tags of a regular file; none if it is large, unreadable or not text."""
+    """Return the tags of a regular file; none if it is too large, generated, unreadable or not text."""
     try:
         content = read_beginning(path, MAX_FILE_BYTES + 1)
     except OSError:
@@ -62,28 +65,30 @@ def content_tags(content: bytes, extension: str) -> Tags:
     """Return the tags of a file's content, in line order."""
     from tree_sitter import QueryCursor  # noqa: PLC0415  # deferred: see `grammars`
 
-    parser, query, of_uses = parser_for(GRAMMARS[extension])
+    parser, definition_query, use_query = parser_for(GRAMMARS[extension])
     root = parser.parse(content).root_node
     captured = []
-    for _, captures in QueryCursor(query).matches(root):
+    for _, captures in QueryCursor(definition_query).matches(root):
         node, name = captures["def"][0], captures["name"][0]
         body = node.child_by_field_name("body") or node.child_by_field_name("value")
-        end = body.start_byte if body is not None else node.end_byte
-        captured.append((node.start_byte, node.end_byte, node.type, name.text or b"", name.start_point[0], end))
+        signature_end = body.start_byte if body is not None else node.end_byte
+        captured.append(
+            (node.start_byte, node.end_byte, node.type, name.text or b"", name.start_point[0], signature_end)
+        )
     definitions: list[Definition] = []
     enclosing: list[tuple[int, str]] = []
-    """The definitions that enclose the current one: the end and the kind of each."""
-    for start, stop, kind, name_text, line, end in sorted(set(captured)):
+    """The ends and kinds of the definitions that enclose the current one."""
+    for start, end, kind, name_text, line, signature_end in sorted(set(captured)):
         while enclosing and enclosing[-1][0] <= start:
             enclosing.pop()
         if not any(kind.startswith(_FUNCTION_KINDS) or kind.endswith("_function") for _, kind in enclosing):
-            signature = b" ".join(content[start : min(end, start + 1000)].split()).rstrip(b"{=: ")
+            signature = b" ".join(content[start : min(signature_end, start + 1000)].split()).rstrip(b"{=: ")
             text = signature.decode("utf-8", "replace")
             text = text if len(text) <= _MAX_SIGNATURE_CHARS else f"{text[: _MAX_SIGNATURE_CHARS - 1]}…"
             definitions.append(Definition(name_text.decode("utf-8", "replace"), line + 1, len(enclosing), text))
-        enclosing.append((stop, kind))
+        enclosing.append((end, kind))
     uses: Counter[bytes] = Counter()
-    for kind, nodes in QueryCursor(of_uses).captures(root).items():
+    for kind, nodes in QueryCursor(use_query).captures(root).items():
         names = Counter(node.text or b"" for node in nodes)
         uses.update(
             {name: count * _USE_WEIGHTS[kind] for name, count in names.items() if name not in _BUILT_IN_NAMES[kind]}

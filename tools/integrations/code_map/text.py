@@ -1,4 +1,4 @@
-"""Formats a map for the model within a token budget. Pure."""
+"""Formats a map for the model within a token budget. No I/O."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -32,19 +32,22 @@ def map_within_budget(
 
 
 def _format_map(chosen: Sequence[MapEntry], definitions: int) -> str:
-    """Format the definitions grouped by file: files in the order of their heaviest definition, definitions by line."""
-    files: dict[str, list[MapEntry]] = {}
-    for one in chosen:
-        files.setdefault(one.path, []).append(one)
+    """Format the definitions grouped by file: files in the order of their most important definition, definitions by
+    line."""
+    entries_by_path: dict[str, list[MapEntry]] = {}
+    for entry in chosen:
+        entries_by_path.setdefault(entry.path, []).append(entry)
     lines = [
-        line for path, found in files.items() for line in (f"{printable_name(path)}:", *_entry_lines(sorted(found)))
+        line
+        for path, entries in entries_by_path.items()
+        for line in (f"{printable_name(path)}:", *_entry_lines(sorted(entries)))
     ]
-    omitted = definitions - len(chosen)
+    omitted_count = definitions - len(chosen)
     omission_note = [
-        f"(and {pluralize(omitted, 'definition')} more: say in `focus` what matters, or allow more `tokens`)"
+        f"(and {pluralize(omitted_count, 'definition')} more: name what matters in `focus`, or raise `tokens`)"
     ]
-    return "\n".join([*lines, *(omission_note if omitted > 0 else [])])
+    return "\n".join([*lines, *(omission_note if omitted_count > 0 else [])])
 
 
-def _entry_lines(found: Iterable[MapEntry]) -> Iterable[str]:
-    return (f"{one.line}\t{'  ' * one.depth}{terminal_text(one.signature)}" for one in found)
+def _entry_lines(entries: Iterable[MapEntry]) -> Iterable[str]:
+    return (f"{entry.line}\t{'  ' * entry.depth}{terminal_text(entry.signature)}" for entry in entries)

@@ -71,7 +71,7 @@ class LanguageClient:
                 assert not isinstance(message, TruncatedLine), "messages of that size end the conversation"
                 self._unrequested_bytes += len(message)
                 if self._unrequested_bytes > MAX_UNREQUESTED_BYTES:
-                    return f"it said more than {MAX_UNREQUESTED_BYTES // 1024**2} MB without being asked"
+                    return f"it sent more than {MAX_UNREQUESTED_BYTES // 1024**2} MB without being asked"
                 try:
                     self._dispatch(json.loads(message))
                 except (ValueError, RecursionError):
@@ -80,14 +80,15 @@ class LanguageClient:
         except BrokenPipeError:
             return await self._child.end_reason()
         finally:
-            for answer in self._responses.values():
-                if not answer.done():
-                    answer.set_exception(LanguageServerError("it ended before it answered"))
+            for response in self._responses.values():
+                if not response.done():
+                    response.set_exception(LanguageServerError("it ended before it answered"))
 
     async def initialise(self, options: Mapping[str, object]) -> Mapping[str, object]:
         """Send `initialize` and return the server's capabilities. Raises `LanguageServerError`."""
         request = {
-            # In a sandbox, the server cannot see our process and would exit. It is ended together with us in any case.
+            # In a sandbox, the server cannot see this process and would exit. It is ended with this process in any
+            # case.
             "processId": None,
             "clientInfo": {"name": "ebbtide"},
             "rootUri": self._root.as_uri(),
@@ -96,27 +97,27 @@ class LanguageClient:
             "capabilities": _CAPABILITIES,
             "initializationOptions": dict(options),
         }
-        answer = await self.ask("initialize", request)
+        result = await self.ask("initialize", request)
         self.notify("initialized", {})
         self.notify("workspace/didChangeConfiguration", {"settings": dict(self._settings)})
-        found = answer.get("capabilities") if isinstance(answer, dict) else None
-        return found if isinstance(found, dict) else {}
+        capabilities = result.get("capabilities") if isinstance(result, dict) else None
+        return capabilities if isinstance(capabilities, dict) else {}
 
     async def ask(self, method: str, parameters: object) -> object:
         """Send a request and return its result. There is no timeout, so the caller must set one. Raises
         `LanguageServerError`."""
         self._last_id += 1
-        number = self._last_id
-        answer = self._responses[number] = asyncio.get_running_loop().create_future()
+        request_id = self._last_id
+        response = self._responses[request_id] = asyncio.get_running_loop().create_future()
         try:
-            self._send({"id": number, "method": method, "params": parameters})
+            self._send({"id": request_id, "method": method, "params": parameters})
             await self._child.wait_for_room()
-            return await answer
+            return await response
         finally:
-            del self._responses[number]
-            if answer.cancelled():
+            del self._responses[request_id]
+            if response.cancelled():
                 with suppress(LanguageServerError):
-                    self.notify("$/cancelRequest", {"id": number})
+                    self.notify("$/cancelRequest", {"id": request_id})
 
     def notify(self, method: str, parameters: object) -> None:
         """Send a notification. Raises `LanguageServerError`."""
@@ -130,27 +131,27 @@ class LanguageClient:
         try:
             self._child.write(frame_message({"jsonrpc": "2.0", **message}))
         except BrokenPipeError as error:
-            raise LanguageServerError("it takes nothing any more") from error
+            raise LanguageServerError("it no longer accepts messages") from error
 
     def _dispatch(self, message: object) -> None:
         if not isinstance(message, dict):
             return
         match message:
-            case {"method": str(method), "id": str() | int() as id}:
-                self._respond(id, method, message.get("params"))
+            case {"method": str(method), "id": str() | int() as request_id}:
+                self._respond(request_id, method, message.get("params"))
             case {"method": str(method)}:
                 self._on_message(method, message.get("params"))
-            case {"id": int(id)} if id in self._responses and not self._responses[id].done():
+            case {"id": int(request_id)} if request_id in self._responses and not self._responses[request_id].done():
                 if (error := message.get("error")) is not None:
                     reason = error.get("message") if isinstance(error, dict) else None
                     text = ellipsize(printable_name(str(reason or error)), 300)
-                    self._responses[id].set_exception(LanguageServerError(text))
+                    self._responses[request_id].set_exception(LanguageServerError(text))
                 else:
-                    self._responses[id].set_result(message.get("result"))
+                    self._responses[request_id].set_result(message.get("result"))
             case _:
                 pass  # a response that is no longer awaited
 
-    def _respond(self, id: str | int, method: str, parameters: object) -> None:
+    def _respond(self, request_id: str | int, method: str, parameters: object) -> None:
         """Respond to a request from the server. No response changes a file."""
         values = parameters if isinstance(parameters, dict) else {}
         result: object = None
@@ -161,7 +162,7 @@ class LanguageClient:
             case "workspace/workspaceFolders":
                 result = workspace_folders(self._root)
             case "workspace/applyEdit":
-                result = {"applied": False, "failureReason": "this client changes no files"}
+                result = {"applied": False, "failureReason": "this client does not change files"}
             case "window/showDocument":
                 result = {"success": False}
             case "workspace/diagnostic/refresh":
@@ -180,17 +181,17 @@ class LanguageClient:
                     "code": _METHOD_NOT_FOUND,
                     "message": f"this client does not support `{ellipsize(method, 100)}`",
                 }
-                self._write({"id": id, "error": error})
+                self._write({"id": request_id, "error": error})
                 return
-        self._write({"id": id, "result": result})
+        self._write({"id": request_id, "result": result})
 
     def _setting(self, item: object) -> object:
         """Return the setting of a section such as `python.analysis`; None if it is not set."""
         section = item.get("section") if isinstance(item, dict) else None
-        found: object = self._settings
+        value: object = self._settings
         for name in section.split(".") if isinstance(section, str) and section else ():
-            found = found.get(name) if isinstance(found, Mapping) else None
-        return found
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return value
 
 
 def workspace_folders(root: Path) -> Sequence[Mapping[str, str]]:

@@ -1,4 +1,4 @@
-"""Diagnostics of a language server: parsed, compared with earlier ones, and formatted for the model. Pure."""
+"""Diagnostics of a language server: parsed, compared with earlier ones, and formatted for the model. No I/O."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,7 +46,9 @@ def parse_problems(answer: object, server: str) -> tuple[Problem, ...]:
         for item in (answer if isinstance(answer, list) else [])[:MAX_PROBLEMS_PER_FILE]
         if (problem := _parse_problem(item, server))
     ]
-    return tuple(sorted(problems, key=lambda one: (_SEVERITY_ORDER[one.severity], one.line, one.column)))
+    return tuple(
+        sorted(problems, key=lambda problem: (_SEVERITY_ORDER[problem.severity], problem.line, problem.column))
+    )
 
 
 def _parse_problem(value: object, server: str) -> Problem | None:
@@ -74,24 +76,24 @@ def _valid_index(value: object) -> int:
 
 
 def new_problems(
-    before: Sequence[Problem], after: Sequence[Problem], old_text: str, new_text: str
+    previous_problems: Sequence[Problem], current_problems: Sequence[Problem], old_text: str, new_text: str
 ) -> tuple[Problem, ...]:
     """Return the problems that a change of the text introduced. Problems on lines that only moved are not new. Of equal
-    problems on rewritten lines, only those in excess of the earlier number are new."""
-    if not before or not after:
-        return tuple(after)
-    moved = _line_mapping(old_text, new_text)
-    unmatched_before = Counter((problem.kind, moved(problem.line)) for problem in before)
-    unmatched_after: list[Problem] = []
-    for problem in after:
-        place = (problem.kind, problem.line)
-        if unmatched_before[place]:
-            unmatched_before[place] -= 1
+    problems on rewritten lines, only those that exceed the previous number are new."""
+    if not previous_problems or not current_problems:
+        return tuple(current_problems)
+    map_line = _line_mapping(old_text, new_text)
+    unmatched_previous = Counter((problem.kind, map_line(problem.line)) for problem in previous_problems)
+    unmatched_current: list[Problem] = []
+    for problem in current_problems:
+        key = (problem.kind, problem.line)
+        if unmatched_previous[key]:
+            unmatched_previous[key] -= 1
         else:
-            unmatched_after.append(problem)
-    resolved = Counter(kind for (kind, _), count in unmatched_before.items() for _ in range(count))
+            unmatched_current.append(problem)
+    resolved = Counter(kind for (kind, _), count in unmatched_previous.items() for _ in range(count))
     new: list[Problem] = []
-    for problem in unmatched_after:
+    for problem in unmatched_current:
         if resolved[problem.kind]:
             resolved[problem.kind] -= 1
         else:
@@ -103,7 +105,7 @@ def _line_mapping(old_text: str, new_text: str) -> Callable[[int], int]:
     """Return a function that maps old line numbers to new ones; deleted lines map to 0."""
     regions = [] if old_text == new_text else differing_regions(old_text.split("\n"), new_text.split("\n"))
 
-    def moved(line: int) -> int:
+    def map_line(line: int) -> int:
         shift = 0
         for region in regions:
             if line - 1 < region.old_start:
@@ -113,29 +115,35 @@ def _line_mapping(old_text: str, new_text: str) -> Callable[[int], int]:
             shift = region.new_end - region.old_end
         return line + shift
 
-    return moved
+    return map_line
 
 
 def errors_and_warnings(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """Return only errors and warnings. Other severities are hints for people using an editor."""
-    return tuple(one for one in problems if one.severity in ("error", "warning"))
+    return tuple(problem for problem in problems if problem.severity in ("error", "warning"))
 
 
 def ordered_problems(problems_by_path: Mapping[str, Sequence[Problem]]) -> Sequence[tuple[str, Problem]]:
     """Return each problem once, with its path; errors come first. `problems_by_path`: problems by displayed path."""
-    every = dict.fromkeys((path, one) for path, problems in problems_by_path.items() for one in problems)
-    return sorted(every, key=lambda item: _SEVERITY_ORDER[item[1].severity])  # stable: keeps the order of positions
+    located_problems = dict.fromkeys(
+        (path, problem) for path, problems in problems_by_path.items() for problem in problems
+    )
+    return sorted(
+        located_problems, key=lambda item: _SEVERITY_ORDER[item[1].severity]
+    )  # stable: keeps the order of positions
 
 
-def problem_lines(every: Sequence[tuple[str, Problem]], limit: int) -> Iterator[str]:
+def problem_lines(located_problems: Sequence[tuple[str, Problem]], limit: int) -> Iterator[str]:
     """Yield up to `limit` problems as `PATH:LINE:COLUMN SEVERITY: MESSAGE`, then a line with the number of further
     problems."""
-    for path, problem in every[:limit]:
+    for path, problem in located_problems[:limit]:
         rule = f" [{problem.server} {problem.rule}]" if problem.rule else f" [{problem.server}]"
         yield f"{path}:{problem.line}:{problem.column} {problem.severity}: {problem.message}{rule}"
-    if len(every) > limit:
-        rest = Counter(problem.severity for _, problem in every[limit:])
-        kinds = " and ".join(pluralize(rest[name], noun) for name, noun in _NOUNS.items() if rest[name])
+    if len(located_problems) > limit:
+        omitted_counts = Counter(problem.severity for _, problem in located_problems[limit:])
+        kinds = " and ".join(
+            pluralize(omitted_counts[name], noun) for name, noun in _NOUNS.items() if omitted_counts[name]
+        )
         yield f"and {kinds} more"
 
 

@@ -61,21 +61,28 @@ class Diagnostics:
             path = resolve(text(arguments, "path"), workspace)
             problems_by_path = {path: await _reported_problems(path, content_for(path, workspace), servers, notes)}
             no_problems = f"no problems in `{display(path, workspace.root)}`"
-        by_name = {display(path, workspace.root): problems for path, problems in problems_by_path.items()}
-        count = sum(map(len, by_name.values()))
+        problems_by_name = {display(path, workspace.root): problems for path, problems in problems_by_path.items()}
+        problem_count = sum(map(len, problems_by_name.values()))
         lines = (
-            [*lsp.diagnostics.problem_lines(lsp.diagnostics.ordered_problems(by_name), MAX_VISIBLE_PROBLEMS), *notes]
-            if count
+            [
+                *lsp.diagnostics.problem_lines(
+                    lsp.diagnostics.ordered_problems(problems_by_name), MAX_VISIBLE_PROBLEMS
+                ),
+                *notes,
+            ]
+            if problem_count
             else [no_problems, *notes]
         )
-        return Result("\n".join(lines), extent=Extent("entries", min(count, MAX_VISIBLE_PROBLEMS), count))
+        return Result(
+            "\n".join(lines), extent=Extent("entries", min(problem_count, MAX_VISIBLE_PROBLEMS), problem_count)
+        )
 
 
 async def _reported_problems(
     path: Path, content: str, servers: "LanguageServers", notes: list[str]
 ) -> "tuple[Problem, ...]":
-    """Return the problems that all servers report for the file. `notes` collects failures of single servers. Raises
-    `ToolError` if every server fails."""
+    """Return the problems that all servers report for the file. `notes` collects the failures of individual servers.
+    Raises `ToolError` if every server fails."""
     problems: list[Problem] = []
     file_servers = await servers.servers_for(path)
     for server in file_servers:

@@ -1,5 +1,4 @@
-"""The files of a language server: the texts that were sent and the diagnostics that were reported. Does no
-communication itself."""
+"""The files of a language server: the texts that were sent and the diagnostics that were reported. No I/O."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +44,7 @@ class Documents:
 
     def problems(self, path: Path) -> tuple[Problem, ...]:
         pulled = self._pulled.get(path, ())
-        return (*pulled, *(one for one in self._pushed.get(path, ()) if one not in pulled))
+        return (*pulled, *(problem for problem in self._pushed.get(path, ()) if problem not in pulled))
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -62,14 +61,14 @@ class Documents:
         document = self.open.get(path)
         if isinstance(version, int) and document is not None and version != document.version:
             return None
-        before, pushed = self._pushed.get(path, ()), parse_problems(parameters.get("diagnostics"), self._name)
-        count = self._pushed_count + len(pushed) - len(before)
-        is_too_much = count > MAX_STORED_PROBLEMS or (
+        pushed = parse_problems(parameters.get("diagnostics"), self._name)
+        new_count = self._pushed_count + len(pushed) - len(self._pushed.get(path, ()))
+        exceeds_limits = new_count > MAX_STORED_PROBLEMS or (
             path not in self._pushed and len(self._pushed) >= MAX_FILES_WITH_PROBLEMS
         )
-        if document is None and is_too_much:
+        if document is None and exceeds_limits:
             return None
-        self._pushed[path], self._pushed_count = pushed, count
+        self._pushed[path], self._pushed_count = pushed, new_count
         if document is not None:
             document.reported_version = document.version
         return path
@@ -86,8 +85,8 @@ class Documents:
     def forget(self, path: Path) -> None:
         """Remove a closed or deleted file with its problems."""
         self._pushed_count -= len(self._pushed.get(path, ()))
-        for each in (self.open, self._pushed, self._pulled, self._baseline, self._unreported):
-            each.pop(path, None)
+        for table in (self.open, self._pushed, self._pulled, self._baseline, self._unreported):
+            table.pop(path, None)
 
     # Problems introduced by edits
 
@@ -102,42 +101,47 @@ class Documents:
     def compare(self, texts: Mapping[Path, tuple[str, str]]) -> None:
         """Find new problems in the files whose text changed and in other known files."""
         for path in {*texts, *self._pushed}:
-            known = self._baseline.get(path, () if self._has_any_baseline and path not in texts else None)
-            if known is not None:
-                found = new_problems(known, self.problems(path), *texts.get(path, ("", "")))
-                self._unreported[path] = (*self._unreported.get(path, ()), *errors_and_warnings(found))
+            baseline = self._baseline.get(path, () if self._has_any_baseline and path not in texts else None)
+            if baseline is not None:
+                introduced = new_problems(baseline, self.problems(path), *texts.get(path, ("", "")))
+                self._unreported[path] = (*self._unreported.get(path, ()), *errors_and_warnings(introduced))
         self.set_baseline(tuple(texts))
 
     def take_new_problems(self) -> Mapping[Path, tuple[Problem, ...]]:
         """Return the problems found since the last call that still exist, at their current positions."""
-        news, self._unreported = self._unreported, {}
-        still = {path: _still_present(found, self.problems(path)) for path, found in news.items()}
-        return {path: found for path, found in still.items() if found}
+        unreported, self._unreported = self._unreported, {}
+        present = {path: _still_present(problems, self.problems(path)) for path, problems in unreported.items()}
+        return {path: problems for path, problems in present.items() if problems}
 
 
 def _still_present(earlier: Sequence[Problem], current: Sequence[Problem]) -> tuple[Problem, ...]:
     """Return the current problems that correspond to earlier ones: for each earlier problem, the nearest one of the
     same kind."""
     candidates = list(current)
-    return tuple(one for problem in earlier for one in _take_nearest(problem, candidates))
+    return tuple(current_problem for problem in earlier for current_problem in _take_nearest(problem, candidates))
 
 
 def _take_nearest(problem: Problem, candidates: list[Problem]) -> Iterator[Problem]:
-    alike = [one for one in candidates if one.kind == problem.kind]
-    if alike:
-        chosen = min(alike, key=lambda one: abs(one.line - problem.line))
-        candidates.remove(chosen)
-        yield chosen
+    same_kind = [candidate for candidate in candidates if candidate.kind == problem.kind]
+    if same_kind:
+        nearest = min(same_kind, key=lambda candidate: abs(candidate.line - problem.line))
+        candidates.remove(nearest)
+        yield nearest
 
 
 def path_from_uri(uri: object) -> Path | None:
-    """Return the file that a URI names; None if it is not a file on this machine."""
+    """Return the path of a `file:` URI; None if it is not a file on this machine."""
     if not isinstance(uri, str):
         return None
     try:
-        parts = urlsplit(uri)
+        split_uri = urlsplit(uri)
     except ValueError:
         return None
-    path = unquote(parts.path)
-    is_file = parts.scheme == "file" and parts.netloc in ("", "localhost") and path.startswith("/") and "\0" not in path
+    path = unquote(split_uri.path)
+    is_file = (
+        split_uri.scheme == "file"
+        and split_uri.netloc in ("", "localhost")
+        and path.startswith("/")
+        and "\0" not in path
+    )
     return Path(path) if is_file else None

@@ -1,4 +1,4 @@
-"""Encodes and decodes messages with a length header. Pure."""
+"""Encodes and decodes messages with a length header. No I/O."""
 
 import json
 from collections.abc import Mapping

@@ -1,5 +1,5 @@
 """Finds the install folders of a program that sandboxes hide, so that they can be made visible: the program's own
-folder, the folders that its links lead to, and those of its interpreter."""
+folder, the folders that its links point to, and those of its interpreter."""
 
 import os
 import re
@@ -21,11 +21,12 @@ _QUOTED_EXEC = re.compile(rb"^'''exec' (?:\"([^\"\n]+)\"|(\S+))", re.MULTILINE)
 
 
 def hidden_installs(command: Sequence[str], path: str) -> tuple[Path, ...]:
-    """Return the folders to make visible, or single files if a program has no folder of its own. `path`: the search
+    """Return the folders to make visible, or individual files if a program has no folder of its own. `path`: the search
     path for interpreters."""
-    first = shutil.which(command[0], path=path) or command[0]
-    pending = [first, *(word for word in command[1:] if os.path.isabs(word) and os.path.exists(word))]
-    installs, seen = dict[Path, None](), set[str]()
+    program = shutil.which(command[0], path=path) or command[0]
+    pending = [program, *(word for word in command[1:] if os.path.isabs(word) and os.path.exists(word))]
+    installs = dict[Path, None]()
+    seen = set[str]()
     while pending and len(seen) < _MAX_FOLLOWED_FILES:
         file = os.path.normpath(pending.pop())
         if file in seen:
@@ -43,7 +44,7 @@ def _install_folder(file: str) -> Path | None:
     path = Path(file)
     if not any(map(path.is_relative_to, SHARED_SOCKET_FOLDERS)):
         return None
-    modules = next((each for each in reversed(path.parents) if each.name == "node_modules"), None)
+    modules = next((parent for parent in reversed(path.parents) if parent.name == "node_modules"), None)
     folder = path.parent.parent if path.parent.name in ("bin", ".bin") else path.parent
     for install in filter(None, (modules, folder, path.parent)):
         if str(install) not in (*SHARED_SOCKET_FOLDERS, "/var", "/"):
@@ -65,9 +66,9 @@ def _required_files(file: str, path: str) -> Iterator[str]:
 
 
 def _interpreters(head: bytes, path: str) -> Iterator[str]:
-    if (found := _INTERPRETER.match(head)) is None:
+    if (match := _INTERPRETER.match(head)) is None:
         return
-    program, words = os.fsdecode(found[1]), os.fsdecode(found[2]).split()
+    program, words = os.fsdecode(match[1]), os.fsdecode(match[2]).split()
     if os.path.basename(program) == "env":
         names = (word for word in words if not word.startswith("-") and "=" not in word)
         program = shutil.which(next(names, ""), path=path) or program

@@ -21,7 +21,7 @@ MAX_REPORTED_PROBLEMS = 10
 MAX_FILE_BYTES = 1_000_000
 """Maximum size in bytes of a file sent to servers."""
 _BUSY_WAIT_FACTOR = 0.25
-"""Factor for the waiting time for a server that is still busy with earlier edits."""
+"""Factor applied to the waiting time if the server is still busy with earlier edits."""
 
 T = TypeVar("T")
 
@@ -51,8 +51,10 @@ class LanguageServers:
 
     @property
     def states(self) -> Sequence[tuple[str, str]]:
-        """The servers needed so far, each with a text about its state."""
-        return [(one.spec.name, _STATE_TEXTS[one.phase].format(one.detail)) for one in self._servers.values()]
+        """The servers needed so far, each with its state in words."""
+        return [
+            (server.spec.name, _STATE_TEXTS[server.phase].format(server.detail)) for server in self._servers.values()
+        ]
 
     async def servers_for(self, path: Path) -> tuple[LanguageServer, ...]:
         """Return the servers for a file; none if it is outside the working folder."""
@@ -74,33 +76,39 @@ class LanguageServers:
         reported. None if there are none or if no server responds in time."""
         edits: dict[LanguageServer, dict[Path, EditedText]] = {}
         for change in changes:
-            before, after = _decode_text(change.before), _decode_text(change.after)
-            is_readable = (before is None, after is None) == (change.before is None, change.after is None)
+            old_text, new_text = _decode_text(change.before), _decode_text(change.after)
+            is_readable = (old_text is None, new_text is None) == (change.before is None, change.after is None)
             if change.before == change.after or not is_readable:
                 continue
             for server in await self.servers_for(change.path):
-                edits.setdefault(server, {})[change.path] = EditedText(before, after)
+                edits.setdefault(server, {})[change.path] = EditedText(old_text, new_text)
         if not edits:
             return None
-        await asyncio.gather(*(self._wait_for_diagnostics(server, of_it) for server, of_it in edits.items()))
+        await asyncio.gather(
+            *(self._wait_for_diagnostics(server, server_edits) for server, server_edits in edits.items())
+        )
         return self._new_problems(tuple(edits))
 
     async def _wait_for_diagnostics(self, server: LanguageServer, edits: Mapping[Path, EditedText]) -> None:
         """Wait for a server's diagnostics until the time limit. The limit is shorter if the server still has earlier
         edits to process."""
         seconds = self._wait_seconds * (_BUSY_WAIT_FACTOR if server.has_pending_edits else 1)
-        number = server.edit(edits)
+        edit_number = server.edit(edits)
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await server.wait_for_diagnostics(number)
+                await server.wait_for_diagnostics(edit_number)
 
     def _new_problems(self, servers: Sequence[LanguageServer]) -> NewProblems | None:
-        by_path: dict[str, list[Problem]] = {}
+        problems_by_path: dict[str, list[Problem]] = {}
         for server in servers:
             for path, problems in server.documents.take_new_problems().items():
-                by_path.setdefault(display(path, self._root), []).extend(problems)
-        every = ordered_problems(by_path)
-        return NewProblems(len(every), tuple(problem_lines(every, MAX_REPORTED_PROBLEMS))) if every else None
+                problems_by_path.setdefault(display(path, self._root), []).extend(problems)
+        located_problems = ordered_problems(problems_by_path)
+        return (
+            NewProblems(len(located_problems), tuple(problem_lines(located_problems, MAX_REPORTED_PROBLEMS)))
+            if located_problems
+            else None
+        )
 
     async def ask(self, server: LanguageServer, work: Callable[[LanguageClient], Awaitable[T]], seconds: float) -> T:
         """Run `work` with a server and return its result. `seconds`: the time limit. Raises `LanguageServerError`
@@ -109,20 +117,20 @@ class LanguageServers:
             async with asyncio.timeout(seconds):
                 return await server.ask(work)
         except TimeoutError as error:
-            why = (
-                "it is still starting: ask again later" if server.phase == "starting" else "it does not answer in time"
+            reason = (
+                "it is still starting: try again later" if server.phase == "starting" else "it did not answer in time"
             )
-            raise LanguageServerError(f"{server.spec.name}: {why}") from error
+            raise LanguageServerError(f"{server.spec.name}: {reason}") from error
         except LanguageServerError as error:
             raise LanguageServerError(f"{server.spec.name}: {error}") from error
 
     def known_problems(self) -> Mapping[Path, tuple[Problem, ...]]:
         """Return the problems that the running servers have reported so far, by file."""
-        by_path: dict[Path, tuple[Problem, ...]] = {}
+        problems_by_path: dict[Path, tuple[Problem, ...]] = {}
         for server in self._servers.values():
             for path in server.documents.paths:
-                by_path[path] = (*by_path.get(path, ()), *server.documents.problems(path))
-        return dict(sorted(by_path.items()))
+                problems_by_path[path] = (*problems_by_path.get(path, ()), *server.documents.problems(path))
+        return dict(sorted(problems_by_path.items()))
 
     async def close(self) -> None:
         """Close all servers at the same time."""

@@ -74,8 +74,8 @@ class LanguageServer:
     @property
     def encoding(self) -> str:
         """The encoding in which the server counts columns."""
-        named = self.capabilities.get("positionEncoding")
-        return named if isinstance(named, str) and named in COLUMN_ENCODINGS else "utf-16"
+        encoding = self.capabilities.get("positionEncoding")
+        return encoding if isinstance(encoding, str) and encoding in COLUMN_ENCODINGS else "utf-16"
 
     # Requests from outside
 
@@ -85,18 +85,20 @@ class LanguageServer:
         return self._processed_edits < self._accepted_edits
 
     def edit(self, edits: Mapping[Path, EditedText]) -> int:
-        """Accept edits; return the number to pass to `wait_for_diagnostics`."""
+        """Queue edits; return the number to pass to `wait_for_diagnostics`."""
         if self.phase == "failed":
             return self._accepted_edits
-        for path, edited in edits.items():
-            earlier = self._pending_edits.get(path)
-            self._pending_edits[path] = edited if earlier is None else EditedText(earlier.before, edited.after)
+        for path, edited_text in edits.items():
+            pending_text = self._pending_edits.get(path)
+            self._pending_edits[path] = (
+                edited_text if pending_text is None else EditedText(pending_text.before, edited_text.after)
+            )
         self._accepted_edits += 1
         self._ensure_started()
         return self._accepted_edits
 
     async def wait_for_diagnostics(self, number: int) -> bool:
-        """Wait until the server has reported the diagnostics after these edits or has failed; return whether it has
+        """Wait until the server has reported the diagnostics after these edits, or has failed; return whether it has
         reported them."""
         while self._processed_edits < number and self.phase != "failed":
             self._changed.clear()
@@ -116,7 +118,7 @@ class LanguageServer:
     async def problems_of(
         self, files: Mapping[Path, str], client: LanguageClient
     ) -> Mapping[Path, tuple[Problem, ...]]:
-        """Return all problems of files; for use in the `work` of `ask`."""
+        """Return all problems in the files; for use in the `work` of `ask`."""
         for path, text in files.items():
             await self._send_text(path, text, client)
         await self._wait_for_reports(tuple(files), client)
@@ -127,7 +129,6 @@ class LanguageServer:
         await self._send_text(path, text, client)
 
     async def close(self) -> None:
-        """Close the server."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -146,22 +147,23 @@ class LanguageServer:
                 if attempt:
                     await self._wake.wait()  # restarted on demand
                     self.phase = "starting"
-                why = await self._run()
-                self._reset(why)
+                reason = await self._run()
+                self._reset(reason)
         finally:
             self.phase = "failed"
-            self.detail = self.detail or "it was ended"
+            self.detail = self.detail or "it was stopped"
             self._changed.set()
             self._fail_requests()
 
-    def _reset(self, why: str) -> None:
+    def _reset(self, reason: str) -> None:
         """Reset the state after the server has ended. Edits not yet processed are dropped, because they may have caused
         the crash."""
-        self.detail, self.phase = why, "idle"
+        self.detail, self.phase = reason, "idle"
         self.documents = Documents(self.spec.name, self._root)
         self._pending_edits.clear()
         self._progress_tokens.clear()
-        self._is_quiescent, self._pushes_diagnostics, self._processed_edits = True, False, self._accepted_edits
+        self._is_quiescent, self._pushes_diagnostics = True, False
+        self._processed_edits = self._accepted_edits
         self._wake.clear()
         self._changed.set()
         self._fail_requests()
@@ -184,20 +186,20 @@ class LanguageServer:
             log.close()
             raise
         client = LanguageClient(child, self._root, self.spec.settings, self._on_notification)
-        listening = asyncio.create_task(client.listen())
-        working = asyncio.create_task(self._process_queue(client))
+        listen_task = asyncio.create_task(client.listen())
+        queue_task = asyncio.create_task(self._process_queue(client))
         try:
-            await asyncio.wait({listening, working}, return_when=asyncio.FIRST_COMPLETED)
-            if not listening.done():  # the listener may report the cause a moment later
-                await asyncio.wait([listening], timeout=_SHUTDOWN_TIMEOUT_S)
-            return listening.result() if listening.done() else working.result()
+            await asyncio.wait({listen_task, queue_task}, return_when=asyncio.FIRST_COMPLETED)
+            if not listen_task.done():  # the listener may report the cause a moment later
+                await asyncio.wait([listen_task], timeout=_SHUTDOWN_TIMEOUT_S)
+            return listen_task.result() if listen_task.done() else queue_task.result()
         finally:
-            working.cancel()
-            await asyncio.wait([working])
-            if not listening.done():
+            queue_task.cancel()
+            await asyncio.wait([queue_task])
+            if not listen_task.done():
                 await self._shut_down(client)
-            listening.cancel()
-            await asyncio.wait([listening])
+            listen_task.cancel()
+            await asyncio.wait([listen_task])
             await child.end(_SHUTDOWN_TIMEOUT_S)
             log.close()
 
@@ -234,13 +236,14 @@ class LanguageServer:
     async def _process_edits(self, client: LanguageClient) -> None:
         """Send the files as they were before the edits, then as they are after them. Problems that are reported only
         the second time are new."""
-        number, edits, self._pending_edits = self._accepted_edits, self._pending_edits, {}
+        edit_number = self._accepted_edits
+        edits, self._pending_edits = self._pending_edits, {}
         documents = self.documents
-        before = {path: edit.before for path, edit in edits.items() if edit.before is not None}
+        old_texts = {path: edit.before for path, edit in edits.items() if edit.before is not None}
         documents.compare({})  # problems found independently of these edits
         without_baseline = {
             path: text
-            for path, text in before.items()
+            for path, text in old_texts.items()
             if not documents.has_baseline(path) or path not in documents.open or documents.open[path].text != text
         }
         for path, text in without_baseline.items():
@@ -249,10 +252,10 @@ class LanguageServer:
             documents.set_baseline((*without_baseline, *(path for path, edit in edits.items() if edit.before is None)))
         for path, edit in edits.items():
             await self._update(path, edit, client)
-        existing_after = {path: edit.after for path, edit in edits.items() if edit.after is not None}
-        if await self._wait_for_reports(tuple(existing_after), client):
-            documents.compare({path: (before.get(path, ""), text) for path, text in existing_after.items()})
-        self._processed_edits = number
+        new_texts = {path: edit.after for path, edit in edits.items() if edit.after is not None}
+        if await self._wait_for_reports(tuple(new_texts), client):
+            documents.compare({path: (old_texts.get(path, ""), text) for path, text in new_texts.items()})
+        self._processed_edits = edit_number
         self._changed.set()
 
     async def _update(self, path: Path, edited: EditedText, client: LanguageClient) -> None:
@@ -269,7 +272,8 @@ class LanguageServer:
 
     async def _send_text(self, path: Path, text: str, client: LanguageClient) -> None:
         """Send the text of a file. If too many files are open, close the one that was changed least recently."""
-        opened, uri = self.documents.open, path.as_uri()
+        opened = self.documents.open
+        uri = path.as_uri()
         document = opened.pop(path, None)
         if document is None:
             if len(opened) >= MAX_OPEN_FILES:
@@ -281,8 +285,8 @@ class LanguageServer:
             client.notify("textDocument/didOpen", {"textDocument": item})
         elif document.text != text:
             document.text, document.version = text, document.version + 1
-            meant = {"uri": uri, "version": document.version}
-            client.notify("textDocument/didChange", {"textDocument": meant, "contentChanges": [{"text": text}]})
+            identifier = {"uri": uri, "version": document.version}
+            client.notify("textDocument/didChange", {"textDocument": identifier, "contentChanges": [{"text": text}]})
         opened[path] = document
 
     async def _wait_for_reports(self, paths: Sequence[Path], client: LanguageClient) -> bool:
@@ -295,7 +299,7 @@ class LanguageServer:
                     for path in paths:
                         await self._pull_diagnostics(path, client)
                 else:
-                    while any(one.reported_version < one.version for one in documents):
+                    while any(document.reported_version < document.version for document in documents):
                         await self._wait_for_change()
                 await self._wait_until_quiet(QUIET_S if self._pushes_diagnostics and documents else 0)
         except TimeoutError:
@@ -359,21 +363,21 @@ class LanguageServer:
 
 
 async def _run_request(request: _QueuedRequest, client: LanguageClient) -> None:
-    """Run the work for a waiting caller, unless the caller was cancelled."""
+    """Run the work of a waiting caller, unless the caller was cancelled."""
     if request.answer.done():
         return
-    working = asyncio.ensure_future(request.work(client))
-    request.answer.add_done_callback(lambda _: working.cancel())
+    work_task = asyncio.ensure_future(request.work(client))
+    request.answer.add_done_callback(lambda _: work_task.cancel())
     try:
-        await asyncio.wait([working])
+        await asyncio.wait([work_task])
     finally:
-        working.cancel()
-        if not working.done() and not request.answer.done():
-            request.answer.set_exception(LanguageServerError("it has ended meanwhile"))
-    if working.cancelled() or request.answer.done():
+        work_task.cancel()
+        if not work_task.done() and not request.answer.done():
+            request.answer.set_exception(LanguageServerError("it has ended in the meantime"))
+    if work_task.cancelled() or request.answer.done():
         return
-    error = working.exception()
+    error = work_task.exception()
     if error is None:
-        request.answer.set_result(working.result())
+        request.answer.set_result(work_task.result())
     else:
         request.answer.set_exception(error)

@@ -124,5 +124,5 @@ def known_servers() -> tuple[KnownServer, ...]:
     )
 
 
-def _known_server(name: str, program: str, *words: str, **fields: Any) -> KnownServer:  # noqa: ANN401  # fields of the class
-    return KnownServer(name, (program, *words), SERVER_PROGRAMS[program], **fields)
+def _known_server(name: str, program: str, *arguments: str, **fields: Any) -> KnownServer:  # noqa: ANN401  # fields of the class
+    return KnownServer(name, (program, *arguments), SERVER_PROGRAMS[program], **fields)

@@ -57,7 +57,8 @@ async def symbol_answer(query: SymbolQuery, servers: LanguageServers, root: Path
     """Return the answer of the first server that finds anything, as text for the model, and the number of positions in
     it. Raises `LanguageServerError`."""
     method, capability = _METHODS[query.find]
-    capable_servers, problems = 0, list[str]()
+    capable_count = 0
+    problems = list[str]()
     for server in await servers.servers_for(query.path):
 
         async def ask(client: LanguageClient, server: LanguageServer = server) -> object:
@@ -73,12 +74,12 @@ async def symbol_answer(query: SymbolQuery, servers: LanguageServers, root: Path
             continue
         if answer is NotImplemented:
             continue
-        capable_servers += 1
-        lines = await asyncio.to_thread(_answer_line_list, query, answer, root)
+        capable_count += 1
+        lines = await asyncio.to_thread(_list_answer_lines, query, answer, root)
         if lines:
-            more = [f"and {len(lines) - MAX_RESULTS} more"] if len(lines) > MAX_RESULTS else []
-            return "\n".join((*lines[:MAX_RESULTS], *more)), len(lines)
-    if not capable_servers:
+            omission_note = [f"and {len(lines) - MAX_RESULTS} more"] if len(lines) > MAX_RESULTS else []
+            return "\n".join((*lines[:MAX_RESULTS], *omission_note)), len(lines)
+    if not capable_count:
         raise LanguageServerError("; ".join(problems) or "no language server for this kind of file can answer this")
     return _NO_RESULT_TEXTS[query.find].format(name=printable_name(query.name)), 0
 
@@ -94,9 +95,11 @@ _NO_RESULT_TEXTS: Mapping[SymbolQuestion, str] = {
 def name_column(line: str, name: str) -> int | None:
     """Return the column of a name in a line, in characters; whole words are preferred. None if the line does not
     contain the name."""
-    offsets = [at for at in range(len(line)) if line.startswith(name, at)] if name else []
+    offsets = [offset for offset in range(len(line)) if line.startswith(name, offset)] if name else []
     whole_words = (
-        at for at in offsets if not _is_name_char(line[:at][-1:]) and not _is_name_char(line[at + len(name) :][:1])
+        offset
+        for offset in offsets
+        if not _is_name_char(line[:offset][-1:]) and not _is_name_char(line[offset + len(name) :][:1])
     )
     return next(whole_words, offsets[0] if offsets else None)
 
@@ -115,18 +118,18 @@ def _request_parameters(query: SymbolQuery, encoding: str) -> Mapping[str, objec
             return {"query": query.name}
         case "definition" | "references":
             line = query.text.split("\n")[query.line - 1]
-            before = line[: name_column(line, query.name) or 0]
+            prefix = line[: name_column(line, query.name) or 0]
             column = (
-                len(before) if encoding == "utf-32" else len(before.encode(_CODECS[encoding])) // _UNIT_BYTES[encoding]
+                len(prefix) if encoding == "utf-32" else len(prefix.encode(_CODECS[encoding])) // _UNIT_BYTES[encoding]
             )
-            place = {**document, "position": {"line": query.line - 1, "character": column}}
-            return {**place, "context": {"includeDeclaration": True}} if query.find == "references" else place
+            parameters = {**document, "position": {"line": query.line - 1, "character": column}}
+            return {**parameters, "context": {"includeDeclaration": True}} if query.find == "references" else parameters
 
 
 _CODECS, _UNIT_BYTES = {"utf-8": "utf-8", "utf-16": "utf-16-le"}, {"utf-8": 1, "utf-16": 2}
 
 
-def _answer_line_list(query: SymbolQuery, answer: object, root: Path) -> list[str]:
+def _list_answer_lines(query: SymbolQuery, answer: object, root: Path) -> list[str]:
     return list(_answer_lines(query, answer, root))
 
 
@@ -138,41 +141,45 @@ def _answer_lines(query: SymbolQuery, answer: object, root: Path) -> Iterator[st
         yield from _outline(items, 0)
     else:
         for item in items:
-            place = _parse_location(item.get("location"))
-            if place is not None:
-                within = f" in {_printable_name(item.get('containerName'))}" if item.get("containerName") else ""
+            location = _parse_location(item.get("location"))
+            if location is not None:
+                container = f" in {_printable_name(item.get('containerName'))}" if item.get("containerName") else ""
                 yield (
-                    f"{_display_path(place[0], root)}:{place[1]}: {_kind_name(item)} "
-                    f"{_printable_name(item.get('name'))}{within}"
+                    f"{_display_path(location[0], root)}:{location[1]}: {_kind_name(item)} "
+                    f"{_printable_name(item.get('name'))}{container}"
                 )
 
 
 def _location_lines(locations: Sequence[Mapping[str, object]], root: Path) -> Iterator[str]:
     """Yield the positions in order, each with the text of its line unless it is outside the project."""
-    places = sorted({place for one in locations if (place := _parse_location(one)) is not None})
-    read = _line_reader(root)
-    for path, line in places:
-        text = read(path, line)
+    positions = sorted({position for location in locations if (position := _parse_location(location)) is not None})
+    read_line = _line_reader(root)
+    for path, line in positions:
+        text = read_line(path, line)
         yield f"{_display_path(path, root)}:{line}" + (f": {text}" if text else "")
 
 
 def _line_reader(root: Path) -> Callable[[Path, int], str]:
-    lines: dict[Path, list[str]] = {}
+    lines_by_path: dict[Path, list[str]] = {}
 
-    def read(path: Path, line: int) -> str:
-        if path not in lines:
-            lines[path] = []
-            real = path.resolve()
-            if real.is_relative_to(root) and not may_contain_secrets(str(real)):
+    def read_line(path: Path, line: int) -> str:
+        if path not in lines_by_path:
+            lines_by_path[path] = []
+            real_path = path.resolve()
+            if real_path.is_relative_to(root) and not may_contain_secrets(str(real_path)):
                 try:
-                    lines[path] = read_beginning(real, MAX_FILE_BYTES).decode("utf-8", "replace").split("\n")
+                    lines_by_path[path] = (
+                        read_beginning(real_path, MAX_FILE_BYTES).decode("utf-8", "replace").split("\n")
+                    )
                 except OSError:
                     return ""
         return (
-            ellipsize(terminal_text(lines[path][line - 1]).strip(), _MAX_LINE_CHARS) if line <= len(lines[path]) else ""
+            ellipsize(terminal_text(lines_by_path[path][line - 1]).strip(), _MAX_LINE_CHARS)
+            if line <= len(lines_by_path[path])
+            else ""
         )
 
-    return read
+    return read_line
 
 
 def _outline(symbols: Sequence[object], depth: int, *, in_function: bool = False) -> Iterator[str]:
@@ -184,13 +191,13 @@ def _outline(symbols: Sequence[object], depth: int, *, in_function: bool = False
             and not (in_function and _kind_name(symbol) in _LOCAL_KINDS)
         ):
             location = symbol.get("location")
-            where = symbol.get("selectionRange") or (location.get("range") if isinstance(location, dict) else None)
+            start = symbol.get("selectionRange") or (location.get("range") if isinstance(location, dict) else None)
             yield (
-                f"{'  ' * depth}{range_start(where)[0] + 1}: {_kind_name(symbol)} {_printable_name(symbol.get('name'))}"
+                f"{'  ' * depth}{range_start(start)[0] + 1}: {_kind_name(symbol)} {_printable_name(symbol.get('name'))}"
             )
-            inner = symbol.get("children")
+            children = symbol.get("children")
             is_function = _kind_name(symbol) in _FUNCTION_KINDS
-            yield from _outline(inner if isinstance(inner, list) else (), depth + 1, in_function=is_function)
+            yield from _outline(children if isinstance(children, list) else (), depth + 1, in_function=is_function)
 
 
 def _parse_location(value: object) -> tuple[Path, int] | None:
@@ -198,8 +205,8 @@ def _parse_location(value: object) -> tuple[Path, int] | None:
     if not isinstance(value, dict):
         return None
     path = path_from_uri(value.get("uri") or value.get("targetUri"))
-    where = value.get("range") or value.get("targetSelectionRange")
-    return (path, range_start(where)[0] + 1) if path is not None else None
+    position = value.get("range") or value.get("targetSelectionRange")
+    return (path, range_start(position)[0] + 1) if path is not None else None
 
 
 def _display_path(path: Path, root: Path) -> str:
@@ -207,8 +214,12 @@ def _display_path(path: Path, root: Path) -> str:
 
 
 def _kind_name(symbol: Mapping[str, object]) -> str:
-    number = symbol.get("kind")
-    return _SYMBOL_KINDS[number - 1] if isinstance(number, int) and 0 < number <= len(_SYMBOL_KINDS) else "symbol"
+    kind_number = symbol.get("kind")
+    return (
+        _SYMBOL_KINDS[kind_number - 1]
+        if isinstance(kind_number, int) and 0 < kind_number <= len(_SYMBOL_KINDS)
+        else "symbol"
+    )
 
 
 def _printable_name(value: object) -> str:

@@ -23,9 +23,9 @@ NO_SERVERS_ERROR = "this session has no language servers: use grep"
 
 def _subject(arguments: Arguments) -> str:
     line = number_argument(arguments, "line")
-    where = path_argument(arguments) + (f":{line}" if line is not None else "")
-    found = f"{text_argument(arguments, 'find').replace('_', ' ')} {text_argument(arguments, 'name')}".strip()
-    return f"{found}  in {where}"
+    position = path_argument(arguments) + (f":{line}" if line is not None else "")
+    query = f"{text_argument(arguments, 'find').replace('_', ' ')} {text_argument(arguments, 'name')}".strip()
+    return f"{query}  in {position}"
 
 
 def _is_useful(project: ProjectFacts) -> bool:

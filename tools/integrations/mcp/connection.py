@@ -42,8 +42,8 @@ from ebbtide.tools.server_log import ServerLog
 from ebbtide.tools.version import VERSION
 
 # Without a handler, Python would print the SDK's log warnings over the interface.
-for name in ("mcp", "client"):
-    logging.getLogger(name).addHandler(logging.NullHandler())
+for logger_name in ("mcp", "client"):
+    logging.getLogger(logger_name).addHandler(logging.NullHandler())
 
 ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
 LIST_KINDS: tuple[ListKind, ...] = ("tools", "resources", "prompts")
@@ -67,7 +67,7 @@ _RESUBSCRIBE_S = 5.0
 """Seconds before a subscription to change notifications that has ended is renewed."""
 
 
-E = TypeVar("E", bound=BaseException)
+ErrorT = TypeVar("ErrorT", bound=BaseException)
 
 
 @asynccontextmanager
@@ -82,8 +82,8 @@ async def open_connection(
     """Yield a ready connection. The task that entered the context must also leave it.
 
     Raises `ConnectionError` if the server fails for a known reason (`TakesNoPosts` if it may use the older transport),
-    `NeedsLogin`, and other errors of the SDK. `allow_login`: log in if the server requires it. `lost` is called
-    as soon as the connection ends unexpectedly.
+    `NeedsLogin`, and other errors of the SDK. `allow_login`: log in if the server requires it. `on_lost` is called as
+    soon as the connection ends unexpectedly.
     """
     connection = McpConnection(spec, handlers, log, on_lost)
     client = Client(
@@ -96,13 +96,13 @@ async def open_connection(
     try:
         async with client:
             connection.use(client)
-            listening = asyncio.create_task(connection.listen())
+            listen_task = asyncio.create_task(connection.listen())
             try:
                 yield connection
             finally:
                 connection.leave()
-                listening.cancel()
-                await asyncio.gather(listening, return_exceptions=True)
+                listen_task.cancel()
+                await asyncio.gather(listen_task, return_exceptions=True)
     except (MCPError, ExceptionGroup) as error:  # the SDK wraps some errors, a few of them repeatedly
         if (login := _find_error(error, NeedsLogin)) is not None:
             raise login from error
@@ -117,21 +117,21 @@ async def _transport(
 ) -> AsyncIterator[TransportStreams]:
     spec = connection.spec
     if spec.command:
-        over = stdio(spec, log, connection.record_loss)
+        transport = stdio(spec, log, connection.record_loss)
     elif spec.is_sse:
-        over = sse(spec, credentials, connection.handlers, allow_login)
+        transport = sse(spec, credentials, connection.handlers, allow_login)
     else:
-        over = http(spec, credentials, connection.handlers, allow_login, connection.on_post_response)
-    async with over as streams:
-        yield repair_streams(streams, connection.on_notification, connection.left_out.append, connection.record_loss)
+        transport = http(spec, credentials, connection.handlers, allow_login, connection.on_post_response)
+    async with transport as streams:
+        yield repair_streams(streams, connection.on_notification, connection.omissions.append, connection.record_loss)
 
 
-def _find_error(error: BaseException, kind: type[E]) -> E | None:
+def _find_error(error: BaseException, kind: type[ErrorT]) -> ErrorT | None:
     """Return the first error of this type in nested exception groups, or None."""
     if isinstance(error, kind):
         return error
-    inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-    return next((found for each in inner if (found := _find_error(each, kind)) is not None), None)
+    nested_errors = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return next((match for nested in nested_errors if (match := _find_error(nested, kind)) is not None), None)
 
 
 class McpConnection:
@@ -151,12 +151,12 @@ class McpConnection:
         self.lists_current.set()
         self.refused_post = ""
         """Status of the last POST if the server rejected that method or address; otherwise empty."""
-        self.left_out: list[str] = []
+        self.omissions: list[str] = []
         """One line for each omitted list entry, with the reason."""
         self.spec = spec
         self.handlers = handlers
         self.is_serving = False
-        """Whether the server's tools are known. Its other lists may then take longer."""
+        """Whether the server's tools are known. Fetching its other lists may then take longer."""
         self._log = log
         self._on_lost = on_lost
         self._is_closing = False
@@ -167,40 +167,42 @@ class McpConnection:
         # Without this, the SDK would discard a result that does not match the tool's output schema.
         client.session.validate_tool_result = _accept_any_result  # type: ignore[method-assign]  # the SDK has no setting for it
 
-    async def state(self, kinds: frozenset[ListKind], before: ServerState, caller: Caller) -> ServerState:
-        """Return the server's details and its current lists of these kinds; everything else is copied from `before`."""
-        client, has = self._client, self._client.server_capabilities
+    async def state(self, kinds: frozenset[ListKind], previous_state: ServerState, caller: Caller) -> ServerState:
+        """Return the server's details and its current lists of these kinds; everything else is copied from
+        `previous_state`."""
+        client = self._client
+        capabilities = client.server_capabilities
         info = client.server_info
         title, version = (one_line(info.title or info.name), one_line(info.version)) if info else ("", "")
-        state = replace(before, detail="", name=title, version=version, protocol=client.protocol_version)
+        state = replace(previous_state, detail="", name=title, version=version, protocol=client.protocol_version)
         state = replace(state, instructions=instructions_tool(client.instructions or "", caller))
-        self.left_out.clear()
-        if "tools" in kinds and (has.tools is not None or not has.model_dump(exclude_none=True)):
-            offered = await fetch_all_pages(
-                lambda at: client.list_tools(cursor=at), lambda page: page.tools, self.left_out
+        self.omissions.clear()
+        if "tools" in kinds and (capabilities.tools is not None or not capabilities.model_dump(exclude_none=True)):
+            listed_tools = await fetch_all_pages(
+                lambda cursor: client.list_tools(cursor=cursor), lambda page: page.tools, self.omissions
             )
-            tools, notes = await asyncio.to_thread(usable_tools, offered, caller)  # seconds for ten thousand tools
+            tools, notes = await asyncio.to_thread(usable_tools, listed_tools, caller)  # seconds for ten thousand tools
             state = replace(state, tools=tools, notes=notes)
-        if "resources" in kinds and has.resources is not None:
+        if "resources" in kinds and capabilities.resources is not None:
             state = await self._with_optional_list("resources", self._with_resources, state)
-        if "prompts" in kinds and has.prompts is not None:
+        if "prompts" in kinds and capabilities.prompts is not None:
             state = await self._with_optional_list("prompts", self._with_prompts, state)
-        unknown = tuple(f"its {kind} are not known" for kind in kinds)
-        state = replace(state, notes=tuple(note for note in state.notes if not note.startswith(unknown)))
-        left_out = (line for line in self.left_out[:_MAX_REPORTED_OMISSIONS] if line not in state.notes)
-        return replace(state, notes=(*state.notes, *left_out))
+        resolved_notes = tuple(f"its {kind} are unknown" for kind in kinds)
+        state = replace(state, notes=tuple(note for note in state.notes if not note.startswith(resolved_notes)))
+        new_notes = (line for line in self.omissions[:_MAX_REPORTED_OMISSIONS] if line not in state.notes)
+        return replace(state, notes=(*state.notes, *new_notes))
 
     async def _with_optional_list(
-        self, kind: ListKind, add_list: Callable[[ServerState], Awaitable[ServerState]], before: ServerState
+        self, kind: ListKind, add_list: Callable[[ServerState], Awaitable[ServerState]], state: ServerState
     ) -> ServerState:
         """Return the state with one more list. If fetching the list fails or takes too long, return it unchanged,
         because the server's tools can still be used."""
         timeout = _LATER_LIST_S if self.is_serving else _STARTUP_LIST_S
         try:
             async with asyncio.timeout(timeout):
-                return await add_list(before)
+                return await add_list(state)
         except TimeoutError:
-            self.left_out.append(f"its {kind} are not known: it has not answered `{kind}/list` in {timeout:g} s")
+            self.omissions.append(f"its {kind} are unknown: it did not answer `{kind}/list` within {timeout:g} s")
             if not self.is_serving:
                 self.stale.add(kind)
                 self.changed.set()
@@ -208,30 +210,32 @@ class McpConnection:
             if self.lost or (isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED):
                 raise
             if not (isinstance(error, MCPError) and error.code == types.METHOD_NOT_FOUND):
-                self.left_out.append(f"its {kind} are not known: {_detailed_error(error)}")
-        return before
+                self.omissions.append(f"its {kind} are unknown: {_detailed_error(error)}")
+        return state
 
     async def _with_resources(self, state: ServerState) -> ServerState:
         fetch = self._client.list_resources
-        found = await fetch_all_pages(lambda at: fetch(cursor=at), lambda page: page.resources, self.left_out)
-        state = replace(state, resources=tuple(map(resource_of, found)))
-        return replace(state, templates=tuple(map(resource_of, await self._templates())))
+        resources = await fetch_all_pages(
+            lambda cursor: fetch(cursor=cursor), lambda page: page.resources, self.omissions
+        )
+        state = replace(state, resources=tuple(map(resource_of, resources)))
+        return replace(state, templates=tuple(map(resource_of, await self._fetch_templates())))
 
     async def _with_prompts(self, state: ServerState) -> ServerState:
         fetch = self._client.list_prompts
-        found = await fetch_all_pages(lambda at: fetch(cursor=at), lambda page: page.prompts, self.left_out)
-        return replace(state, prompts=prompts_of(self.spec, found))
+        prompts = await fetch_all_pages(lambda cursor: fetch(cursor=cursor), lambda page: page.prompts, self.omissions)
+        return replace(state, prompts=prompts_of(self.spec, prompts))
 
     async def call(self, name: str, arguments: Arguments, show: Callable[[str], None]) -> Result:
         """Return the result of a tool call. Cancelling affects only this call. Raises `ToolError`."""
         _require_encodable(arguments)
         last_report = 0.0
         loop = asyncio.get_running_loop()
-        async with self._translate_errors(f"`{one_line(name)}`") as go_on:
+        async with self._translate_errors(f"`{one_line(name)}`") as report_progress:
 
             async def on_progress(progress: float, total: float | None, message: str | None) -> None:
                 nonlocal last_report
-                go_on()
+                report_progress()
                 if loop.time() - last_report >= _PROGRESS_INTERVAL_S:
                     last_report = loop.time()
                     show(_progress_line(progress, total, message))
@@ -267,18 +271,18 @@ class McpConnection:
             return prompt_messages(await self._client.get_prompt(name, arguments))
 
     @asynccontextmanager
-    async def _translate_errors(self, what: str) -> AsyncIterator[Callable[[], None]]:
+    async def _translate_errors(self, subject: str) -> AsyncIterator[Callable[[], None]]:
         """Limit a request's duration and translate its failures to a `ToolError` of one line. Yield a function to be
         called on progress."""
         label = self.spec.label
         try:
-            async with self.patience.call() as go_on:
-                yield go_on
+            async with self.patience.call() as report_progress:
+                yield report_progress
         except TimeoutError as error:
-            limit = self.spec.call_timeout
-            span = f"{limit:g} second{'' if limit == 1 else 's'}"
+            max_seconds = self.spec.call_timeout
+            duration_text = f"{max_seconds:g} second{'' if max_seconds == 1 else 's'}"
             raise ToolError(
-                f"the server `{label}` did not answer {what} within {span}, so it was told to stop; "
+                f"the server `{label}` did not answer {subject} within {duration_text}, so it was told to stop; "
                 "it may be partly done"
             ) from error
         except MCPError as error:
@@ -288,24 +292,26 @@ class McpConnection:
             if error.code == types.CONNECTION_CLOSED:
                 if error.message == _CLOSED_MESSAGE:
                     self.record_loss("its connection has ended")
-                why = one_line(self.lost or error.message)
+                reason = one_line(self.lost or error.message)
                 raise ToolError(
-                    f"the server `{label}` was lost during {what} ({why}); it may be partly done"
+                    f"the server `{label}` was lost during {subject} ({reason}); it may be partly done"
                 ) from error
-            raise ToolError(f"the server `{label}` refused {what}: {_detailed_error(error)}") from error
+            raise ToolError(f"the server `{label}` refused {subject}: {_detailed_error(error)}") from error
         except ValidationError as error:
-            raise ToolError(f"the server `{label}` answered {what} with something unknown to the protocol") from error
+            raise ToolError(
+                f"the server `{label}` answered {subject} with something unknown to the protocol"
+            ) from error
         except RuntimeError as error:
-            raise ToolError(f"{what} of the server `{label}` failed: {one_line(str(error))}") from error
+            raise ToolError(f"{subject} of the server `{label}` failed: {one_line(str(error))}") from error
 
     # Notifications
 
     async def listen(self) -> None:
         """Subscribe to change notifications, which newer protocol versions require."""
-        has = self._client.server_capabilities
-        tools = bool(has.tools and has.tools.list_changed)
-        resources = bool(has.resources and has.resources.list_changed)
-        prompts = bool(has.prompts and has.prompts.list_changed)
+        capabilities = self._client.server_capabilities
+        tools = bool(capabilities.tools and capabilities.tools.list_changed)
+        resources = bool(capabilities.resources and capabilities.resources.list_changed)
+        prompts = bool(capabilities.prompts and capabilities.prompts.list_changed)
         if self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (tools or resources or prompts):
             return
         while True:
@@ -340,9 +346,9 @@ class McpConnection:
         self.lists_current.clear()
         self.changed.set()
 
-    def record_loss(self, why: str) -> None:
+    def record_loss(self, reason: str) -> None:
         if not self.lost and not self._is_closing:
-            self.lost = why
+            self.lost = reason
             self._on_lost()
             self.changed.set()
             self.lists_current.set()
@@ -352,13 +358,13 @@ class McpConnection:
         self._is_closing = True
         self.lists_current.set()
 
-    async def _templates(self) -> list[types.ResourceTemplate]:
+    async def _fetch_templates(self) -> list[types.ResourceTemplate]:
         """Return the resource templates; empty if the server does not support them."""
         try:
             return await fetch_all_pages(
-                lambda at: self._client.list_resource_templates(cursor=at),
+                lambda cursor: self._client.list_resource_templates(cursor=cursor),
                 lambda page: page.resource_templates,
-                self.left_out,
+                self.omissions,
             )
         except MCPError as error:
             if error.code == types.METHOD_NOT_FOUND:
@@ -384,12 +390,14 @@ def _require_encodable(value: object) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise ToolError("the request contains half a character, so nothing was sent: write it whole") from error
+        raise ToolError(
+            "the request contains an incomplete character, so it was not sent: write the full character"
+        ) from error
 
 
 def _progress_line(done: float, total: float | None, message: str | None) -> str:
-    share = f"{done:g}" if total is None else f"{done:g} of {total:g}"
-    return f"{share}: {one_line(message)}\n" if message else f"{share}\n"
+    progress_text = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+    return f"{progress_text}: {one_line(message)}\n" if message else f"{progress_text}\n"
 
 
 class ServerTimeouts:
@@ -403,7 +411,7 @@ class ServerTimeouts:
 
     @asynccontextmanager
     async def call(self) -> AsyncIterator[Callable[[], None]]:
-        """Yield a function to be called on every sign of progress. Raises `TimeoutError`."""
+        """Yield a function to be called on every progress report. Raises `TimeoutError`."""
         async with asyncio.timeout(None) as timeout:
             self._deadlines[timeout] = _now() + _MAX_TIMEOUT_FACTOR * self._seconds
             self._reschedule(timeout)

@@ -47,54 +47,55 @@ class _ListPage(Protocol):
     def next_cursor(self) -> str | None: ...
 
 
-P = TypeVar("P", bound=_ListPage)
-T = TypeVar("T")
+PageT = TypeVar("PageT", bound=_ListPage)
+EntryT = TypeVar("EntryT")
 
 
 async def fetch_all_pages(
-    fetch: "Callable[[str | None], Awaitable[P]]",
-    entries: Callable[[P], Sequence[T]],
+    fetch: "Callable[[str | None], Awaitable[PageT]]",
+    get_entries: Callable[[PageT], Sequence[EntryT]],
     omissions: MutableSequence[str],
-) -> list[T]:
-    """Fetch all pages of a list and return their entries, up to a limit. Omissions are recorded in `omissions`. Raises
-    `ToolError` if a page cannot be read."""
-    listed: list[T] = []
-    cursor, seen = None, set[str]()
+) -> list[EntryT]:
+    """Fetch all pages of a list and return their entries, up to a limit. If entries are omitted, a line about it is
+    added to `omissions`. Raises `ToolError` if a page cannot be read."""
+    fetched: list[EntryT] = []
+    cursor = None
+    seen = set[str]()
     while len(seen) < _MAX_PAGES:
         try:
             page = await fetch(cursor)
         except ValidationError as error:
             raise ToolError(f"it lists something unknown to the protocol: {first_error_text(error)}") from error
-        listed += entries(page)
+        fetched += get_entries(page)
         cursor = page.next_cursor
-        if len(listed) > MAX_LIST_ENTRIES:
-            omissions.append(f"it lists more than {MAX_LIST_ENTRIES:,} of a kind: the others are left out")
-            return listed[:MAX_LIST_ENTRIES]
+        if len(fetched) > MAX_LIST_ENTRIES:
+            omissions.append(f"it lists more than {MAX_LIST_ENTRIES:,} entries of one kind: the others are skipped")
+            return fetched[:MAX_LIST_ENTRIES]
         if not cursor or cursor in seen:
             break
         seen.add(cursor)
-    return listed
+    return fetched
 
 
-def usable_tools(listed: Iterable[types.Tool], caller: Caller) -> tuple[tuple[McpTool, ...], tuple[str, ...]]:
+def usable_tools(listed_tools: Iterable[types.Tool], caller: Caller) -> tuple[tuple[McpTool, ...], tuple[str, ...]]:
     """Return the usable tools, and a line for each tool that is unusable or that the user should review."""
     spec = caller.spec
     tools: dict[str, McpTool] = {}
     notes: list[str] = []
-    for tool in listed:
+    for tool in listed_tools:
         if not _is_enabled(spec, tool.name):
             continue
         name, label = tool_name(spec, tool.name), f"`{one_line(tool.name)}`"
         if name in tools:
-            other = tools[name].original_name
-            why = "listed twice" if other == tool.name else f"named like `{one_line(other)}`"
-            notes.append(f"{label} is left out: it is {why}")
+            first_name = tools[name].original_name
+            reason = "listed twice" if first_name == tool.name else f"named like `{one_line(first_name)}`"
+            notes.append(f"{label} is skipped: it is {reason}")
         elif tool.name == INSTRUCTIONS_NAME:
-            notes.append(f"{label} is left out: that is not a valid tool name")
+            notes.append(f"{label} is skipped: that is not a valid tool name")
         elif tool.execution is not None and tool.execution.task_support == "required":
-            notes.append(f"{label} is left out: it runs only as an asynchronous task")
+            notes.append(f"{label} is skipped: it runs only as an asynchronous task")
         elif problem := schema_fault(tool.input_schema):
-            notes.append(f"{label} is left out: {problem}")
+            notes.append(f"{label} is skipped: {problem}")
         else:
             description = clean(tool.description or tool.title or "")
             notes += (f"{label} {note}" for note in _description_warnings(tool.description or "", description))
@@ -113,13 +114,13 @@ def usable_tools(listed: Iterable[types.Tool], caller: Caller) -> tuple[tuple[Mc
 def tool_name(spec: ServerSpec, original_name: str) -> str:
     """Return the tool's name for the model: `mcp__SERVER__TOOL`, with characters and a length that every provider
     allows."""
-    start = f"mcp__{spec.prefix}__"
+    prefix = f"mcp__{spec.prefix}__"
     allowed_name = re.sub(r"[^A-Za-z0-9_-]", "_", original_name) or "_"
-    max_chars = _MAX_NAME_CHARS - len(start)
+    max_chars = _MAX_NAME_CHARS - len(prefix)
     if not original_name.isascii():  # replacing other characters could make all names equal
-        plain = allowed_name.strip("_") or "tool"
-        return start + shorten_name(plain, original_name, min(max_chars, len(plain) + 7))
-    return start + (
+        ascii_name = allowed_name.strip("_") or "tool"
+        return prefix + shorten_name(ascii_name, original_name, min(max_chars, len(ascii_name) + 7))
+    return prefix + (
         allowed_name if len(allowed_name) <= max_chars else shorten_name(allowed_name, original_name, max_chars)
     )
 
@@ -127,47 +128,47 @@ def tool_name(spec: ServerSpec, original_name: str) -> str:
 def schema_fault(schema: Mapping[str, object]) -> str:
     """Return why a provider would reject the schema, or why arguments cannot be validated; empty if it is usable."""
     try:
-        size = len(json.dumps(schema, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-        sent = portable_schema(schema)
+        byte_count = len(json.dumps(schema, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        portable = portable_schema(schema)
     except (ValueError, RecursionError):
         return "its schema is not JSON"
-    if size > MAX_SCHEMA_BYTES:
-        return f"its schema has {size:,} bytes, more than the {MAX_SCHEMA_BYTES:,} allowed"
-    if sent.get("type") != "object":
-        return "its schema is not that of an object"
-    problem = schema_error(sent)
+    if byte_count > MAX_SCHEMA_BYTES:
+        return f"its schema has {byte_count:,} bytes, more than the {MAX_SCHEMA_BYTES:,} allowed"
+    if portable.get("type") != "object":
+        return "its schema does not describe an object"
+    problem = schema_error(portable)
     return f"its schema is not valid: {one_line(problem)}" if problem else ""
 
 
-def resource_of(each: types.Resource | types.ResourceTemplate) -> Resource:
-    address, size = (each.uri, each.size) if isinstance(each, types.Resource) else (each.uri_template, None)
+def resource_of(listed: types.Resource | types.ResourceTemplate) -> Resource:
+    uri, size = (listed.uri, listed.size) if isinstance(listed, types.Resource) else (listed.uri_template, None)
     return Resource(
-        address, one_line(each.title or each.name), clean(each.description or ""), each.mime_type or "", size
+        uri, one_line(listed.title or listed.name), clean(listed.description or ""), listed.mime_type or "", size
     )
 
 
-def prompts_of(spec: ServerSpec, listed: Iterable[types.Prompt]) -> tuple[McpPrompt, ...]:
+def prompts_of(spec: ServerSpec, listed_prompts: Iterable[types.Prompt]) -> tuple[McpPrompt, ...]:
     """Return the prompts, without duplicate names."""
     prompts: dict[str, McpPrompt] = {}
-    for each in listed:
+    for listed in listed_prompts:
         arguments = tuple(
-            PromptArgument(given.name, clean(given.description or ""), bool(given.required))
-            for given in each.arguments or ()
+            PromptArgument(argument.name, clean(argument.description or ""), bool(argument.required))
+            for argument in listed.arguments or ()
         )
-        command = f"mcp__{spec.prefix}__{re.sub(r'[^A-Za-z0-9_-]', '_', each.name)}"
-        description = clean(each.description or each.title or "")
-        prompts.setdefault(each.name, McpPrompt(command, each.name, description, arguments))
+        command = f"mcp__{spec.prefix}__{re.sub(r'[^A-Za-z0-9_-]', '_', listed.name)}"
+        description = clean(listed.description or listed.title or "")
+        prompts.setdefault(listed.name, McpPrompt(command, listed.name, description, arguments))
     return tuple(prompts.values())
 
 
 def _is_enabled(spec: ServerSpec, name: str) -> bool:
-    is_enabled = spec.enabled_tools is None or any(fnmatchcase(name, each) for each in spec.enabled_tools)
-    return is_enabled and not any(fnmatchcase(name, each) for each in spec.disabled_tools)
+    is_enabled = spec.enabled_tools is None or any(fnmatchcase(name, pattern) for pattern in spec.enabled_tools)
+    return is_enabled and not any(fnmatchcase(name, pattern) for pattern in spec.disabled_tools)
 
 
 def _description_warnings(raw: str, cleaned: str) -> Iterable[str]:
     if has_hidden_chars(raw):
-        yield "has hidden characters or terminal codes in its description; they are left out"
+        yield "has hidden characters or terminal codes in its description; they are removed"
     if len(cleaned) > MAX_DESCRIPTION_CHARS:
         yield f"has a description of {len(cleaned):,} characters, of which {MAX_DESCRIPTION_CHARS:,} are shown"
     yield from _instruction_warnings("a description", cleaned)
@@ -175,12 +176,12 @@ def _description_warnings(raw: str, cleaned: str) -> Iterable[str]:
 
 def _schema_warnings(schema: Mapping[str, object]) -> Iterable[str]:
     """Yield warnings about suspicious text in a schema, because models read all of it."""
-    texts = "\n".join(f"{where}\n{text}" for where, text in schema_texts(schema))
+    texts = "\n".join(f"{path}\n{text}" for path, text in schema_texts(schema))
     if has_hidden_chars(texts):
         yield "has hidden characters or terminal codes in its schema; look at it before you allow it"
     yield from _instruction_warnings("a schema", clean(texts))
 
 
-def _instruction_warnings(what: str, text: str) -> Iterable[str]:
-    if orders := _MODEL_INSTRUCTIONS.search(text):
-        yield f"has {what} that gives the model instructions (“{one_line(orders[0])}”); look at it before you allow it"
+def _instruction_warnings(source: str, text: str) -> Iterable[str]:
+    if match := _MODEL_INSTRUCTIONS.search(text):
+        yield f"has {source} that gives the model instructions (“{one_line(match[0])}”); look at it before you allow it"

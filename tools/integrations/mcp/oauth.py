@@ -79,14 +79,14 @@ class _NotLoggedIn(httpx2.Auth):
 async def _local_callback(spec: ServerSpec, storage: "_Storage") -> AsyncIterator["Callback"]:
     """Yield a local callback. It uses the port of the last login if that is free, because the client may be registered
     with that port."""
-    known = storage.read().get("port", 0)
-    wanted_port = spec.login.port or (known if isinstance(known, int) else 0)
+    stored_port = storage.read().get("port", 0)
+    preferred_port = spec.login.port or (stored_port if isinstance(stored_port, int) else 0)
     try:
-        async with serve_callback(wanted_port) as login_callback:
+        async with serve_callback(preferred_port) as login_callback:
             yield login_callback
             return
     except OSError:
-        if spec.login.port or not wanted_port:
+        if spec.login.port or not preferred_port:
             raise
     storage.write(client=None)  # the client is registered with a port that another program now uses
     async with serve_callback(0) as login_callback:
@@ -99,8 +99,8 @@ def _provider(
     async def open_login(url: str) -> None:
         if login_callback is None:
             # Remember the scopes, because the server may require them at the next login.
-            wanted = dict(parse_qsl(urlsplit(url).query)).get("scope", "")
-            storage.write(scope=wanted)
+            scope = dict(parse_qsl(urlsplit(url).query)).get("scope", "")
+            storage.write(scope=scope)
             raise NeedsLogin
         login_callback.expect(url)
         await handlers.open_login(spec.name, url)
@@ -121,7 +121,7 @@ def _provider(
         )
 
     login = spec.login
-    is_document = login.client_id.startswith("https://")
+    is_metadata_url = login.client_id.startswith("https://")
     provider = _GuardedLogin(
         spec.url,
         _ClientMetadata.model_validate(
@@ -134,9 +134,9 @@ def _provider(
         storage,
         redirect_handler=open_login,
         callback_handler=wait_for_redirect,
-        client_metadata_url=login.client_id if is_document else None,
+        client_metadata_url=login.client_id if is_metadata_url else None,
     )
-    storage.fill(provider.context)
+    storage.restore_metadata(provider.context)
     return provider
 
 
@@ -144,8 +144,8 @@ class _GuardedLogin(OAuthClientProvider):
     """Restricts login requests to the server itself and the public network, because the server chooses the addresses
     and could name hosts that only this machine can reach.
 
-    A server on a private network may name other private hosts, except link-local addresses, which give access to keys
-    in clouds. Connections go to exactly the address that was checked, so later DNS changes have no effect.
+    A server on a private network may name other private hosts, except link-local addresses, which give access to cloud
+    credentials. Connections go to exactly the address that was checked, so later DNS changes have no effect.
     """
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
@@ -178,11 +178,11 @@ async def _pin_address(login_request: httpx2.Request, server: httpx2.URL) -> Non
 
 async def _check_address(url: httpx2.URL, server: httpx2.URL) -> IpAddress:
     addresses = await resolve_addresses(url.host, url.port or _DEFAULT_PORTS.get(url.scheme, 443))
-    own = await resolve_addresses(server.host, server.port or _DEFAULT_PORTS.get(server.scheme, 443))
+    server_addresses = await resolve_addresses(server.host, server.port or _DEFAULT_PORTS.get(server.scheme, 443))
     for address in addresses:
-        if not is_public(address) and (is_link_local(address) or any(map(is_public, own))):
-            where = private_address_message(url.host, address)
-            raise NeedsLogin(f"the server wants the login to contact another host, and {where}")
+        if not is_public(address) and (is_link_local(address) or any(map(is_public, server_addresses))):
+            address_problem = private_address_message(url.host, address)
+            raise NeedsLogin(f"the server wants the login to contact another host, and {address_problem}")
     return addresses[0]
 
 
@@ -223,19 +223,19 @@ class _Storage:
         """Store these values and keep all others. Raises `OSError`."""
         stored = {**self.read(), "url": self._spec.url, **values}
         make_private(self._path.parent)
-        new = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        temporary_path = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
             with suppress(FileNotFoundError):
-                new.unlink()
-            with os.fdopen(os.open(new, flags, 0o600), "w", encoding="utf-8") as file:
+                temporary_path.unlink()
+            with os.fdopen(os.open(temporary_path, flags, 0o600), "w", encoding="utf-8") as file:
                 json.dump(stored, file)
-            new.replace(self._path)
+            temporary_path.replace(self._path)
         finally:
             with suppress(FileNotFoundError):
-                new.unlink()
+                temporary_path.unlink()
 
-    def fill(self, context: OAuthContext) -> None:
+    def restore_metadata(self, context: OAuthContext) -> None:
         """Restore the server's metadata that the SDK discovered in earlier runs."""
         self._context = context
         stored = self.read()
@@ -332,16 +332,16 @@ class Callback:
                 await writer.wait_closed()
 
     def _handle_request(self, line: str) -> tuple[str, str]:
-        method, _, rest = line.partition(" ")
-        url = urlsplit(rest.partition(" ")[0])
-        given = dict(parse_qsl(url.query))
+        method, _, request_target = line.partition(" ")
+        url = urlsplit(request_target.partition(" ")[0])
+        parameters = dict(parse_qsl(url.query))
         if method != "GET" or url.path != _CALLBACK_PATH:
             return "404 Not Found", "There is nothing here."
-        if not self._state or given.get("state") != self._state:
+        if not self._state or parameters.get("state") != self._state:
             return "400 Bad Request", "This is not the answer to the current login."
         if not self._answer.done():
-            self._answer.set_result(given)
-        if "error" in given:
+            self._answer.set_result(parameters)
+        if "error" in parameters:
             return "200 OK", "You are not logged in. You can close this page."
         return "200 OK", "You are logged in. You can close this page."
 

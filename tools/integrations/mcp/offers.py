@@ -14,7 +14,7 @@ from ebbtide.tools.schema import object_schema, text
 
 INSTRUCTIONS_NAME = "instructions for the model"
 """The name under which a server's instructions are approved. No tool can have it, because tool names contain no
-blanks."""
+spaces."""
 MAX_INSTRUCTIONS_CHARS = 2000
 """Maximum number of characters of a server's instructions."""
 
@@ -109,7 +109,7 @@ class ReadResource(_ServerTool):
     @property
     def description(self) -> str:
         label = self.caller.spec.label
-        return f"Reads a resource of the server `{label}` by its URI. Without a URI it lists the resources there are."
+        return f"Reads a resource of the server `{label}` by its URI. Without a URI it lists all resources."
 
     @property
     def schema(self) -> Mapping[str, object]:
@@ -122,7 +122,7 @@ class ReadResource(_ServerTool):
     def _resource_list(self) -> str:
         """Return the server's resources and resource templates, one per line."""
         state = self.caller.state
-        return "\n".join(each.line for each in (*state.resources, *state.templates)) or "there are no resources"
+        return "\n".join(resource.line for resource in (*state.resources, *state.templates)) or "there are no resources"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +137,10 @@ class Resource:
 
     @property
     def line(self) -> str:
-        size = pluralize(self.size, "byte") if self.size is not None else ""
-        about = ", ".join(filter(None, (self.name, one_line(self.media_type), size)))
+        size_text = pluralize(self.size, "byte") if self.size is not None else ""
+        details = ", ".join(filter(None, (self.name, one_line(self.media_type), size_text)))
         suffix = f": {one_line(self.description)}" if self.description else ""
-        return f"{printable_name(with_escaped_chars(self.uri))}  ({about}){suffix}"
+        return f"{printable_name(with_escaped_chars(self.uri))}  ({details}){suffix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,9 @@ class McpPrompt:
     @property
     def usage(self) -> str:
         """The arguments as they are typed after the command: `FILE [STYLE]`."""
-        return " ".join(each.name.upper() if each.required else f"[{each.name.upper()}]" for each in self.arguments)
+        return " ".join(
+            argument.name.upper() if argument.required else f"[{argument.name.upper()}]" for argument in self.arguments
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ _REFUSED_CODE = -1
 
 
 class Callbacks(TypedDict):
-    """The SDK client's callbacks. The client announces the services of those that are present to the server."""
+    """The SDK client's callbacks. The client announces a service to the server if its callback is not None."""
 
     elicitation_callback: ElicitationFnT | None
     sampling_callback: SamplingFnT | None
@@ -81,7 +81,7 @@ def client_callbacks(
 
 async def ask_to_open(server: str, handlers: ClientHandlers, page: types.ElicitRequestURLParams) -> Answer:
     """Ask the user to open a web address. Addresses with spaces or unprintable characters are declined, because they
-    could be mistaken for others or contain further text."""
+    could be mistaken for other addresses or contain further text."""
     if not page.url.startswith(("https://", "http://")) or not page.url.isprintable() or " " in page.url:
         return DeclinedAnswer()
     return await handlers.elicit(server, _clean_question(page.message), {}, page.url)
@@ -94,9 +94,9 @@ def _clean_question(message: str) -> str:
 def _elicit_result(answer: Answer, schema: Mapping[str, object], *, is_form: bool) -> types.ElicitResult:
     match answer:
         case AcceptedAnswer(content=content):
-            given = _form_defaults(schema)
-            given |= {name: list(value) if isinstance(value, tuple) else value for name, value in content.items()}
-            return types.ElicitResult.model_validate({"action": "accept", "content": given if is_form else None})
+            values = _form_defaults(schema)
+            values |= {name: list(value) if isinstance(value, tuple) else value for name, value in content.items()}
+            return types.ElicitResult.model_validate({"action": "accept", "content": values if is_form else None})
         case DeclinedAnswer():
             return types.ElicitResult(action="decline")
         case DismissedAnswer():
@@ -124,7 +124,7 @@ def _sample_request(params: types.CreateMessageRequestParams) -> SampleRequest:
 
 def _sampling_message(message: types.SamplingMessage) -> SamplingMessage:
     blocks = message.content if isinstance(message.content, list) else [message.content]
-    return SamplingMessage(message.role, "\n".join(_block_texts(blocks)), tuple(_block_pictures(blocks)))
+    return SamplingMessage(message.role, "\n".join(_block_texts(blocks)), tuple(_block_images(blocks)))
 
 
 def _block_texts(blocks: Iterable[types.SamplingMessageContentBlock]) -> Iterable[str]:
@@ -134,15 +134,12 @@ def _block_texts(blocks: Iterable[types.SamplingMessageContentBlock]) -> Iterabl
                 yield block.text
             case types.ImageContent():
                 if decode_picture(block.data, block.mime_type) is None:
-                    yield f"[a picture of an unsupported type: {block.mime_type}]"
+                    yield f"[an image of an unsupported type: {block.mime_type}]"
             case types.AudioContent() | types.ToolUseContent() | types.ToolResultContent():
                 yield f"[{block.type}: it cannot be passed on]"
 
 
-def _block_pictures(blocks: Iterable[types.SamplingMessageContentBlock]) -> Iterable[Picture]:
+def _block_images(blocks: Iterable[types.SamplingMessageContentBlock]) -> Iterable[Picture]:
     for block in blocks:
-        if (
-            isinstance(block, types.ImageContent)
-            and (picture := decode_picture(block.data, block.mime_type)) is not None
-        ):
-            yield picture
+        if isinstance(block, types.ImageContent) and (image := decode_picture(block.data, block.mime_type)) is not None:
+            yield image

@@ -22,8 +22,8 @@ _PROGRESS_INTERVAL_S = 0.05
 """Minimum number of seconds between two forwarded progress notifications of a call."""
 _MAX_PROGRESS_TOKENS = 100
 MAX_LIST_ENTRIES = 5_000
-"""Maximum number of entries in a list, and half the maximum number of parts in an output. Checking them blocks
-everything else."""
+"""Maximum number of entries in a list, and half the maximum number of blocks in an output. The whole process is blocked
+while they are checked."""
 _MAX_ENTRY_CHARS = 1_000_000
 """Maximum number of characters in all strings of an entry together."""
 _MAX_REQUESTS, _REQUEST_WINDOW_S = 500, 10.0
@@ -42,9 +42,9 @@ _ENTRY_KEYS = frozenset({"name", "description", "inputSchema", "uri", "uriTempla
 """The keys of a list entry that are used. All others can be removed."""
 _CONTENT_KEYS = frozenset({"uri", "mimeType", "text", "blob"})
 _BLOCK_KEYS = frozenset({"type", "text", "data", "mimeType", "resource", "uri", "name", "description"})
-"""The essential keys of a part of an output."""
+"""The keys of a content block that are used. All others can be removed."""
 _PROTOCOL_VERSION = "2025-11-25"
-"""The protocol version that entries are validated against. The essentials are the same in other versions."""
+"""The protocol version that entries are validated against. The keys that are used are the same in other versions."""
 
 
 class RepairedStream(IncomingStream):
@@ -93,8 +93,8 @@ class RepairedStream(IncomingStream):
             return item
 
     def _exceeds_request_limit(self) -> bool:
-        now, (since, count) = anyio.current_time(), self._request_window
-        self._request_window = (since, count + 1) if now - since < _REQUEST_WINDOW_S else (now, 1)
+        now, (window_start, request_count) = anyio.current_time(), self._request_window
+        self._request_window = (window_start, request_count + 1) if now - window_start < _REQUEST_WINDOW_S else (now, 1)
         return self._request_window[1] > _MAX_REQUESTS
 
     def _is_too_soon(self, notification: types.JSONRPCNotification) -> bool:
@@ -103,10 +103,10 @@ class RepairedStream(IncomingStream):
         if notification.method != "notifications/progress" or notification.params is None:
             return False
         token, now = str(notification.params.get("progressToken")), anyio.current_time()
-        is_soon = now - self._progress.get(token, 0.0) < _PROGRESS_INTERVAL_S
-        if not is_soon:
+        is_too_soon = now - self._progress.get(token, 0.0) < _PROGRESS_INTERVAL_S
+        if not is_too_soon:
             self._progress = {**(self._progress if len(self._progress) < _MAX_PROGRESS_TOKENS else {}), token: now}
-        return is_soon
+        return is_too_soon
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -135,11 +135,11 @@ def repair(message: types.JSONRPCMessage, on_omission: Callable[[str], None]) ->
                 if name in result and result[name] is None:
                     result[name] = []
                 if isinstance(entries := result.get(name), list):
-                    what = method.partition("/")[0]
+                    list_kind = method.partition("/")[0]
                     if len(entries) > MAX_LIST_ENTRIES:
-                        on_omission(f"it lists {len(entries):,} {what}, of which {MAX_LIST_ENTRIES:,} are used")
+                        on_omission(f"it lists {len(entries):,} {list_kind}, of which {MAX_LIST_ENTRIES:,} are used")
                     result[name] = [
-                        each for each in entries[:MAX_LIST_ENTRIES] if _is_acceptable(each, name, on_omission)
+                        entry for entry in entries[:MAX_LIST_ENTRIES] if _is_acceptable(entry, name, on_omission)
                     ]
     if isinstance(message, types.JSONRPCResponse):
         _repair_output(message.result)
@@ -148,8 +148,11 @@ def repair(message: types.JSONRPCMessage, on_omission: Callable[[str], None]) ->
 def _repair_output(result: dict[str, Any]) -> None:
     """Repair a tool result that has no blocks, or whose structured content is not an object."""
     for name in ("content", "contents", "messages"):
-        if isinstance(parts := result.get(name), list) and len(parts) > 2 * MAX_LIST_ENTRIES:
-            result[name] = [*parts[: 2 * MAX_LIST_ENTRIES], *_omission_parts(name, len(parts) - 2 * MAX_LIST_ENTRIES)]
+        if isinstance(blocks := result.get(name), list) and len(blocks) > 2 * MAX_LIST_ENTRIES:
+            result[name] = [
+                *blocks[: 2 * MAX_LIST_ENTRIES],
+                *_omission_blocks(name, len(blocks) - 2 * MAX_LIST_ENTRIES),
+            ]
     for key in ("_meta", "structuredContent"):
         if key in result and result[key] is None:
             del result[key]
@@ -165,12 +168,12 @@ def _repair_output(result: dict[str, Any]) -> None:
 
 
 def _repair_blocks(result: dict[str, Any]) -> None:
-    """Remove unknown optional keys from the texts, pictures and files of an output."""
+    """Remove unknown optional keys from the texts, images and files of an output."""
     if isinstance(blocks := result.get("content"), str | dict | list):
         result["content"] = [_acceptable_block(block) for block in (blocks if isinstance(blocks, list) else [blocks])]
     if isinstance(contents := result.get("contents"), list):
         result["contents"] = [
-            _with_only_keys(each, _CONTENT_KEYS) if isinstance(each, dict) else each for each in contents
+            _with_only_keys(content, _CONTENT_KEYS) if isinstance(content, dict) else content for content in contents
         ]
     for message in messages if isinstance(messages := result.get("messages"), list) else ():
         if isinstance(message, dict):
@@ -179,8 +182,8 @@ def _repair_blocks(result: dict[str, Any]) -> None:
         result["isError"] = str(result["isError"]).lower() in ("true", "1")
 
 
-def _omission_parts(name: str, count: int) -> list[dict[str, object]]:
-    text = f"[{count:,} more parts are left out]"
+def _omission_blocks(name: str, count: int) -> list[dict[str, object]]:
+    text = f"[{count:,} more parts are omitted]"
     match name:
         case "content":
             return [{"type": "text", "text": text}]
@@ -198,15 +201,18 @@ def _acceptable_block(block: object) -> object:
         return _placeholder_block(block)
     if _is_block(block):
         return block
-    bare = _with_only_keys(block, _BLOCK_KEYS)
-    if isinstance(bare.get("resource"), dict):
-        bare["resource"] = _with_only_keys(bare["resource"], _CONTENT_KEYS)
-    if "text" in bare:
-        text = bare["text"]
-        bare |= {"type": "text", "text": text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)}
-    if bare.get("type") == "resource_link":
-        bare = {"name": bare.get("uri"), **bare}
-    return bare if _is_block(bare) else _placeholder_block(block)
+    reduced_block = _with_only_keys(block, _BLOCK_KEYS)
+    if isinstance(reduced_block.get("resource"), dict):
+        reduced_block["resource"] = _with_only_keys(reduced_block["resource"], _CONTENT_KEYS)
+    if "text" in reduced_block:
+        text = reduced_block["text"]
+        reduced_block |= {
+            "type": "text",
+            "text": text if isinstance(text, str) else json.dumps(text, ensure_ascii=False),
+        }
+    if reduced_block.get("type") == "resource_link":
+        reduced_block = {"name": reduced_block.get("uri"), **reduced_block}
+    return reduced_block if _is_block(reduced_block) else _placeholder_block(block)
 
 
 def _is_block(block: object) -> bool:
@@ -223,60 +229,61 @@ def _with_only_keys(table: dict[str, Any], keys: Collection[str]) -> dict[str, A
 
 
 def _placeholder_block(block: object) -> dict[str, str]:
-    kind = block.get("type") if isinstance(block, dict) else None
-    text = f"[a part of the type `{one_line(str(kind))[:40]}` is left out: it is unknown to the protocol]"
+    block_type = block.get("type") if isinstance(block, dict) else None
+    text = f"[a part of the type `{one_line(str(block_type))[:40]}` is omitted: it is unknown to the protocol]"
     return {"type": "text", "text": text}
 
 
 def _is_acceptable(entry: object, list_name: str, on_omission: Callable[[str], None]) -> bool:
     """Whether the SDK accepts a list entry once its schemas have been repaired."""
-    kind, method = _LIST_TYPES[list_name]
+    entry_type, method = _LIST_TYPES[list_name]
     if list_name == "tools" and isinstance(entry, dict):
         _repair_schemas(entry)
     if _is_too_large(entry):
         label = one_line(str(entry.get("name"))) if isinstance(entry, dict) else ""
-        on_omission(f"`{label}` is left out: it has more than {_MAX_ENTRY_CHARS:,} characters")
+        on_omission(f"`{label}` is skipped: it has more than {_MAX_ENTRY_CHARS:,} characters")
         return False
     try:
-        _validate_entry(kind, method, list_name, entry)
+        _validate_entry(entry_type, method, list_name, entry)
     except ValidationError as error:
         if isinstance(entry, dict) and _remove_optional_keys(entry):
             return _is_acceptable(entry, list_name, on_omission)
         name = entry.get("name") if isinstance(entry, dict) else None
-        label = f"`{one_line(str(name))}`" if name else f"a {kind.__name__.lower()} without a name"
-        on_omission(f"{label} is left out: {first_error_text(error, list_name)}")
+        label = f"`{one_line(str(name))}`" if name else f"a {entry_type.__name__.lower()} without a name"
+        on_omission(f"{label} is skipped: {first_error_text(error, list_name)}")
         return False
     return True
 
 
-def _validate_entry(kind: type[BaseModel], method: str, list_name: str, entry: object) -> None:
+def _validate_entry(entry_type: type[BaseModel], method: str, list_name: str, entry: object) -> None:
     """Raise `ValidationError` if the SDK would reject the entry."""
-    kind.model_validate(entry, by_name=False)
+    entry_type.model_validate(entry, by_name=False)
     validate_server_result(method, _PROTOCOL_VERSION, {list_name: [entry]})  # stricter than `model_validate`
 
 
 def _remove_optional_keys(entry: dict[str, Any]) -> bool:
     """Remove optional keys from a list entry; return whether any were removed."""
-    odd = [key for key in entry if key not in _ENTRY_KEYS]
-    odd += [key for key in ("description", "mimeType") if not isinstance(entry.get(key, ""), str)]
-    for key in odd:
+    removable_keys = [key for key in entry if key not in _ENTRY_KEYS]
+    removable_keys += [key for key in ("description", "mimeType") if not isinstance(entry.get(key, ""), str)]
+    for key in removable_keys:
         del entry[key]
-    return bool(odd)
+    return bool(removable_keys)
 
 
 def _is_too_large(entry: object) -> bool:
-    pending, size = [entry], 0
-    while pending and size <= _MAX_ENTRY_CHARS:
+    pending = [entry]
+    char_count = 0
+    while pending and char_count <= _MAX_ENTRY_CHARS:
         match pending.pop():
             case str() as text:
-                size += len(text)
+                char_count += len(text)
             case dict() as table:
                 pending += [*table, *table.values()]
             case list() as values:
                 pending += values
             case _:
-                size += 1
-    return size > _MAX_ENTRY_CHARS
+                char_count += 1
+    return char_count > _MAX_ENTRY_CHARS
 
 
 def _repair_schemas(tool: dict[str, Any]) -> None:
@@ -286,18 +293,18 @@ def _repair_schemas(tool: dict[str, Any]) -> None:
     if schema is None:
         tool["inputSchema"] = {"type": "object", "properties": {}}
     elif isinstance(schema, dict):
-        kinds = schema.get("type", "object")
-        is_object = kinds == "object" or (isinstance(kinds, list) and "object" in kinds)
-        present = {
+        schema_types = schema.get("type", "object")
+        is_object = schema_types == "object" or (isinstance(schema_types, list) and "object" in schema_types)
+        cleaned_schema = {
             key: value for key, value in schema.items() if value is not None or key not in ("required", "$schema")
         }
-        tool["inputSchema"] = {**present, "type": "object"} if is_object else present
+        tool["inputSchema"] = {**cleaned_schema, "type": "object"} if is_object else cleaned_schema
     tool.pop("outputSchema", None)
 
 
 def first_error_text(error: ValidationError, list_name: str = "") -> str:
-    """Return the position and description of the first error, without the advice of the library. `list_name`: the list
+    """Return the position and description of the first error, without the library's advice. `list_name`: the list
     that contains the entry."""
-    fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    where = fault["loc"][2:] if list_name and fault["loc"][:1] == (list_name,) else fault["loc"]
-    return one_line(f"`{'.'.join(map(str, where))}`: {fault['msg']}")
+    first_error = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    location = first_error["loc"][2:] if list_name and first_error["loc"][:1] == (list_name,) else first_error["loc"]
+    return one_line(f"`{'.'.join(map(str, location))}`: {first_error['msg']}")

@@ -19,8 +19,8 @@ ResultBlock: TypeAlias = (
 )
 Contents: TypeAlias = types.TextResourceContents | types.BlobResourceContents
 
-_PICTURE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
-"""Media types of pictures that models accept."""
+_IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+"""Media types of images that models accept."""
 _ERROR_START = re.compile(r"\W*\w*(?:error|exception|fail)", re.IGNORECASE)
 """Matches the beginning of text that is recognisable as an error."""
 _MIN_DISTINCTIVE_CHARS = 20
@@ -28,15 +28,17 @@ _MIN_DISTINCTIVE_CHARS = 20
 
 
 def tool_result(answer: types.CallToolResult) -> Result:
-    """Return the result of a tool call. A single text is not copied."""
+    """Return the result of a tool call. If its content is one text, the text is not copied."""
     parts = _AnswerParts()
     for block in answer.content:
-        parts.take(block)
+        parts.add_block(block)
     unrepeated = _unrepeated_content(answer)
     if unrepeated is not None:
         parts.texts.append(json.dumps(unrepeated, ensure_ascii=False))
     if answer.is_error and not _ERROR_START.match(parts.text):
-        parts.texts.insert(0, "error:" if parts.text else "error: the tool says nothing more")  # most APIs lack a flag
+        parts.texts.insert(
+            0, "error:" if parts.text else "error: the tool gave no details"
+        )  # most model APIs have no error flag
     return parts.result(failed=answer.is_error)
 
 
@@ -53,15 +55,15 @@ def prompt_messages(answer: types.GetPromptResult) -> tuple[PromptMessage, ...]:
     messages = []
     for message in answer.messages:
         parts = _AnswerParts()
-        parts.take(message.content)
-        messages.append(PromptMessage(message.role, parts.text, tuple(parts.pictures), tuple(parts.files)))
+        parts.add_block(message.content)
+        messages.append(PromptMessage(message.role, parts.text, tuple(parts.images), tuple(parts.files)))
     return tuple(messages)
 
 
 def decode_picture(data: str, media_type: str) -> Picture | None:
-    """Decode a base64 picture; None if it cannot be shown to models."""
+    """Decode a base64 image; None if it cannot be shown to models."""
     decoded = _decode_base64(data)
-    return Picture(media_type, decoded) if decoded is not None and media_type in _PICTURE_TYPES else None
+    return Picture(media_type, decoded) if decoded is not None and media_type in _IMAGE_TYPES else None
 
 
 class _AnswerParts:
@@ -69,7 +71,7 @@ class _AnswerParts:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self.pictures: list[Picture] = []
+        self.images: list[Picture] = []
         self.files: list[Attachment] = []
 
     @property
@@ -77,9 +79,9 @@ class _AnswerParts:
         return without_control_codes(self.texts[0] if len(self.texts) == 1 else "\n".join(self.texts))
 
     def result(self, failed: bool = False) -> Result:
-        return Result(self.text, pictures=tuple(self.pictures), files=tuple(self.files), failed=failed)
+        return Result(self.text, pictures=tuple(self.images), files=tuple(self.files), failed=failed)
 
-    def take(self, block: ResultBlock) -> None:
+    def add_block(self, block: ResultBlock) -> None:
         match block:
             case types.TextContent():
                 self.texts.append(block.text)
@@ -88,8 +90,8 @@ class _AnswerParts:
             case types.AudioContent():
                 self._add_data(block.data, block.mime_type, "sound")
             case types.ResourceLink():
-                about = f": {block.description}" if block.description else ""
-                self.texts.append(f"[a link to `{block.uri}` ({block.title or block.name}){about}]")
+                description = f": {block.description}" if block.description else ""
+                self.texts.append(f"[a link to `{block.uri}` ({block.title or block.name}){description}]")
             case types.EmbeddedResource():
                 self.add_contents(block.resource, with_uri=True)
 
@@ -106,8 +108,8 @@ class _AnswerParts:
         decoded = _decode_base64(data)
         if decoded is None:
             self.texts.append(f"[`{name}` cannot be decoded]")
-        elif media_type in _PICTURE_TYPES:
-            self.pictures.append(Picture(media_type, decoded))
+        elif media_type in _IMAGE_TYPES:
+            self.images.append(Picture(media_type, decoded))
         else:
             self.files.append(Attachment(name, media_type or "application/octet-stream", decoded))
 
@@ -121,18 +123,18 @@ def _decode_base64(data: str) -> bytes | None:
 
 def _unrepeated_content(answer: types.CallToolResult) -> object:
     """Return the structured content that is not repeated in blocks; None if all of it is. Servers should repeat it for
-    older clients: some repeat it as a whole, others each part under its own name."""
+    older clients: some repeat the whole object, others each value separately."""
     structured = answer.structured_content
     texts = [block.text for block in answer.content if isinstance(block, types.TextContent)]
     if structured is None or (len(texts) == 1 and _parse_json(texts[0]) == structured):
         return None
     if not isinstance(structured, dict) or not answer.content:
         return structured
-    is_alone = len(structured) == 1
+    is_only_value = len(structured) == 1
     unrepeated = {
         name: value
         for name, value in structured.items()
-        if not ((is_alone or _is_distinctive(value)) and _is_in_texts(value, answer.content, texts))
+        if not ((is_only_value or _is_distinctive(value)) and _is_in_texts(value, answer.content, texts))
     }
     return unrepeated or None
 
@@ -151,8 +153,11 @@ def _is_in_texts(value: object, blocks: Sequence[ResultBlock], texts: Sequence[s
     for parts in (value, [value]):
         if isinstance(parts, list) and len(parts) == len(texts) and all(map(_matches_text, parts, texts)):
             return True
-    written = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks]
-    return bool(written) and value in (written, written[0] if len(written) == 1 else written)
+    dumped_blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks]
+    return bool(dumped_blocks) and value in (
+        dumped_blocks,
+        dumped_blocks[0] if len(dumped_blocks) == 1 else dumped_blocks,
+    )
 
 
 def _matches_text(value: object, text: str) -> bool:

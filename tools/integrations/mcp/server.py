@@ -118,8 +118,8 @@ class McpServer:
             self._set_phase("closed")
             return
         self._give_order("close")
-        done, _ = await asyncio.wait([self._task], timeout=TERMINATE_GRACE_S + _CLOSE_MARGIN_S)
-        if not done:
+        done_tasks, _ = await asyncio.wait([self._task], timeout=TERMINATE_GRACE_S + _CLOSE_MARGIN_S)
+        if not done_tasks:
             self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._set_phase("closed")
@@ -131,14 +131,14 @@ class McpServer:
 
         def ask(connection: "McpConnection") -> Awaitable[Result]:
             if all(tool.original_name != name for tool in self.state.tools):
-                raise ToolError(f"the server `{self.spec.label}` does not offer `{one_line(name)}` any more")
+                raise ToolError(f"the server `{self.spec.label}` no longer offers `{one_line(name)}`")
             return connection.call(name, arguments, progress)
 
         if all(tool.original_name != name for tool in self.state.tools):
             await self._wait_for_lists()
-        before = self._connection.changes if self._connection is not None else 0
+        previous_changes = self._connection.changes if self._connection is not None else 0
         result = await self._request(ask)
-        if self._connection is not None and self._connection.changes != before:
+        if self._connection is not None and self._connection.changes != previous_changes:
             await self._wait_for_lists()
         return result
 
@@ -183,19 +183,19 @@ class McpServer:
                 ended = await self._run(log)
                 if ended.was_steady:
                     restarts = 0
-                match ended.how:
+                match ended.outcome:
                     case "close" | "restart":
-                        order, restarts = ended.how, 0
+                        order, restarts = ended.outcome, 0
                     case "needs login":
-                        self._set_phase("needs_login", ended.why)
+                        self._set_phase("needs_login", ended.reason)
                         order, restarts = await self._next_order(), 0
                     case "lost" if restarts < MAX_RESTARTS and (ended.was_ready or restarts):
                         pause = self._first_restart_delay * 2**restarts
                         restarts += 1
-                        self._set_phase("starting", f"{ended.why}; restarting ({restarts} of {MAX_RESTARTS})")
+                        self._set_phase("starting", f"{ended.reason}; restarting ({restarts} of {MAX_RESTARTS})")
                         order = await self._next_order(pause)
                     case "lost":
-                        self._set_phase("failed", ended.why)
+                        self._set_phase("failed", ended.reason)
                         order, restarts = await self._next_order(), 0
         finally:
             self._connection = None
@@ -205,38 +205,39 @@ class McpServer:
     async def _run(self, log: ServerLog) -> "_RunEnd":
         """Start the server and serve it until the connection ends."""
         loop = asyncio.get_running_loop()
-        began, was_ready = loop.time(), False
-        how: ServerOrder | Literal["lost", "needs login"] = "lost"
+        started_at = loop.time()
+        was_ready = False
+        outcome: ServerOrder | Literal["lost", "needs login"] = "lost"
         try:
             async with self._open_connection(log) as connection:
                 was_ready = True
-                how = await self._serve(connection)
-                why = connection.lost
+                outcome = await self._serve(connection)
+                reason = connection.lost
         except NeedsLogin as error:
-            how, why = "needs login", str(error)
+            outcome, reason = "needs login", str(error)
         except Exception as error:  # noqa: BLE001  # isolates servers from each other
-            why = self._failure_reason(error, log) if self._order is None else ""
+            reason = self._failure_reason(error, log) if self._order is None else ""
         self._connection = None
         if self._order is not None:
-            how = self._take_order()
-        elif how == "restart":
+            outcome = self._take_order()
+        elif outcome == "restart":
             self._set_phase("starting")
-        return _RunEnd(how, why, was_ready, was_steady=loop.time() - began > _STEADY_RUN_S)
+        return _RunEnd(outcome, reason, was_ready, was_steady=loop.time() - started_at > _STEADY_RUN_S)
 
     @asynccontextmanager
     async def _open_connection(self, log: ServerLog) -> "AsyncIterator[McpConnection]":
-        """Yield a connection whose lists are loaded. If the server gets an order meanwhile, the connection is
+        """Yield a connection whose lists are loaded. If the server gets an order in the meantime, the connection is
         abandoned."""
         await asyncio.to_thread(import_module, f"{__package__}.connection")
         allow_login = self._is_logging_in
         timeout = self.spec.startup_timeout + (self.spec.login.patience if allow_login else 0)
-        async with self._limit_start(timeout) as started, AsyncExitStack() as stack:
+        async with self._limit_start(timeout) as mark_started, AsyncExitStack() as stack:
 
             async def connect(spec: ServerSpec) -> "McpConnection":
-                opened = mcp.connection.open_connection(
+                connection_context = mcp.connection.open_connection(
                     spec, self._handlers, log, self._credentials, allow_login, self._note_lost
                 )
-                return await stack.enter_async_context(opened)
+                return await stack.enter_async_context(connection_context)
 
             try:
                 connection = await connect(self.spec)
@@ -246,7 +247,7 @@ class McpServer:
                 except ConnectionError:
                     raise refused from None
             state = await connection.state(_ALL_LISTS, ServerState("ready"), self)
-            started()
+            mark_started()
             connection.is_serving = True
             self._connection, self.state = connection, state
             self._notify_changed()
@@ -256,17 +257,17 @@ class McpServer:
     async def _limit_start(self, seconds: float) -> AsyncIterator[Callable[[], None]]:
         """Abort a start that takes too long, or during which the server gets an order. Yield a function to be called
         when the start is complete."""
-        async with asyncio.timeout(seconds) as patience:
+        async with asyncio.timeout(seconds) as timeout:
 
-            def started() -> None:
-                patience.reschedule(None)
+            def mark_started() -> None:
+                timeout.reschedule(None)
                 self._start_timeout = None
 
             try:
-                self._start_timeout = patience
+                self._start_timeout = timeout
                 if self._order is not None:
                     raise TimeoutError
-                yield started
+                yield mark_started
             finally:
                 self._start_timeout = None
 
@@ -298,7 +299,7 @@ class McpServer:
                 state = await connection.state(kinds, self.state, self)
         except Exception as error:  # noqa: BLE001  # the server continues with its old lists
             if not connection.lost:
-                self.state = replace(self.state, detail=f"what it offers now is unknown: {error_text(error)}")
+                self.state = replace(self.state, detail=f"its lists could not be updated: {error_text(error)}")
                 self._notify_changed()
             return
         self.state = replace(state, phase=self.state.phase)  # a restart may have been ordered meanwhile
@@ -315,13 +316,13 @@ class McpServer:
             return "restart"
         return self._take_order()
 
-    async def _run_unless_ordered(self, other: Coroutine[object, object, object]) -> None:
+    async def _run_unless_ordered(self, coroutine: Coroutine[object, object, object]) -> None:
         """Run the coroutine until it is done or the server gets an order."""
         self._wake.clear()
         if self._order is not None:
-            other.close()
+            coroutine.close()
             return
-        tasks = [asyncio.ensure_future(each) for each in (other, self._wake.wait())]
+        tasks = [asyncio.ensure_future(awaitable) for awaitable in (coroutine, self._wake.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -330,7 +331,7 @@ class McpServer:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _note_lost(self) -> None:
-        """Make calls wait for the restart."""
+        """Make calls wait until the server has been restarted."""
         if self._connection is not None:
             self._connection = None
             self._set_phase("starting")
@@ -373,7 +374,7 @@ async def close_all(servers: Iterable[McpServer]) -> None:
 class _RunEnd:
     """How a run of a server ended."""
 
-    how: ServerOrder | Literal["lost", "needs login"]
-    why: str
+    outcome: ServerOrder | Literal["lost", "needs login"]
+    reason: str
     was_ready: bool
     was_steady: bool

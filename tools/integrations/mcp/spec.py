@@ -12,7 +12,7 @@ from ebbtide.tools.secrets.redaction import redact_options
 from ebbtide.tools.secrets.secret_pieces import MIN_SECRET_CHARS
 
 MAX_MESSAGE_BYTES = 64 * 1024**2
-"""Maximum size of a message in bytes. Parsing it needs about three times as much memory."""
+"""Maximum size of a message in bytes. Parsing one needs about three times as much memory."""
 
 _MAX_PREFIX_CHARS = 30
 """Maximum number of characters in a server's name in tool names."""
@@ -65,7 +65,9 @@ class ServerSpec:
         header_values = [word for value in self.headers.values() for word in (value, value.rpartition(" ")[2])]
         env_values = [value for value in self.env.values() if not value.startswith("/")]
         redacted = zip(self.command, redact_options(self.command), strict=True)
-        options = [word.partition("=")[2] or word for word, instead in redacted if word != instead]
+        options = [
+            argument.partition("=")[2] or argument for argument, replacement in redacted if argument != replacement
+        ]
         return tuple(
             value
             for value in (*header_values, *env_values, *options, self.login.client_secret)
@@ -75,9 +77,13 @@ class ServerSpec:
     @property
     def prefix(self) -> str:
         """The server's name in tool names and permission rules. It contains no `__` and does not end in `_`, so that
-        the name of a server and its tool never looks like that of another server's tool."""
-        plain = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]", "_", self.name)).strip("_") or "server"
-        return plain if len(plain) <= _MAX_PREFIX_CHARS else shorten_name(plain, self.name, _MAX_PREFIX_CHARS)
+        two servers' tools never get the same name."""
+        plain_name = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]", "_", self.name)).strip("_") or "server"
+        return (
+            plain_name
+            if len(plain_name) <= _MAX_PREFIX_CHARS
+            else shorten_name(plain_name, self.name, _MAX_PREFIX_CHARS)
+        )
 
     @property
     def label(self) -> str:

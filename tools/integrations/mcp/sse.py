@@ -42,12 +42,12 @@ async def sse(
             raise ConnectionError(await _refusal_reason(events.response))
         writer, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        reading = asyncio.create_task(_forward_events(spec.url, events, writer, address))
+        forward_task = asyncio.create_task(_forward_events(spec.url, events, writer, address))
         try:
             yield incoming, _Outgoing(client, await address, writer)
         finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            forward_task.cancel()
+            await asyncio.gather(forward_task, return_exceptions=True)
             incoming.close()
 
 
@@ -58,13 +58,13 @@ async def _forward_events(
     address: "asyncio.Future[str]",
 ) -> None:
     """Forward events until the stream ends."""
-    why = "it ended before it named an address"
+    problem = "it ended before it named an address"
     try:
         async for event in events:
             if event.event == "endpoint" and not address.done():
                 message_url = urljoin(url, event.data)
                 if urlsplit(message_url)[:2] != urlsplit(url)[:2]:
-                    why = f"it wants messages sent to another host: {one_line(message_url)}"
+                    problem = f"it wants messages sent to another host: {one_line(message_url)}"
                     return
                 address.set_result(message_url)
             elif event.event == "message" and event.data:
@@ -72,11 +72,11 @@ async def _forward_events(
                     message = types.jsonrpc_message_adapter.validate_json(event.data, by_name=False)
                     await writer.send(SessionMessage(message))
     except (httpx2.TransportError, httpx2.StreamError, httpx2.SSEError) as error:
-        why = f"it is incomplete: {one_line(str(error))}"
+        problem = f"it is incomplete: {one_line(str(error))}"
     finally:
         writer.close()
         if not address.done():
-            address.set_exception(ConnectionError(why))
+            address.set_exception(ConnectionError(problem))
 
 
 class _Outgoing(HalfStream):
@@ -101,9 +101,9 @@ class _Outgoing(HalfStream):
             problem = one_line(str(error))
         if problem and isinstance(item.message, types.JSONRPCRequest):
             error_data = types.ErrorData(code=types.INTERNAL_ERROR, message=problem)
-            answer = types.JSONRPCError(jsonrpc="2.0", id=item.message.id, error=error_data)
+            error_message = types.JSONRPCError(jsonrpc="2.0", id=item.message.id, error=error_data)
             with suppress(anyio.ClosedResourceError):  # the event stream has ended, and the request with it
-                await self._error_stream.send(SessionMessage(answer))
+                await self._error_stream.send(SessionMessage(error_message))
 
 
 async def _refusal_reason(response: httpx2.Response) -> str:

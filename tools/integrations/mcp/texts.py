@@ -33,11 +33,11 @@ def has_hidden_chars(text: str) -> bool:
 
 def with_escaped_chars(text: str) -> str:
     """Return the text with control and hidden characters escaped, for values that must not be altered silently."""
-    return _HIDDEN_CHARS.sub(_escaped_char, _CONTROL_CHARS.sub(_escaped_char, text))
+    return _HIDDEN_CHARS.sub(_escape_char, _CONTROL_CHARS.sub(_escape_char, text))
 
 
-def _escaped_char(found: re.Match[str]) -> str:
-    return f"\\u{{{ord(found[0]):x}}}"
+def _escape_char(match: re.Match[str]) -> str:
+    return f"\\u{{{ord(match[0]):x}}}"
 
 
 def one_line(text: str, max_chars: int = MAX_LINE_CHARS) -> str:

@@ -90,21 +90,23 @@ class _PendingRequests:
         match message:
             case types.JSONRPCRequest():
                 self._ids.add(message.id)
-            case types.JSONRPCNotification(method="notifications/cancelled", params={"requestId": str() | int() as id}):
-                self._ids.discard(id)
+            case types.JSONRPCNotification(
+                method="notifications/cancelled", params={"requestId": str() | int() as request_id}
+            ):
+                self._ids.discard(request_id)
 
     def note_received(self, message: types.JSONRPCMessage) -> None:
         match message:
-            case types.JSONRPCResponse(id=id) | types.JSONRPCError(id=str() | int() as id):
-                self._ids.discard(id)
+            case types.JSONRPCResponse(id=request_id) | types.JSONRPCError(id=str() | int() as request_id):
+                self._ids.discard(request_id)
 
     def guess_request(self, head: bytes, tail: bytes) -> str | int | None:
         """Return the id of the request that an unreadable line probably answers; None if unknown."""
         if b'"jsonrpc"' not in head and b'"jsonrpc"' not in tail:
             return None
-        for found in (_ID_AT_START.search(head), _ID_AT_END.search(tail)):
-            if found is not None and (id := json.loads(found[1])) in self._ids:
-                return id if isinstance(id, str) else int(id)
+        for match in (_ID_AT_START.search(head), _ID_AT_END.search(tail)):
+            if match is not None and (request_id := json.loads(match[1])) in self._ids:
+                return request_id if isinstance(request_id, str) else int(request_id)
         return next(iter(self._ids)) if len(self._ids) == 1 else None
 
 
@@ -135,13 +137,13 @@ class _Incoming(IncomingStream):
                 return types.jsonrpc_message_adapter.validate_json(_repair_unicode(bytes(line)), by_name=False)
             return self._error_for_line(bytes(line[:4096]), bytes(line[-4096:]), "it is not a valid message")
 
-    def _error_for_line(self, head: bytes, tail: bytes, why: str) -> types.JSONRPCMessage | None:
+    def _error_for_line(self, head: bytes, tail: bytes, problem: str) -> types.JSONRPCMessage | None:
         self._log.write(b"[on its standard output] " + head[:1000].rstrip(b"\r\n") + b"\n")
-        id = self._pending.guess_request(head, tail)
-        if id is None:
+        request_id = self._pending.guess_request(head, tail)
+        if request_id is None:
             return None
-        error = types.ErrorData(code=types.PARSE_ERROR, message=f"the answer cannot be read: {why}")
-        return types.JSONRPCError(jsonrpc="2.0", id=id, error=error)
+        error = types.ErrorData(code=types.PARSE_ERROR, message=f"the answer cannot be read: {problem}")
+        return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
 
 
 def _repair_unicode(line: bytes) -> bytes:
@@ -229,11 +231,11 @@ class _BoundedStream(httpx2.AsyncByteStream):
         self._max_bytes = max_bytes
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        byte_count = 0
         try:
             async for chunk in self._stream:
-                size += len(chunk)
-                if size > self._max_bytes:
+                byte_count += len(chunk)
+                if byte_count > self._max_bytes:
                     raise UnreadableAnswer(f"it has more than {self._max_bytes:,} bytes, which is too large")
                 yield chunk
         except httpx2.TransportError as error:
@@ -244,14 +246,14 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 def _needs_answer(request: httpx2.Request) -> bool:
-    """Whether the request needs an answer. Notifications, our own answers and the final DELETE need none."""
+    """Whether the request needs an answer. Notifications, the client's own answers and the final DELETE need none."""
     head = request.content[:200] if request.method == "POST" else b""
     return request.method not in ("POST", "DELETE") or (b'"method":' in head and b'"id":' in head)
 
 
 async def _rejects_session(request: httpx2.Request, response: httpx2.Response) -> bool:
-    """Whether a server rejects our session, as many do after a restart. The protocol's own status for this is 404,
-    which the SDK handles."""
+    """Whether a server rejects the client's session, as many do after a restart. The protocol's own status for this is
+    404, which the SDK handles."""
     if _SESSION_HEADER not in request.headers:
         return False
     with suppress(ValueError, KeyError, TypeError, RecursionError, httpx2.StreamError):

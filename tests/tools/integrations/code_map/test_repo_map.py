@@ -44,7 +44,7 @@ async def test_the_map_shows_what_a_project_defines_without_what_git_ignores(pro
 async def test_no_more_is_told_than_fits(project: Workspace) -> None:
     narrow = replace(project, estimate_tokens=lambda text: 200 * len(text.split("\n")))
     result = await RepoMap().run({"tokens": 600}, narrow)
-    more = "(and 2 definitions more: say in `focus` what matters, or allow more `tokens`)"
+    more = "(and 2 definitions more: name what matters in `focus`, or raise `tokens`)"
     assert result == Result(f"src/engine.py:\n1\tclass Engine\n{more}", extent=Extent("entries", 1, 3))
 
 
@@ -72,7 +72,7 @@ async def test_a_map_that_takes_too_long_is_drawn_of_what_was_read_and_the_next_
 ) -> None:
     tool = RepoMap(tmp_path / "maps", seconds=0)
     first = (await tool.run({"focus": ["src"]}, project)).text
-    later = "(of 3 files {} were read in 0 seconds: ask again to continue with the others, or give a `path`)"
+    later = "(only {} of 3 files were read in 0 seconds: call again to map more files, or pass a `path`)"
     assert first == f"src/app.py:\n3\tdef main() -> None\n{later.format(1)}"
     assert (await tool.run({}, project)).text.endswith(later.format(2))
     assert (await tool.run({}, project)).text == WHOLE

@@ -74,7 +74,7 @@ async def test_errors_come_first_and_many_are_counted(start: Starts, root: Path)
         ("too long", "it printed a message of 99,999,999,999 bytes, which is too large"),
         ("no length", "it printed a header without the length of its message"),
         ("no json", "it sent a message that is not JSON"),
-        ("flood", "it said more than 2 MB without being asked"),
+        ("flood", "it sent more than 2 MB without being asked"),
     ],
 )
 async def test_a_server_that_cannot_be_used_is_given_up_after_three_starts(

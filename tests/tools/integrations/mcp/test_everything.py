@@ -104,7 +104,7 @@ async def test_everything_that_the_server_can_do(spec: ServerSpec, start: Starts
     assert (state.phase, state.detail, state.name) == ("ready", "", "Everything Reference Server")
     # Tools for what a client says it can do are added once it has said so, and told of.
     await until(lambda: {tool.original_name for tool in server.state.tools} == set(CALLS))
-    assert server.state.notes == ("`simulate-research-query` is left out: it runs only as an asynchronous task",)
+    assert server.state.notes == ("`simulate-research-query` is skipped: it runs only as an asynchronous task",)
     progress: list[str] = []
     results = {name: await server.call(name, arguments, progress.append) for name, (arguments, _) in CALLS.items()}
     assert [name for name, (_, is_right) in CALLS.items() if not is_right(results[name])] == []

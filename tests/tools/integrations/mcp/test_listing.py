@@ -18,8 +18,8 @@ async def test_names_that_clash_are_left_out_and_long_ones_cut(start: Starts) ->
         ("mcp__raw__caf_850f7d", "café"),
     ]
     assert state.notes == (
-        "`read_it` is left out: it is named like `read.it`",
-        "`read_it` is left out: it is named like `read.it`",
+        "`read_it` is skipped: it is named like `read.it`",
+        "`read_it` is skipped: it is named like `read.it`",
     )
 
 
@@ -29,11 +29,11 @@ async def test_schemas_that_cannot_be_used_are_left_out(start: Starts) -> None:
         ("recursive", {"type": "object", "properties": {"child": {"$ref": "#"}}})
     ]
     assert state.notes == (
-        "`large` is left out: its schema has 500,037 bytes, more than the 100,000 allowed",
-        "`remote` is left out: its schema is not valid: Resource 'http://127.0.0.1:1/schema' is not present in a "
+        "`large` is skipped: its schema has 500,037 bytes, more than the 100,000 allowed",
+        "`remote` is skipped: its schema is not valid: Resource 'http://127.0.0.1:1/schema' is not present in a "
         "registry and retrieving it failed: ValueError: `http://127.0.0.1:1/schema` is not fetched; put the schema "
         "that it names under `$defs`",
-        '`wrong` is left out: its schema is not valid: "nonsense" is not valid under any of the schemas listed in the '
+        '`wrong` is skipped: its schema is not valid: "nonsense" is not valid under any of the schemas listed in the '
         "'anyOf' keyword",
     )
 
@@ -46,7 +46,7 @@ async def test_descriptions_are_cleaned_cut_and_those_with_orders_named(start: S
         f"{('word ' * 2000)[:4096]}… [cut]",
     ]
     assert state.notes == (
-        "`escapes` has hidden characters or terminal codes in its description; they are left out",
+        "`escapes` has hidden characters or terminal codes in its description; they are removed",
         "`orders` has a description that gives the model instructions (“<IMPORTANT”); look at it before you allow it",
         "`long` has a description of 9,999 characters, of which 4,096 are shown",
     )
@@ -73,7 +73,7 @@ async def test_a_list_without_end_is_cut(start: Starts) -> None:
     assert [tool.original_name for tool in state.tools] == [f"t{number}" for number in range(4999)]
     assert state.notes == (
         "it lists 30,001 tools, of which 5,000 are used",
-        "`large` is left out: it has more than 1,000,000 characters",
+        "`large` is skipped: it has more than 1,000,000 characters",
     )
 
 

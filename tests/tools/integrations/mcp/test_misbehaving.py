@@ -82,10 +82,10 @@ async def test_entries_of_a_list_that_mean_nothing_are_left_out_alone(start: Sta
         ("either", {"properties": {}, "type": "object"}),
     ]
     assert state.notes == (
-        "a tool without a name is left out: `name`: Field required",
-        "a tool without a name is left out: ``: Input should be a valid dictionary or instance of Tool",
-        "`wrong` is left out: `inputSchema`: Input should be a valid dictionary",
-        "`text` is left out: `inputSchema.type`: Input should be 'object'",
+        "a tool without a name is skipped: `name`: Field required",
+        "a tool without a name is skipped: ``: Input should be a valid dictionary or instance of Tool",
+        "`wrong` is skipped: `inputSchema`: Input should be a valid dictionary",
+        "`text` is skipped: `inputSchema.type`: Input should be 'object'",
     )
 
 
@@ -105,14 +105,14 @@ async def test_an_error_of_a_server_is_no_lost_connection(text: str, start: Star
         ("only structured", '{"result": [1, 2]}'),
         (
             "unknown part",
-            "a\n[a part of the type `film` is left out: it is unknown to the protocol]\n"
-            "[a part of the type `text` is left out: it is unknown to the protocol]",
+            "a\n[a part of the type `film` is omitted: it is unknown to the protocol]\n"
+            "[a part of the type `text` is omitted: it is unknown to the protocol]",
         ),
         ("decorated", 'a\nb\nc\n{"d": 1}\ne\n[a link to `x:f` (x:f)]\n[`x:g`:]\nh'),
         ("one block", "a"),
         ("no output", ""),
         ("much progress", "at last"),
-        ("many parts", "x\n" * 10_000 + "[2 more parts are left out]"),
+        ("many parts", "x\n" * 10_000 + "[2 more parts are omitted]"),
     ],
 )
 async def test_what_is_not_quite_right_is_taken_as_it_is_meant(way: str, text: str, start: Starts) -> None:
@@ -149,7 +149,7 @@ async def test_a_list_that_cannot_be_had_costs_a_line_and_no_tool(way: str, why:
     state = await start(raw(f"lists {way}")).ready()
     assert (state.phase, [tool.original_name for tool in state.tools]) == ("ready", ["echo"])
     kinds = ("resources", "prompts") if why else ()
-    assert state.notes == tuple(f"its {kind} are not known: {why.replace('%s', kind)}" for kind in kinds)
+    assert state.notes == tuple(f"its {kind} are unknown: {why.replace('%s', kind)}" for kind in kinds)
 
 
 async def test_tools_do_not_wait_for_lists_that_never_come(start: Starts, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,8 +157,8 @@ async def test_tools_do_not_wait_for_lists_that_never_come(start: Starts, monkey
     server = await start.ready(raw("lists late", startup_timeout=600))
     assert await server.call("echo", {"text": "well"}, no_progress) == Result("well")
     assert server.state.notes == (
-        "its resources are not known: it has not answered `resources/list` in 0.01 s",
-        "its prompts are not known: it has not answered `prompts/list` in 0.01 s",
+        "its resources are unknown: it did not answer `resources/list` within 0.01 s",
+        "its prompts are unknown: it did not answer `prompts/list` within 0.01 s",
     )
 
 
@@ -211,7 +211,7 @@ async def test_what_a_call_has_changed_can_be_called_at_once(start: Starts) -> N
     assert await server.call("first", {}, no_progress) == Result("changed")
     assert [tool.original_name for tool in server.state.tools] == ["second"]
     assert await server.call("second", {}, no_progress) == Result("changed")
-    with pytest.raises(ToolError, match="the server `raw` does not offer `first` any more"):
+    with pytest.raises(ToolError, match="the server `raw` no longer offers `first`"):
         await first.caller.call("first", {}, no_progress)
 
 

@@ -63,7 +63,7 @@ async def test_a_server_that_does_not_answer_a_farewell_is_started_again(
 
 
 async def test_what_is_half_a_character_harms_no_connection(start: Starts) -> None:
-    half = "the request contains half a character, so nothing was sent: write it whole"
+    half = "the request contains an incomplete character, so it was not sent: write the full character"
     with misbehaving("well") as address:
         server = await start.ready(ServerSpec("web", url=address))
         for asked in (

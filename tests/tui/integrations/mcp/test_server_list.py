@@ -29,7 +29,7 @@ FORGE = ServerStatus(
         version="2.1",
         resources=(Resource("forge://guide", "guide"), Resource("forge://rules", "rules")),
         prompts=(McpPrompt("mcp__forge__review", "review", "Reviews a file.", ARGUMENTS),),
-        notes=("`spy` has hidden characters in its description; they are left out",),
+        notes=("`spy` has hidden characters in its description; they are removed",),
     ),
     Path("/home/me/.ebb/logs/mcp/forge.log"),
     (
@@ -139,7 +139,7 @@ def test_everything_about_a_server_is_said_and_nothing_of_it_draws() -> None:
         "folder: /home/me/project\n"
         "from: /home/me/project/.mcp.json\n"
         "log: /home/me/.ebb/logs/mcp/forge.log\n"
-        "`spy` has hidden characters in its description; they are left out\n"
+        "`spy` has hidden characters in its description; they are removed\n"
         "\n"
         "Tools  3\n"
         "  create_issue  180  Opens an issue.\n"
