@@ -58,13 +58,13 @@ def _pages_result(
             break
     full_text = "\n".join(texts)
     text = full_text.encode()[: limits.max_bytes].decode("utf-8", "ignore")
-    last = offset + len(texts) - 1
+    last_page = offset + len(texts) - 1
     note = ""
-    if last < page_count or offset > 1:
-        continuation = f"; go on with offset={last + 1}" if last < page_count else ""
-        note = f"\n(pages {offset}-{last} of {page_count}{continuation})"
+    if last_page < page_count or offset > 1:
+        continuation = f"; go on with offset={last_page + 1}" if last_page < page_count else ""
+        note = f"\n(pages {offset}-{last_page} of {page_count}{continuation})"
     if is_cut_short:
-        note += f"\n(page {last + 1} takes too much time or memory)"
+        note += f"\n(page {last_page + 1} takes too much time or memory)"
     extent = Extent("pages", len(texts), page_count, offset)
     uncut_text = f"{full_text}{note}" if text != full_text else None
     return Result(f"{text}{'… [cut]' if uncut_text else ''}{note}", full_text=uncut_text, extent=extent)

@@ -99,8 +99,8 @@ def _parse_head(head: bytes) -> tuple[str, Sequence[tuple[str, str]]]:
 
 def _split_target(target: str) -> tuple[str, str]:
     """Return the authority, and the path including its query."""
-    end = next((index for index, character in enumerate(target) if character in "/?#"), len(target))
-    authority, path = target[:end], target[end:].partition("#")[0]
+    path_start = next((index for index, character in enumerate(target) if character in "/?#"), len(target))
+    authority, path = target[:path_start], target[path_start:].partition("#")[0]
     if "@" in authority:
         raise BadHead("its address contains a name or password")
     return authority, path if path.startswith("/") else f"/{path}"

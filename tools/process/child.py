@@ -153,7 +153,7 @@ async def _start_program(program: ProgramT, launch: Launch, folder: Path | None)
     adopt_orphans()
     loop = asyncio.get_running_loop()
     program.is_wrapped = launch.is_wrapped
-    start = loop.subprocess_exec(
+    startup = loop.subprocess_exec(
         lambda: program,
         *launch.argv,
         env=dict(launch.environment),
@@ -161,7 +161,7 @@ async def _start_program(program: ProgramT, launch: Launch, folder: Path | None)
         start_new_session=True,
         pass_fds=launch.descriptors,
     )
-    start_task = asyncio.ensure_future(start)
+    start_task = asyncio.ensure_future(startup)
     try:
         await asyncio.shield(start_task)
     except asyncio.CancelledError:

@@ -46,25 +46,25 @@ class ProcessFamily:
         self._namespace_init = 0
         """The process with id 1 in the wrapper's namespace; 0 while it is unknown."""
 
-    def signal(self, number: int, *, is_reaped: bool) -> bool:
+    def signal(self, signal_number: int, *, is_reaped: bool) -> bool:
         """Send a signal to all processes; return whether the leader's group has any. Signal 0 only checks. `is_reaped`:
         the leader has been waited for, so its id may have been reused."""
         if is_reaped and process_exists(self._leader):
             return False
-        if not number:
+        if not signal_number:
             return self.has_group()
-        if self._is_wrapped and number != signal.SIGKILL and not is_reaped:
+        if self._is_wrapped and signal_number != signal.SIGKILL and not is_reaped:
             other_groups = self._record_other_groups()
-            has_processes = _signal_followers(self._leader, number)
+            has_processes = _signal_followers(self._leader, signal_number)
         else:
             _signal_group(self._leader, signal.SIGSTOP)  # so that no process is created meanwhile
             try:
                 other_groups = self._record_other_groups()
             finally:
-                has_processes = _signal_group(self._leader, number)
+                has_processes = _signal_group(self._leader, signal_number)
                 _signal_group(self._leader, signal.SIGCONT)
         for group in other_groups:
-            _signal_group(group, number)
+            _signal_group(group, signal_number)
         return has_processes
 
     def has_group(self) -> bool:
@@ -172,9 +172,9 @@ def _processes() -> Iterator[tuple[int, _Process]]:
                 yield int(name), _Process(fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
-def _signal_group(group: int, number: int) -> bool:
+def _signal_group(group: int, signal_number: int) -> bool:
     try:
-        os.killpg(group, number)
+        os.killpg(group, signal_number)
     except ProcessLookupError:
         return False
     except PermissionError:
@@ -182,13 +182,13 @@ def _signal_group(group: int, number: int) -> bool:
     return True
 
 
-def _signal_followers(leader: int, number: int) -> bool:
+def _signal_followers(leader: int, signal_number: int) -> bool:
     """Send a signal to every process of a group except its leader, which remains to report how they ended; return
     whether there are any."""
     followers = [process_id for process_id, process in _processes() if process.group == leader and process_id != leader]
     for follower in followers:
         with suppress(ProcessLookupError, PermissionError):
-            os.kill(follower, number)
+            os.kill(follower, signal_number)
     return bool(followers)
 
 

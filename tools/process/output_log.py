@@ -75,10 +75,10 @@ class OutputLog:
         self._tail.append(chunk)
         self._buffered_bytes += len(chunk)
         while self._buffered_bytes - len(self._tail[0]) >= self._max_tail_bytes:
-            size = len(self._tail.popleft())
-            self._buffered_bytes -= size
-            self._unreported_dropped_bytes += size
-            self._dropped_bytes += size
+            dropped_bytes = len(self._tail.popleft())
+            self._buffered_bytes -= dropped_bytes
+            self._unreported_dropped_bytes += dropped_bytes
+            self._dropped_bytes += dropped_bytes
 
     def _write_to_file(self, data: bytes) -> None:
         if self.problem:

@@ -432,11 +432,11 @@ def _points_back(metadata: Path, dot_git: Path) -> bool:
 
 def _settings_with_includes(path: Path) -> Iterator[tuple[str, str, str, Path]]:
     """Yield name, section, value and file of each setting, also of those in included files."""
-    pending, seen = [path], set[str]()
-    while pending and len(seen) < _MAX_INCLUDED_FILES:
+    pending, seen_paths = [path], set[str]()
+    while pending and len(seen_paths) < _MAX_INCLUDED_FILES:
         path = pending.pop()
-        if (real := os.path.realpath(path)) not in seen:
-            seen.add(real)
+        if (real_path := os.path.realpath(path)) not in seen_paths:
+            seen_paths.add(real_path)
             for name, section, value in _settings_in_file(path):
                 yield name, section, value, path
                 if name == "path" and section in ("include", "includeif"):

@@ -66,29 +66,29 @@ class GitSettings:
         )
         return bool(self._files)
 
-    def rename(self, old: str, new: str) -> int | None:
+    def rename(self, old_path: str, new_path: str) -> int | None:
         """Handle a request to rename a file. Return 0 if the rename was done, an error number to refuse it, or None to
         let it proceed."""
-        if new not in self._files or old != new + _LOCK_SUFFIX:
+        if new_path not in self._files or old_path != new_path + _LOCK_SUFFIX:
             return None
         with _WRITE_LOCK:  # two commands may change settings at the same time
             try:
-                problem = self._apply_changes(old, new)
+                problem = self._apply_changes(old_path, new_path)
             except (OSError, subprocess.SubprocessError, ValueError) as error:
                 problem = f"the new settings cannot be read ({error})"
             if not problem:
-                os.unlink(old)
+                os.unlink(old_path)
                 return 0
         if len(self.refusals) < _MAX_REFUSALS and problem not in self.refusals:
             self.refusals.append(problem)
         return errno.EPERM
 
-    def _apply_changes(self, old: str, new: str) -> str:
+    def _apply_changes(self, old_path: str, new_path: str) -> str:
         """Write the changed settings if all are harmless. Return why they were not written; empty on success."""
-        content = _read_file(new)
-        old_settings, new_settings = self._parse_settings(content), self._parse_settings(_read_file(old))
+        content = _read_file(new_path)
+        old_settings, new_settings = self._parse_settings(content), self._parse_settings(_read_file(old_path))
         new_settings = with_renamed_remote(old_settings, new_settings)
-        if (work_tree := _only_work_tree(new)) is not None:
+        if (work_tree := _only_work_tree(new_path)) is not None:
             new_settings = with_absolute_urls(old_settings, new_settings, work_tree)
         changed_keys = [
             key
@@ -112,7 +112,7 @@ class GitSettings:
             content = _read_file(copy)
         if self._parse_settings(content) != new_settings:
             return "Git's settings could not be written"
-        _write_in_place(new, content)
+        _write_in_place(new_path, content)
         return ""
 
     def _parse_settings(self, content: bytes) -> Settings:
@@ -191,8 +191,8 @@ def changes(changed_keys: Sequence[str], old_settings: Settings, new_settings: S
 
 def split_key(key: str) -> tuple[str, str | None, str]:
     """Split the key of a setting into section, subsection and name. Only the subsection may contain dots."""
-    section, _, rest = key.partition(".")
-    subsection, has_subsection, name = rest.rpartition(".")
+    section, _, remainder = key.partition(".")
+    subsection, has_subsection, name = remainder.rpartition(".")
     return section, subsection if has_subsection else None, name
 
 
@@ -225,9 +225,9 @@ def _is_renamed(key: str, old_settings: Settings, new_settings: Settings) -> boo
         return False
     other_subsections = {split_key(old_key)[1] for old_key in old_settings if split_key(old_key)[0] == section}
     return any(
-        old_settings.get(f"{section}.{other}.{name}") == new_settings[key]
-        and (section == "branch" or _is_removed(section, other, new_settings))
-        for other in other_subsections
+        old_settings.get(f"{section}.{other_subsection}.{name}") == new_settings[key]
+        and (section == "branch" or _is_removed(section, other_subsection, new_settings))
+        for other_subsection in other_subsections
     )
 
 
@@ -271,14 +271,14 @@ def with_renamed_remote(old_settings: Settings, new_settings: Settings) -> Setti
     time."""
     removed_urls = [key for key in old_settings if _is_url(key) and key not in new_settings]
     added_urls = [key for key in new_settings if _is_url(key) and key not in old_settings]
-    names = {
+    new_names = {
         split_key(removed)[1]: split_key(added)[1]
         for removed in removed_urls
         for added in added_urls
         if old_settings[removed] == new_settings[added] and len(removed_urls) == len(added_urls) == 1
     }
     return {
-        key: [names.get(value, value) for value in values] if _names_remote(key) else values
+        key: [new_names.get(value, value) for value in values] if _names_remote(key) else values
         for key, values in new_settings.items()
     }
 

@@ -269,13 +269,13 @@ def _foreign_sockets(folders: Sequence[Path], home: Path) -> Iterator[str]:
 def _socket_table_lines() -> Iterator[bytes]:
     """Yield the lines of the kernel's tables of named sockets in every network namespace, because a socket file works
     across namespaces."""
-    seen = set[int]()
+    seen_namespaces = set[int]()
     cache_period = int(time.monotonic() // _NAMESPACE_CACHE_S)
     for process in ("self", *filter(str.isdecimal, os.listdir("/proc"))):
         with suppress(OSError):
             network = _network_namespace_id(process, cache_period)
-            if network not in seen:
-                seen.add(network)
+            if network not in seen_namespaces:
+                seen_namespaces.add(network)
                 with open(f"/proc/{process}/net/unix", "rb") as table:
                     yield from table.readlines()[1:]
 

@@ -70,7 +70,7 @@ def _detect_bubblewrap() -> SandboxProgram | NoSandbox:
     calls = _filter_for_machine("network")
     if isinstance(calls, NoSandbox):
         return calls
-    why, error = "`unshare` of util-linux is not installed", ""
+    problem, error = "`unshare` of util-linux is not installed", ""
     for prefix in dict.fromkeys((_private_mounts(), ())):
         for flags in ((DISABLE_USERNS,), ()):
             filter_descriptor = readable_descriptor(calls)
@@ -87,9 +87,9 @@ def _detect_bubblewrap() -> SandboxProgram | NoSandbox:
             )
             error = _trial_error((*argv, "--", *_NO_OP_COMMAND), filter_descriptor)
             if not error:
-                note = "" if prefix else f"a command can write to file systems mounted while it runs: {why}"
+                note = "" if prefix else f"a command can write to file systems mounted while it runs: {problem}"
                 return SandboxProgram("bubblewrap", (path, *flags), note, prefix)
-        why = error
+        problem = error
     return NoSandbox(f"bubblewrap cannot work here: {error}")
 
 

@@ -40,7 +40,7 @@ def parse_glob(pattern: str) -> GlobPattern:
     if ".." in relative_pattern.split("/"):
         raise GlobError("`..` cannot follow a wildcard: begin the pattern with it, or give `path`")
     is_anchored = "/" in pattern
-    alternatives = [_compile_parts(alternative, is_anchored) for alternative in _expand_braces(relative_pattern)]
+    alternatives = [_compile_components(alternative, is_anchored) for alternative in _expand_braces(relative_pattern)]
     return GlobPattern(folder, lambda path: _matches_any(alternatives, path.split("/")))
 
 
@@ -72,7 +72,7 @@ def _expand_once(pattern: str) -> list[str]:
     return ["".join(combination) for combination in product(*choices)]
 
 
-def _compile_parts(pattern: str, is_anchored: bool) -> list[re.Pattern[str] | None]:
+def _compile_components(pattern: str, is_anchored: bool) -> list[re.Pattern[str] | None]:
     """Return a regular expression for each path component; None for `**`."""
     components = [component for component in pattern.split("/") if component not in ("", ".")]
     if not is_anchored:
@@ -95,30 +95,31 @@ def _component_regex(component: str) -> str:
 
 
 def _matches_any(alternatives: list[list[re.Pattern[str] | None]], names: list[str]) -> bool:
-    return any(_matches_parts(parts, names) for parts in alternatives)
+    return any(_matches_components(patterns, names) for patterns in alternatives)
 
 
-def _matches_parts(parts: list[re.Pattern[str] | None], names: list[str]) -> bool:
-    """Whether the parts match all of the names. Keeps track, name by name, of how many parts may have been matched."""
-    indices = _with_skipped_wildcards({0}, parts)
+def _matches_components(patterns: list[re.Pattern[str] | None], names: list[str]) -> bool:
+    """Whether the patterns match all of the names. Keeps track, name by name, of how many patterns may have matched so
+    far."""
+    indices = _with_skipped_wildcards({0}, patterns)
     for name in names:
         next_indices = set()
         for index in indices:
-            if index < len(parts):
-                component_pattern = parts[index]
+            if index < len(patterns):
+                component_pattern = patterns[index]
                 if component_pattern is None:
                     next_indices.add(index)
                 elif component_pattern.match(name):
                     next_indices.add(index + 1)
-        indices = _with_skipped_wildcards(next_indices, parts)
-    return len(parts) in indices
+        indices = _with_skipped_wildcards(next_indices, patterns)
+    return len(patterns) in indices
 
 
-def _with_skipped_wildcards(indices: set[int], parts: list[re.Pattern[str] | None]) -> set[int]:
+def _with_skipped_wildcards(indices: set[int], patterns: list[re.Pattern[str] | None]) -> set[int]:
     """Return the indices together with those reached by skipping `**`, which may also match zero folders."""
     extended = set(indices)
     for index in sorted(indices):
-        while index < len(parts) and parts[index] is None:
+        while index < len(patterns) and patterns[index] is None:
             index += 1
             extended.add(index)
     return extended

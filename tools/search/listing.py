@@ -28,11 +28,11 @@ def folder_listing(folder: Path, root: Path, offset: int, limit: int | None) -> 
     if offset > len(entries):
         raise ToolError(f"`{name}` has {pluralize(len(entries), 'entry')}: offset={offset} is beyond its end")
     page = entries[offset - 1 : offset - 1 + (limit or DEFAULT_LIMIT_NAMES)]
-    last = offset + len(page) - 1
+    last_number = offset + len(page) - 1
     lines = [_entry_line(folder, entry, is_folder) for entry, is_folder in page]
     if len(page) < len(entries):
-        continuation = f"; go on with offset={last + 1}" if last < len(entries) else ""
-        lines.append(f"(entries {offset}-{last} of {len(entries)}{continuation})")
+        continuation = f"; go on with offset={last_number + 1}" if last_number < len(entries) else ""
+        lines.append(f"(entries {offset}-{last_number} of {len(entries)}{continuation})")
     return Result("\n".join(lines), extent=Extent("entries", len(page), len(entries), offset))
 
 

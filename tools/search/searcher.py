@@ -144,14 +144,14 @@ def _search_file(
             continue
         offset = 0
         number = block.number
-        for start, _ in search(block):
-            newline_count = block.data.count(b"\n", offset, start)
-            yield from tracker.context_lines(block, offset, start, number)
+        for line_start, _ in search(block):
+            newline_count = block.data.count(b"\n", offset, line_start)
+            yield from tracker.context_lines(block, offset, line_start, number)
             number += newline_count
-            end = block.data.find(b"\n", start)
-            end = len(block.data) if end < 0 else end
-            yield from tracker.match_lines(block, start, end, number)
-            offset, number = end + 1, number + 1
+            line_end = block.data.find(b"\n", line_start)
+            line_end = len(block.data) if line_end < 0 else line_end
+            yield from tracker.match_lines(block, line_start, line_end, number)
+            offset, number = line_end + 1, number + 1
             if is_done := first_only:
                 break
         yield from tracker.context_lines(block, offset, len(block.data) + 1, number)

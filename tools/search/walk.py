@@ -106,7 +106,7 @@ class WalkScope:
 
 def is_generated(path: str) -> bool:
     """Whether a path is a generated file of a kind that is commonly ignored, even if no `.gitignore` lists it."""
-    return any(part in GENERATED_NAMES or part.endswith((".pyc", ".pyo")) for part in path.split("/"))
+    return any(name in GENERATED_NAMES or name.endswith((".pyc", ".pyo")) for name in path.split("/"))
 
 
 def walk_scope(root: str) -> WalkScope:

@@ -150,5 +150,5 @@ def _status_text(status: int) -> str:
 def _declared_type(headers: Mapping[str, str]) -> tuple[str, str]:
     """Return the media type and charset declared by a server; each is empty if not declared."""
     media_type, *parameters = headers.get("content-type", "").split(";")
-    parameter_values = dict(part.strip().lower().partition("=")[::2] for part in parameters)
+    parameter_values = dict(parameter.strip().lower().partition("=")[::2] for parameter in parameters)
     return media_type.strip().lower(), parameter_values.get("charset", "").strip("\"' ")

@@ -92,13 +92,13 @@ def new_problems(
         else:
             unmatched_current.append(problem)
     resolved = Counter(kind for (kind, _), count in unmatched_previous.items() for _ in range(count))
-    new: list[Problem] = []
+    introduced: list[Problem] = []
     for problem in unmatched_current:
         if resolved[problem.kind]:
             resolved[problem.kind] -= 1
         else:
-            new.append(problem)
-    return tuple(new)
+            introduced.append(problem)
+    return tuple(introduced)
 
 
 def _line_mapping(old_text: str, new_text: str) -> Callable[[int], int]:

@@ -26,12 +26,12 @@ def hidden_installs(command: Sequence[str], path: str) -> tuple[Path, ...]:
     program = shutil.which(command[0], path=path) or command[0]
     pending = [program, *(word for word in command[1:] if os.path.isabs(word) and os.path.exists(word))]
     installs = dict[Path, None]()
-    seen = set[str]()
-    while pending and len(seen) < _MAX_FOLLOWED_FILES:
+    seen_files = set[str]()
+    while pending and len(seen_files) < _MAX_FOLLOWED_FILES:
         file = os.path.normpath(pending.pop())
-        if file in seen:
+        if file in seen_files:
             continue
-        seen.add(file)
+        seen_files.add(file)
         if (install := _install_folder(file)) is not None:
             installs[install] = None
         pending += _required_files(file, path)

@@ -97,13 +97,13 @@ class LanguageServer:
         self._ensure_started()
         return self._accepted_edits
 
-    async def wait_for_diagnostics(self, number: int) -> bool:
+    async def wait_for_diagnostics(self, edit_number: int) -> bool:
         """Wait until the server has reported the diagnostics after these edits, or has failed; return whether it has
         reported them."""
-        while self._processed_edits < number and self.phase != "failed":
+        while self._processed_edits < edit_number and self.phase != "failed":
             self._changed.clear()
             await self._changed.wait()
-        return self._processed_edits >= number
+        return self._processed_edits >= edit_number
 
     async def ask(self, work: Callable[[LanguageClient], Awaitable[T]]) -> T:
         """Run the work with the server's client and return its result. Raises `LanguageServerError`."""

@@ -395,8 +395,8 @@ def _require_encodable(value: object) -> None:
         ) from error
 
 
-def _progress_line(done: float, total: float | None, message: str | None) -> str:
-    progress_text = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+def _progress_line(progress: float, total: float | None, message: str | None) -> str:
+    progress_text = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
     return f"{progress_text}: {one_line(message)}\n" if message else f"{progress_text}\n"
 
 

@@ -36,9 +36,9 @@ def portable_schema(schema: Schema) -> Schema:
 
 def _resolve_ref(schema: Schema) -> Schema:
     """Resolve a schema that is just a reference, keeping the definitions that it may refer to."""
-    seen: set[str] = set()
-    while isinstance(ref := schema.get("$ref"), str) and ref.startswith("#/") and ref not in seen:
-        seen.add(ref)
+    seen_refs: set[str] = set()
+    while isinstance(ref := schema.get("$ref"), str) and ref.startswith("#/") and ref not in seen_refs:
+        seen_refs.add(ref)
         target: object = schema
         for token in ref.removeprefix("#/").split("/"):
             target = target.get(token.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None

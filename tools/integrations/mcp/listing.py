@@ -60,8 +60,8 @@ async def fetch_all_pages(
     added to `omissions`. Raises `ToolError` if a page cannot be read."""
     fetched: list[EntryT] = []
     cursor = None
-    seen = set[str]()
-    while len(seen) < _MAX_PAGES:
+    seen_cursors = set[str]()
+    while len(seen_cursors) < _MAX_PAGES:
         try:
             page = await fetch(cursor)
         except ValidationError as error:
@@ -71,9 +71,9 @@ async def fetch_all_pages(
         if len(fetched) > MAX_LIST_ENTRIES:
             omissions.append(f"it lists more than {MAX_LIST_ENTRIES:,} entries of one kind: the others are skipped")
             return fetched[:MAX_LIST_ENTRIES]
-        if not cursor or cursor in seen:
+        if not cursor or cursor in seen_cursors:
             break
-        seen.add(cursor)
+        seen_cursors.add(cursor)
     return fetched
 
 

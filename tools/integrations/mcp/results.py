@@ -29,34 +29,32 @@ _MIN_DISTINCTIVE_CHARS = 20
 
 def tool_result(answer: types.CallToolResult) -> Result:
     """Return the result of a tool call. If its content is one text, the text is not copied."""
-    parts = _AnswerParts()
+    content = _SortedContent()
     for block in answer.content:
-        parts.add_block(block)
+        content.add_block(block)
     unrepeated = _unrepeated_content(answer)
     if unrepeated is not None:
-        parts.texts.append(json.dumps(unrepeated, ensure_ascii=False))
-    if answer.is_error and not _ERROR_START.match(parts.text):
-        parts.texts.insert(
-            0, "error:" if parts.text else "error: the tool gave no details"
-        )  # most model APIs have no error flag
-    return parts.result(failed=answer.is_error)
+        content.texts.append(json.dumps(unrepeated, ensure_ascii=False))
+    if answer.is_error and not _ERROR_START.match(content.text):  # most model APIs have no error flag
+        content.texts.insert(0, "error:" if content.text else "error: the tool gave no details")
+    return content.result(failed=answer.is_error)
 
 
 def resource_result(answer: types.ReadResourceResult) -> Result:
     """Return the content of a resource."""
-    parts = _AnswerParts()
+    content = _SortedContent()
     for contents in answer.contents:
-        parts.add_contents(contents, with_uri=len(answer.contents) > 1)
-    return parts.result()
+        content.add_contents(contents, with_uri=len(answer.contents) > 1)
+    return content.result()
 
 
 def prompt_messages(answer: types.GetPromptResult) -> tuple[PromptMessage, ...]:
     """Return the messages of a prompt."""
     messages = []
     for message in answer.messages:
-        parts = _AnswerParts()
-        parts.add_block(message.content)
-        messages.append(PromptMessage(message.role, parts.text, tuple(parts.images), tuple(parts.files)))
+        content = _SortedContent()
+        content.add_block(message.content)
+        messages.append(PromptMessage(message.role, content.text, tuple(content.images), tuple(content.files)))
     return tuple(messages)
 
 
@@ -66,8 +64,8 @@ def decode_picture(data: str, media_type: str) -> Picture | None:
     return Picture(media_type, decoded) if decoded is not None and media_type in _IMAGE_TYPES else None
 
 
-class _AnswerParts:
-    """The parts of an answer, sorted by type."""
+class _SortedContent:
+    """The content of an answer, sorted by type."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
