@@ -38,7 +38,7 @@ class UpstreamConnection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     is_proxy: bool = False
-    """Whether the connection leads to a proxy, which takes absolute URLs."""
+    """Whether the connection is to a proxy, which takes absolute URLs."""
 
 
 class UnreachableError(Exception):

@@ -1,4 +1,4 @@
-"""Programs with piped input and output: long-running ones that exchange messages, and ones that answer a single input.
+"""Programs with piped input and output: long-running ones that exchange messages, and ones that get one input.
 Each has its own process group, which is ended together with the program. Independent of any protocol."""
 
 import asyncio
@@ -21,7 +21,7 @@ from ebbtide.tools.process.shell import Launch
 _MAX_PENDING_LINES = 1000
 """Number of unread lines after which reading pauses."""
 _EXIT_DRAIN_S = 0.2
-"""Seconds for reading the rest of the output after a program has exited, because a child may keep the pipe open
+"""Seconds for reading the remaining output after a program has exited, because a child may keep the pipe open
 forever."""
 
 
@@ -234,7 +234,7 @@ class Child(_PipedProgram):
         super().write(data)
 
     async def wait_for_room(self) -> None:
-        """Wait until the program has read most of its input, or will not read any more."""
+        """Wait until the program has read most of its input or stops reading."""
         await self._may_write.wait()
 
     async def end(self, grace: float = TERMINATE_GRACE_S) -> None:

@@ -190,8 +190,8 @@ def _limit_memory(process_id: int) -> None:
 
 
 def git_environment(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for git, without variables that redirect git. `settings` override those of the
-    repository."""
+    """Return the environment for git, without variables that redirect git. `settings` override the repository's
+    settings."""
     variables = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
     variables |= SAFE_VARIABLES
     variables["GIT_CONFIG_COUNT"] = str(len(settings))

@@ -1,5 +1,6 @@
 """Finds the metadata of a repository that determines which programs Git runs: settings, hooks and their locations,
-including those of submodules and linked work trees. Git itself is not asked, because it might run some of them."""
+including those of submodules and linked work trees. Git itself is not called, because it might run some of these
+programs."""
 
 import os
 import re
@@ -82,7 +83,7 @@ def git_path_access(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
 
 
 def _user_settings_files() -> Iterator[Path]:
-    """Yield the user's global settings files. They may be in the working folder, or be links to files in it."""
+    """Yield the user's global settings files, which may be in the working folder or link to files in it."""
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     for name in (os.environ.get("GIT_CONFIG_GLOBAL"), os.path.expanduser("~/.gitconfig"), f"{home}/git/config"):
         if name and os.path.isfile(name):
@@ -105,8 +106,8 @@ def included_settings(metadata: Path) -> Iterator[str]:
 
 
 def settings_paths(folder: Path) -> Iterator[Path]:
-    """Yield the paths of all settings files that can affect a folder's repository, whether they exist or not: its own
-    files, those of submodules, included files, `.gitmodules` and the user's files."""
+    """Yield the paths of all settings files that can affect a folder's repository, whether they exist or not: the files
+    of the repository and its submodules, included files, `.gitmodules` and the user's files."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
     paths = [*_user_settings_files(), *([work_tree / ".gitmodules"] if work_tree is not None else [])]
     for metadata in dict.fromkeys((claimed_metadata(work_tree) if work_tree is not None else None) or ()):
@@ -246,7 +247,8 @@ def _is_verified(metadata: Path, dot_git: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Repositories:
-    """The repositories of a folder as the session starts. Repositories that commands create later are not protected."""
+    """The repositories of a folder when the session starts. Repositories that commands create later are not
+    protected."""
 
     below: tuple[Path, ...]
     """The nearest repositories below the folder, excluding its own submodules and work trees."""

@@ -285,7 +285,8 @@ def with_renamed_remote(old_settings: Settings, new_settings: Settings) -> Setti
 
 def with_absolute_urls(old_settings: Settings, new_settings: Settings, work_tree: str) -> Settings:
     """Return the new settings with relative addresses of remotes made absolute, based on the repository's only work
-    tree. In a linked work tree added later, a relative path would lead to another folder, which may have its own hooks.
+    tree. In a linked work tree added later, a relative path would point to another folder, which may have its own
+    hooks.
     """
     return {
         key: [

@@ -33,8 +33,8 @@ _USABLE_DEVICES = (
     "/dev/tty",
     "/dev/shm",
 )
-"""Devices that commands can use. Of the terminals only the command's own is included: other programs' terminals are in
-the same folder, and could be read and written."""
+"""Devices that commands can use. The only terminal is the command's own, because commands could read and write other
+programs' terminals."""
 _EXTRA_READABLE_FOLDERS = ("/run/systemd/resolve", "/run/current-system")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -78,8 +78,8 @@ def create_ruleset(access_by_path: Mapping[str, str], scratch: str) -> int:
 
 
 def allowed_read_paths(access_by_path: Mapping[str, str]) -> Iterator[str]:
-    """Yield the paths that may be read. Access to a folder includes everything in it, so the entries of a folder with
-    hidden paths are yielded one by one."""
+    """Yield the paths that may be read. Access to a folder includes everything in it, so a folder with hidden paths is
+    replaced by its entries."""
     hidden = {path for path, access in access_by_path.items() if access.startswith("hidden")} | {*_HIDDEN_FOLDERS}
     writable_paths = [path for path, access in access_by_path.items() if access == "write"]
     readable_paths = (

@@ -52,8 +52,8 @@ class Sandbox:
     repositories_by_folder: "dict[Path, Repositories]" = field(default_factory=dict)
     """The repositories in each folder, as found when it was first examined."""
     removable_git_files: dict[Path, Path] = field(default_factory=dict)
-    """The `.git` files that a command may remove: those of linked work trees, mapped to their repository, and those of
-    submodules, mapped to their metadata."""
+    """The `.git` files that a command may remove. Linked work trees map to their repository, submodules to their
+    metadata."""
     listed: "dict[str, FolderListing]" = field(default_factory=dict)
     """Cached listings of the folders that were searched for files with secrets."""
     variables: dict[str, str] = field(default_factory=dict)

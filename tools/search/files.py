@@ -68,7 +68,7 @@ class FoundLine:
     path: str
     """Path relative to the searched folder."""
     number: int
-    """Line number; 0 for a line that is too long, in which case `text` says so."""
+    """Line number; 0 for a line that is too long, in which case `text` is a note about that."""
     text: str
     is_match: bool
 
@@ -85,8 +85,8 @@ class SearchEnd:
 
 
 MatchDetail: TypeAlias = Literal["lines", "count", "first"]
-"""What to return for a file: its matching lines (`lines`), an entry without number and text for each of them (`count`),
-or one such entry if there is a match (`first`)."""
+"""What to return for a file. `lines`: its matching lines; `count`: an entry without number and text for each matching
+line; `first`: one such entry if any line matches."""
 
 
 @dataclass(frozen=True, slots=True)

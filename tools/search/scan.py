@@ -93,7 +93,7 @@ class Readable(Protocol):
 
 
 MatchSpan = tuple[int, int]
-"""Byte offsets in a block at which a line starts and at which the first match in it starts."""
+"""Byte offsets in a block: the start of a line, and the start of the line's first match."""
 BlockSearch = Callable[[ScanBlock], Iterator[MatchSpan]]
 
 
@@ -303,7 +303,7 @@ def _line_searcher(
 
 
 def read_blocks(stream: Readable, number: int, offset: int = 0) -> Iterator[ScanBlock]:
-    """Yield whole lines without the last newline, and pieces of longer lines. `offset`: number of bytes of the first
+    """Yield complete lines without the last newline, and pieces of longer lines. `offset`: number of bytes of the first
     line that come before the stream."""
     unfinished, overlap = b"", 0
     while chunk := stream.read(PIECE_BYTES):

@@ -18,7 +18,7 @@ _TOKEN = re.compile(r"/\*\*/|\A\*\*/|/\*\*\Z|\*+|\?|\[[!^]?\]?(?:\\.|\[:\w+:\]|[
 @dataclass(frozen=True, slots=True)
 class IgnoreRule:
     expression: re.Pattern[str]
-    """Matches a whole path, relative to the folder of the rules."""
+    """Matches a complete path, relative to the folder of the rules."""
     matches_only_folders: bool
     ignores: bool
     """Whether the rule ignores what it matches; False for a negated rule."""

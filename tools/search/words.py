@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ebbtide.tools.outputs.stored import Content
 
 PIECE_BYTES = 1 << 18
-"""Number of bytes searched at once. The rest of the process is blocked meanwhile."""
+"""Number of bytes searched at once. The process is blocked during that time."""
 _OVERLAP_BYTES = 1 << 10
 """Number of bytes by which neighbouring pieces overlap, so that no short match is missed."""
 _INCOMPLETE_CHARS = 4

@@ -1,5 +1,5 @@
-"""A cache of the tags of a project's files, readable only by its owner. An unreadable cache counts as empty, and errors
-on writing are ignored."""
+"""A cache of the tags of a project's files, readable only by its owner. An unreadable cache counts as empty, and write
+errors are ignored."""
 
 import hashlib
 import json

@@ -19,8 +19,8 @@ _PRIVATE_WEIGHT, _SEEN_FILE_WEIGHT, _ASKED_FILE_WEIGHT, _ASKED_NAME_WEIGHT = 0.1
 """Weight factors of a private definition, a definition in a file already seen, a definition in a requested file, and a
 requested definition."""
 _UNUSED_DEFINITIONS = 30
-"""Added to the number of a file's definitions when its weight is divided among them, so that each unused definition
-gets only a little of it."""
+"""Added to the number of definitions by which a file's weight is divided, so that an unused definition gets only little
+weight."""
 
 
 class MapFocus(NamedTuple):

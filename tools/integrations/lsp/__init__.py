@@ -1,4 +1,4 @@
-"""The client for language servers: single servers and the pool of a session."""
+"""The client for language servers: individual servers and the pool of a session."""
 
 from typing import TYPE_CHECKING
 

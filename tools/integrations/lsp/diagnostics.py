@@ -119,7 +119,7 @@ def _line_mapping(old_text: str, new_text: str) -> Callable[[int], int]:
 
 
 def errors_and_warnings(problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    """Return only errors and warnings. Other severities are hints for people using an editor."""
+    """Return only errors and warnings. Other severities are hints for the user of an editor."""
     return tuple(problem for problem in problems if problem.severity in ("error", "warning"))
 
 

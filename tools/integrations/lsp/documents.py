@@ -10,7 +10,7 @@ from ebbtide.tools.integrations.lsp.diagnostics import Problem, errors_and_warni
 MAX_OPEN_FILES = 40
 """Maximum number of files open in a server."""
 MAX_FILES_WITH_PROBLEMS, MAX_STORED_PROBLEMS = 5000, 50_000
-"""Maximum number of closed files whose pushed diagnostics are stored, and maximum number of problems in all of them."""
+"""Maximum number of closed files whose pushed diagnostics are stored, and maximum total number of problems."""
 
 
 @dataclass(slots=True)

@@ -54,8 +54,8 @@ class SymbolQuery:
 
 
 async def symbol_answer(query: SymbolQuery, servers: LanguageServers, root: Path) -> tuple[str, int]:
-    """Return the answer of the first server that finds anything, as text for the model, and the number of positions in
-    it. Raises `LanguageServerError`."""
+    """Return the answer of the first server that finds anything, as text for the model, and its number of positions.
+    Raises `LanguageServerError`."""
     method, capability = _METHODS[query.find]
     capable_count = 0
     problems = list[str]()

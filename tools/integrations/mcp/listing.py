@@ -1,4 +1,4 @@
-"""Validates the lists that a server offers: names, descriptions without control sequences, usable schemas. Text in them
+"""Validates the lists that a server offers: names, descriptions without control sequences, usable schemas. Their text
 is treated only as data."""
 
 import json

@@ -1,5 +1,5 @@
-"""Converts answers from servers to this program's types. No content appears twice, and a line of text names each part
-that cannot be displayed."""
+"""Converts answers from servers to this program's types. No content appears twice, and content that cannot be displayed
+is named in a line of text."""
 
 import base64
 import binascii
@@ -24,7 +24,7 @@ _IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 _ERROR_START = re.compile(r"\W*\w*(?:error|exception|fail)", re.IGNORECASE)
 """Matches the beginning of text that is recognisable as an error."""
 _MIN_DISTINCTIVE_CHARS = 20
-"""Minimum number of characters of a text whose repetition is no coincidence."""
+"""Minimum length in characters of a text whose repetition is no coincidence."""
 
 
 def tool_result(answer: types.CallToolResult) -> Result:
@@ -138,7 +138,7 @@ def _unrepeated_content(answer: types.CallToolResult) -> object:
 
 
 def _is_distinctive(value: object) -> bool:
-    """Whether the value is so long that a repetition of it is no coincidence."""
+    """Whether the value is so long that its repetition is no coincidence."""
     return (
         len(value) >= _MIN_DISTINCTIVE_CHARS
         if isinstance(value, str)

@@ -77,7 +77,7 @@ class ServerSpec:
     @property
     def prefix(self) -> str:
         """The server's name in tool names and permission rules. It contains no `__` and does not end in `_`, so that
-        two servers' tools never get the same name."""
+        `mcp__SERVER__TOOL` can be split in only one way."""
         plain_name = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]", "_", self.name)).strip("_") or "server"
         return (
             plain_name

@@ -147,8 +147,8 @@ class _Incoming(IncomingStream):
 
 
 def _repair_unicode(line: bytes) -> bytes:
-    """Return the same JSON with invalid bytes and lone surrogates replaced. Raises `ValueError` if it contains none of
-    these, or is not JSON."""
+    """Return the JSON with invalid bytes and lone surrogates replaced. Raises `ValueError` if it contains none or is
+    not JSON."""
     content = json.loads(line.decode("utf-8", "replace"))
     text = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
     if text == line.strip():
