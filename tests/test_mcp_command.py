@@ -115,7 +115,7 @@ def test_a_file_that_cannot_be_edited_as_it_is_stays_as_it_is(owner: Owner) -> N
     run = owner.run("add", "new", "--", "y")
     assert (run.code, run.err) == (
         2,
-        f"ebb: cannot change `{owner.file}` without disturbing it; edit `[mcp.servers.new]` there by hand\n",
+        f"ebb: cannot edit `{owner.file}` safely; edit `[mcp.servers.new]` there by hand\n",
     )
     assert owner.file.read_text() == text
 

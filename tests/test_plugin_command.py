@@ -212,7 +212,7 @@ def test_a_plugin_may_lie_in_another_repository(owner: Owner, tmp_path: Path) ->
 def test_what_a_plugin_brings_besides_is_named(owner: Owner) -> None:
     owner.put(".claude-plugin/plugin.json", json.dumps({"name": "kit", "lspServers": {"x": {"command": "x"}}}))
     owner.put("output-styles/loud.md", "Be loud.\n")
-    problem = "`lspServers`, `outputStyles` are not supported and are left out"
+    problem = "`lspServers`, `outputStyles` are not supported and are skipped"
     assert owner.run("add", str(owner.plugin), "--json").result["problems"] == [problem]
 
 

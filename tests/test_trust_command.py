@@ -38,7 +38,7 @@ def test_what_a_project_brings_is_listed_approved_refused_and_forgotten(project:
     assert standings() == dict.fromkeys(brings, "not approved")
     listed = trust()
     assert listed.out.splitlines()[1] == f"not approved  {'command:look':<28}  .claude/commands/look.md"
-    assert listed.err.splitlines()[0] == "ebb: the agent `.claude/agents/bad.md` is left out: it has no description"
+    assert listed.err.splitlines()[0] == "ebb: the agent `.claude/agents/bad.md` is skipped: it has no description"
     asked = trust("approve")
     assert (asked.code, "  runs: ls\n" in asked.out) == (2, True)
     assert asked.err.endswith("ebb: nothing approved; confirm in a terminal, or use `--yes`\n")

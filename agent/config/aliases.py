@@ -41,13 +41,13 @@ OFF_SWITCHES = {
     "compaction.enabled": False,
     "compaction.auto": False,
 }
-"""Keys that turn compaction before the window is full off if they have this value. With the other value, they have no
-effect."""
+"""Keys that, with this value, turn off compaction before the window is full. With the other value, they have no effect.
+"""
 
 IGNORED_KEYS = {
     "condense_after_n": "what is condensed is decided by price and age, not by a number of messages",
     "remove_errors_after": "errors are condensed and never removed, so that each call keeps its output",
-    "tool_output_cache.enabled": "large outputs are always kept whole",
+    "tool_output_cache.enabled": "large outputs are always stored in full",
 }
 
 
@@ -64,11 +64,11 @@ class AliasedSetting:
 def table_entries(table: Mapping[str, object], allowed: Container[str]) -> Iterator[tuple[str, AliasedSetting]]:
     """Yield the entries of a provider's or model's table, each with its key. An alias is replaced by its real key if
     that is in `allowed`. Aliases of a key come before the key itself."""
-    for written in sorted(table, key=lambda written: snake_case(written) not in KEY_ALIASES):
-        key = snake_case(written)
+    for written_name in sorted(table, key=lambda written_name: snake_case(written_name) not in KEY_ALIASES):
+        key = snake_case(written_name)
         real_key = KEY_ALIASES.get(key, key).removeprefix("agent.")
         key = real_key if real_key in allowed else key
-        yield key, AliasedSetting(key, table[written], "" if key == written else written)
+        yield key, AliasedSetting(key, table[written_name], "" if key == written_name else written_name)
 
 
 def snake_case(key: str) -> str:
@@ -79,24 +79,26 @@ def snake_case(key: str) -> str:
 def translate_settings(pairs: Iterable[tuple[str, object]]) -> tuple[AliasedSetting, ...]:
     """Translate keys and values to settings. If both a key and an alias of it are present, the key takes precedence."""
     settings: list[AliasedSetting] = []
-    provider: AliasedSetting | None = None
-    for written, value in pairs:
-        setting = _aliased_setting(written, value)
+    provider_setting: AliasedSetting | None = None
+    for written_name, value in pairs:
+        setting = _aliased_setting(written_name, value)
         if setting is None:
             continue
         if setting.key == "summarization_provider":
-            provider = setting
+            provider_setting = setting
         else:
             settings.append(setting)
-    return tuple(sorted(_with_summary_provider(settings, provider), key=lambda setting: not setting.written_name))
+    return tuple(
+        sorted(_with_summary_provider(settings, provider_setting), key=lambda setting: not setting.written_name)
+    )
 
 
-def _aliased_setting(written: str, value: object) -> AliasedSetting | None:
-    table, _, name = snake_case(written).rpartition(".")
-    short_name = written.rpartition(".")[2] if table in ("agent", "") else written
+def _aliased_setting(written_name: str, value: object) -> AliasedSetting | None:
+    table, _, name = snake_case(written_name).rpartition(".")
+    short_name = written_name.rpartition(".")[2] if table in ("agent", "") else written_name
     for key in (f"{table}.{name}", name):
         if key in IGNORED_KEYS and table in _AGENT_TABLES:
-            return AliasedSetting(written, value, short_name, IGNORED_KEYS[key])
+            return AliasedSetting(written_name, value, short_name, IGNORED_KEYS[key])
         if key in OFF_SWITCHES and table in _AGENT_TABLES:
             if not isinstance(value, bool):
                 return AliasedSetting("rewrite.policy", value, short_name)
@@ -108,28 +110,32 @@ def _aliased_setting(written: str, value: object) -> AliasedSetting | None:
         return AliasedSetting(key, value, short_name)
     if table in _AGENT_TABLES and name in KEY_ALIASES:
         return AliasedSetting(KEY_ALIASES[name], value, short_name)
-    if table in _AGENT_TABLES[1:-1] or (table == "" and (name != written or f"agent.{name}" in OPTIONS_BY_KEY)):
+    if table in _AGENT_TABLES[1:-1] or (table == "" and (name != written_name or f"agent.{name}" in OPTIONS_BY_KEY)):
         return AliasedSetting(f"agent.{name}", value, short_name)
     key = f"{table}.{name}" if table else name
     key = RENAMED_KEYS.get(key, key)
-    return AliasedSetting(key, value, short_name if key != written else "")
+    return AliasedSetting(key, value, short_name if key != written_name else "")
 
 
-def _with_summary_provider(settings: list[AliasedSetting], provider: AliasedSetting | None) -> list[AliasedSetting]:
+def _with_summary_provider(
+    settings: list[AliasedSetting], provider_setting: AliasedSetting | None
+) -> list[AliasedSetting]:
     """Combine the summary provider and the summary model into `provider/model`."""
-    if provider is None:
+    if provider_setting is None:
         return settings
-    joined = []
+    combined = []
     for setting in settings:
         if setting.key == "agent.summary_model" and setting.written_name and isinstance(setting.value, str):
-            names = f"{provider.written_name}, {setting.written_name}"
-            setting = AliasedSetting(setting.key, f"{provider.value}/{setting.value}", names)
-            provider = None
-        joined.append(setting)
-        if provider is None:
+            names = f"{provider_setting.written_name}, {setting.written_name}"
+            setting = AliasedSetting(setting.key, f"{provider_setting.value}/{setting.value}", names)
+            provider_setting = None
+        combined.append(setting)
+        if provider_setting is None:
             break
-    joined += settings[len(joined) :]
-    if provider is not None:
+    combined += settings[len(combined) :]
+    if provider_setting is not None:
         reason = "it names no model; add `summarization_model`, or set `agent.summary_model` to PROVIDER/NAME"
-        joined.append(AliasedSetting(provider.key, provider.value, provider.written_name, reason))
-    return joined
+        combined.append(
+            AliasedSetting(provider_setting.key, provider_setting.value, provider_setting.written_name, reason)
+        )
+    return combined

@@ -1,5 +1,5 @@
-"""Models of Anthropic and OpenAI at a cloud provider: the address that follows from the environment variables that the
-cloud's own tools use."""
+"""Cloud providers that serve Anthropic's and OpenAI's models: their addresses, built from the environment variables
+that the clouds' own tools use."""
 
 import os
 from collections.abc import Mapping
@@ -47,34 +47,34 @@ _VERTEX_HOSTS = {"global": "aiplatform", "us": "aiplatform.us.rep", "eu": "aipla
 _PROJECT = regex(r"/projects/[^/]+/locations/[^/]+$")
 _DEPLOYMENT = regex(r"/openai(?:/deployments/[^/?]+)?$")
 _REQUEST_PATH = regex(r"/(?:chat/completions|completions|responses|v1/messages)$")
-"""The end of the address of a whole request."""
+"""The end of an address that requests are sent to."""
 _DATED = regex(r"\d{4}-\d{2}-\d{2}")
 
 
 def cloud_address(name: str, address: str, environment: Mapping[str, str]) -> str:
-    """Return the address of a cloud's API. `address`: the one that is configured, empty for the usual one. Raises
+    """Return the address of a cloud's API. `address`: the configured address; empty for the cloud's default. Raises
     `ConfigError` if a variable is missing."""
     address = address.rstrip("/")
     match name:
         case "azure":
-            return _azure(address, environment)
+            return _azure_address(address, environment)
         case "bedrock":
             return address or f"https://bedrock-runtime.{_aws_region(environment)}.amazonaws.com"
         case "foundry":
-            return _foundry(address, environment)
+            return _foundry_address(address, environment)
         case _:
-            return _vertex(address, environment)
+            return _vertex_address(address, environment)
 
 
-def _azure(address: str, environment: Mapping[str, str]) -> str:
-    """The address of the newer API, or with a dated `OPENAI_API_VERSION` that of the older one. Azure's portal shows
-    the address of a whole request, which is accepted too."""
+def _azure_address(address: str, environment: Mapping[str, str]) -> str:
+    """Return the address of the newer API, or of the older one if `OPENAI_API_VERSION` is a date. The address of a
+    request, which Azure's portal shows, is also accepted."""
     if not address:
         raise ConfigError("no address for azure: set `AZURE_OPENAI_ENDPOINT`, such as `https://NAME.openai.azure.com`")
-    parts = urlsplit(address)
-    path = _REQUEST_PATH.sub("", parts.path.rstrip("/"))
-    root = f"{parts.scheme}://{parts.netloc}{path}"
-    version = dict(parse_qsl(parts.query)).get("api-version") or environment.get("OPENAI_API_VERSION", "").strip()
+    split_url = urlsplit(address)
+    path = _REQUEST_PATH.sub("", split_url.path.rstrip("/"))
+    root = f"{split_url.scheme}://{split_url.netloc}{path}"
+    version = dict(parse_qsl(split_url.query)).get("api-version") or environment.get("OPENAI_API_VERSION", "").strip()
     if "openai" not in path.split("/"):
         root = f"{root}/openai"
     elif path.endswith("/v1"):
@@ -84,41 +84,41 @@ def _azure(address: str, environment: Mapping[str, str]) -> str:
     return f"{root}?api-version={version}"
 
 
-def _foundry(address: str, environment: Mapping[str, str]) -> str:
+def _foundry_address(address: str, environment: Mapping[str, str]) -> str:
     resource = environment.get("ANTHROPIC_FOUNDRY_RESOURCE", "").strip().partition(".")[0]
     if not address and not resource:
         raise ConfigError("no resource for foundry: set `ANTHROPIC_FOUNDRY_RESOURCE` to its name")
     root = _REQUEST_PATH.sub("", address) or f"https://{resource}.services.ai.azure.com"
-    parts = urlsplit(root)
-    is_bare = not parts.path.strip("/") and (parts.hostname or "").endswith(".azure.com")
-    return f"{root}/anthropic" if is_bare else root
+    split_url = urlsplit(root)
+    lacks_path = not split_url.path.strip("/") and (split_url.hostname or "").endswith(".azure.com")
+    return f"{root}/anthropic" if lacks_path else root
 
 
 def deployment_address(address: str, model: str) -> str:
-    """Return the address with the deployment of a model, which Azure's older API has in the path."""
+    """Return the address with a model's deployment added to its path, as Azure's older API requires."""
     root, question, query = address.partition("?")
     if not question or "/deployments/" in root:
         return address
     return f"{root.rstrip('/')}/deployments/{model}?{query}"
 
 
-def _vertex(address: str, environment: Mapping[str, str]) -> str:
+def _vertex_address(address: str, environment: Mapping[str, str]) -> str:
     if _PROJECT.search(address):
         return address
-    project = _first(environment, "ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
+    project = _first_set_variable(environment, "ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
     if not project:
         raise ConfigError("no project for vertex: set `ANTHROPIC_VERTEX_PROJECT_ID` to its id")
-    region = _first(environment, "CLOUD_ML_REGION", "GOOGLE_CLOUD_LOCATION") or "global"
+    region = _first_set_variable(environment, "CLOUD_ML_REGION", "GOOGLE_CLOUD_LOCATION") or "global"
     host = _VERTEX_HOSTS.get(region, f"{region}-aiplatform")
     root = address or f"https://{host}.googleapis.com/v1"
     return f"{root}/projects/{project}/locations/{region}"
 
 
 def _aws_region(environment: Mapping[str, str]) -> str:
-    """The region from the environment, or from the user's AWS profile."""
-    if region := _first(environment, "AWS_REGION", "AWS_DEFAULT_REGION"):
+    """Return the region from the environment or from the user's AWS profile. Raises `ConfigError` if there is none."""
+    if region := _first_set_variable(environment, "AWS_REGION", "AWS_DEFAULT_REGION"):
         return region
-    profile = _first(environment, "AWS_PROFILE", "AWS_DEFAULT_PROFILE") or "default"
+    profile = _first_set_variable(environment, "AWS_PROFILE", "AWS_DEFAULT_PROFILE") or "default"
     folder = os.path.join(environment.get("HOME", "~"), ".aws")
     for variable, name in (("AWS_CONFIG_FILE", "config"), ("AWS_SHARED_CREDENTIALS_FILE", "credentials")):
         if region := _profile_region(environment.get(variable) or os.path.join(folder, name), profile):
@@ -142,5 +142,5 @@ def _profile_region(path: str, profile: str) -> str:
     return ""
 
 
-def _first(environment: Mapping[str, str], *names: str) -> str:
+def _first_set_variable(environment: Mapping[str, str], *names: str) -> str:
     return next((value for name in names if (value := environment.get(name, "").strip())), "")

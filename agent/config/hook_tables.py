@@ -1,5 +1,4 @@
-"""Parses tables that define which hook runs on which event, from our configuration and from other programs' settings.
-Pure."""
+"""Parses tables that define which hook runs on which event, in our configuration and in other programs' settings."""
 
 import json
 import re
@@ -69,7 +68,7 @@ class HttpTarget:
 
 @dataclass(frozen=True, slots=True)
 class ModelQuestion:
-    """A question to a model, which says whether it agrees and, if not, why."""
+    """A question to a model, which answers whether it agrees and, if not, why."""
 
     prompt: str
     model: str = ""
@@ -130,17 +129,17 @@ class HookEntry:
         """Description of the action, for display."""
         match self.action:
             case HttpTarget(url=url, variables=variables):
-                named = ", ".join(f"${each}" for each in variables)
-                return f"posts to {url}{f' with {named}' if named else ''}"
-            case ModelQuestion(prompt=prompt, model=model, reads_files=looks):
-                who = "an agent that reads files" if looks else "a model"
-                return f"asks {who}{f' ({model})' if model else ''}: {prompt}"
-            case ServerCall(server=server, tool=tool, input=given):
-                return f"calls `{tool}` of the server `{server}`{f' with {given}' if given != '{}' else ''}"
+                variable_names = ", ".join(f"${variable}" for variable in variables)
+                return f"posts to {url}{f' with {variable_names}' if variable_names else ''}"
+            case ModelQuestion(prompt=prompt, model=model, reads_files=reads_files):
+                respondent = "an agent that reads files" if reads_files else "a model"
+                return f"asks {respondent}{f' ({model})' if model else ''}: {prompt}"
+            case ServerCall(server=server, tool=tool, input=tool_input):
+                return f"calls `{tool}` of the server `{server}`{f' with {tool_input}' if tool_input != '{}' else ''}"
             case ProgramCall(id=id):
                 return f"asks the client program ({id})"
-            case str() as line:
-                return line
+            case str() as command:
+                return command
             case words:
                 return shlex.join(words)
 
@@ -154,10 +153,10 @@ class HookEntry:
 
 def configured_hooks(tables: Mapping[str, object], source: str) -> tuple[HookEntry, ...]:
     """Parse the hooks in our own configuration. Raises `ConfigError` if one is invalid."""
-    found, problems = read_hooks(tables)
+    entries, problems = read_hooks(tables)
     if problems:
         raise ConfigError(f"{source}: {problems[0]}")
-    return found
+    return entries
 
 
 def read_hooks(tables: Mapping[str, object]) -> tuple[tuple[HookEntry, ...], tuple[str, ...]]:
@@ -166,23 +165,23 @@ def read_hooks(tables: Mapping[str, object]) -> tuple[tuple[HookEntry, ...], tup
     problems: list[str] = []
     unknown = [event[:40] for event in tables if event not in HOOK_EVENTS]
     if unknown:
-        named = ", ".join(f"`{event}`" for event in unknown[:_MAX_LISTED_NAMES])
-        problems.append(f"unknown hook event {named}; known events are {', '.join(HOOK_EVENTS)}")
+        unknown_names = ", ".join(f"`{event}`" for event in unknown[:_MAX_LISTED_NAMES])
+        problems.append(f"unknown hook event {unknown_names}; known events are {', '.join(HOOK_EVENTS)}")
     for event, groups in tables.items():
-        known = next((one for one in HOOK_EVENTS if one == event), None)
-        if known is None:
+        known_event = next((hook_event for hook_event in HOOK_EVENTS if hook_event == event), None)
+        if known_event is None:
             continue
         if not isinstance(groups, list):
             problems.append(f"`hooks.{event}` must be a list of tables with `matcher` and `hooks`")
         else:
             for group in groups:
-                _read_group(known, group, entries, problems)
+                _read_group(known_event, group, entries, problems)
     if len(entries) > MAX_HOOKS:
-        problems.append(f"there are more than {MAX_HOOKS} hooks; the rest are left out")
+        problems.append(f"there are more than {MAX_HOOKS} hooks; only the first {MAX_HOOKS} are used")
     return tuple(entries[:MAX_HOOKS]), tuple(dict.fromkeys(problems))
 
 
-def _read_group(event: HookEvent, group: object, found: list[HookEntry], problems: list[str]) -> None:
+def _read_group(event: HookEvent, group: object, entries: list[HookEntry], problems: list[str]) -> None:
     matcher = group.get("matcher") if isinstance(group, dict) else None
     hooks = group.get("hooks") if isinstance(group, dict) else None
     if not isinstance(hooks, list) or not isinstance(matcher, str | None):
@@ -193,21 +192,22 @@ def _read_group(event: HookEvent, group: object, found: list[HookEntry], problem
         return
     for hook in hooks:
         try:
-            found.append(_hook_entry(event, matcher or "", hook))
+            entries.append(_hook_entry(event, matcher or "", hook))
         except ValueError as error:
-            problems.append(f"a hook for `{event}` is left out: {error}")
+            problems.append(f"a hook for `{event}` is skipped: {error}")
 
 
 def _hook_entry(event: HookEvent, matcher: str, hook: object) -> HookEntry:
     if not isinstance(hook, dict):
         raise ValueError("it is not a table")
-    kind = hook.get("type", "command")
-    known = _KEYS_BY_TYPE.get(kind) if isinstance(kind, str) else None
-    if known is None:
+    action_type = hook.get("type", "command")
+    allowed_keys = _KEYS_BY_TYPE.get(action_type) if isinstance(action_type, str) else None
+    if allowed_keys is None:
         raise ValueError(
-            f"its `type` is {str(kind)[:40]!r}; known are {', '.join(f'`{each}`' for each in _KEYS_BY_TYPE)}"
+            f"its `type` is {str(action_type)[:40]!r}; "
+            f"known are {', '.join(f'`{hook_type}`' for hook_type in _KEYS_BY_TYPE)}"
         )
-    unknown = sorted(set(map(str, hook)) - known - _COMMON_KEYS)
+    unknown = sorted(set(map(str, hook)) - allowed_keys - _COMMON_KEYS)
     if unknown:
         raise ValueError(f"unknown key `{unknown[0][:40]}`")
     timeout = hook.get("timeout")
@@ -217,7 +217,7 @@ def _hook_entry(event: HookEvent, matcher: str, hook: object) -> HookEntry:
     return HookEntry(
         event,
         matcher,
-        _hook_action(str(kind), hook),
+        _hook_action(str(action_type), hook),
         float(timeout) if isinstance(timeout, int | float) else None,
         _checked_condition(event, hook.get("if")),
         once=_flag_value(hook, "once"),
@@ -227,14 +227,14 @@ def _hook_entry(event: HookEvent, matcher: str, hook: object) -> HookEntry:
     )
 
 
-def _hook_action(kind: str, hook: Mapping[str, object]) -> HookAction:
-    match kind:
+def _hook_action(action_type: str, hook: Mapping[str, object]) -> HookAction:
+    match action_type:
         case "http":
             return _http_target(hook)
         case "prompt" | "agent":
             if not (prompt := _text_value(hook, "prompt")).strip():
                 raise ValueError("it has no `prompt`")
-            return ModelQuestion(prompt, _text_value(hook, "model"), reads_files=kind == "agent")
+            return ModelQuestion(prompt, _text_value(hook, "model"), reads_files=action_type == "agent")
         case "mcp_tool":
             tool_input = hook.get("input", {})
             if not (_text_value(hook, "server") and _text_value(hook, "tool")):
@@ -276,7 +276,7 @@ def _command_action(hook: Mapping[str, object]) -> str | tuple[str, ...]:
         command, arguments = (command[0] if command else ""), command[1:]
     if not isinstance(command, str) or not command.strip():
         raise ValueError("it has no `command`")
-    if not isinstance(arguments, list) or not all(isinstance(word, str) for word in arguments):
+    if not isinstance(arguments, list) or not all(isinstance(argument, str) for argument in arguments):
         raise ValueError("its arguments must be strings")
     if shell not in ("bash", "powershell"):
         raise ValueError("its `shell` must be `bash` or `powershell`")
@@ -289,13 +289,15 @@ def _http_target(hook: Mapping[str, object]) -> HttpTarget:
     url, headers, variables = hook.get("url"), hook.get("headers", {}), hook.get("allowedEnvVars", [])
     if not isinstance(url, str) or not re.fullmatch(r"https?://[^\s/]+\S*", url):
         raise ValueError("its `url` must begin with `http://` or `https://`")
-    if not isinstance(headers, dict) or not all(_is_header(*each) for each in headers.items()):
+    if not isinstance(headers, dict) or not all(_is_header(*header) for header in headers.items()):
         raise ValueError("its `headers` must be strings of one line")
-    if not isinstance(variables, list) or not all(isinstance(v, str) and _VARIABLE.fullmatch(v) for v in variables):
+    if not isinstance(variables, list) or not all(
+        isinstance(variable, str) and _VARIABLE.fullmatch(variable) for variable in variables
+    ):
         raise ValueError("its `allowedEnvVars` must be variable names")
     return HttpTarget(url, tuple(headers.items()), tuple(variables))
 
 
 def _is_header(name: object, value: object) -> bool:
-    texts = isinstance(name, str) and isinstance(value, str)
-    return texts and bool(re.fullmatch(r"[\w-]+", str(name), re.ASCII)) and str(value).isprintable()
+    are_strings = isinstance(name, str) and isinstance(value, str)
+    return are_strings and bool(re.fullmatch(r"[\w-]+", str(name), re.ASCII)) and str(value).isprintable()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # see `values`
 NON_SETTING_VARIABLES = ("EBB_HOME", "EBB_PASS_ENV")
 """EBB_* environment variables that are not settings."""
 
-_KEYS_OF_SERVERS = {"mcp": SERVER_KEYS, "lsp": LANGUAGE_SERVER_KEYS}
+_SERVER_TABLE_KEYS = {"mcp": SERVER_KEYS, "lsp": LANGUAGE_SERVER_KEYS}
 """Tables that contain one table per server, and the keys allowed in each of those."""
 _TIGHTEN_ONLY = ": a project may only tighten permissions"
 
@@ -51,7 +51,7 @@ def find_folders(environment: Mapping[str, str]) -> Folders:
 
 
 def find_project(folder: Path) -> Path:
-    """Return the top of the Git worktree that contains the folder, or the folder itself, as a real path."""
+    """Return the real path of the Git worktree that contains the folder; without Git, that of the folder itself."""
     real = folder.resolve()
     for candidate in (real, *real.parents):
         if (candidate / ".git").exists():
@@ -67,12 +67,12 @@ def load_config(
     settings_by_key: Mapping[str, object] | None = None,
 ) -> Config:
     """Load the configuration for a run in `folder`. `flags`: command-line flags by key. `setting_texts`: the KEY=VALUE
-    texts of `--config`. `settings_by_key`: further settings with parsed values, by key. Raises `ConfigError`."""
+    texts of `--config`. `settings_by_key`: other settings with parsed values, by key. Raises `ConfigError`."""
     folders, project = find_folders(environment), find_project(folder)
     values = {option.key: option.default for option in OPTIONS}
     sources = {option.key: "default" for option in OPTIONS}
     providers: dict[str, dict[str, object]] = {}
-    servers: dict[str, dict[str, dict[str, object]]] = {table: {} for table in _KEYS_OF_SERVERS}
+    servers: dict[str, dict[str, dict[str, object]]] = {table: {} for table in _SERVER_TABLE_KEYS}
     hooks: list[HookEntry] = []
     notices: list[str] = []
 
@@ -149,10 +149,10 @@ def parse_toml(text: str) -> dict[str, object]:
     import tomllib  # noqa: PLC0415  # deferred: most runs have no file to read
 
     work = 0
-    for number, line in enumerate(text.split("\n"), 1):
+    for line_number, line in enumerate(text.split("\n"), 1):
         work += dots**2 if (dots := line.count(".")) > _MAX_CHEAP_DOTS else 0
         if work > _MAX_PARSE_WORK:
-            raise ValueError(f"line {number}: too many lines with hundreds of dots; split them into shorter ones")
+            raise ValueError(f"line {line_number}: too many lines with hundreds of dots; split them into shorter ones")
     return tomllib.loads(text)
 
 
@@ -184,30 +184,34 @@ def nested_tables(key: str, value: object) -> dict[str, object]:
 def _setting_variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, str]:
     """Return the environment variables that set a key by its name or an alias, each with that key. Variables dedicated
     to a key are not included. Adds a notice for each variable that has no effect."""
-    found: dict[str, str] = {}
-    set_by = {one.key: one.environment for one in OPTIONS if one.environment and one.environment in environment}
+    keys_by_variable: dict[str, str] = {}
+    name_by_key = {
+        single_option.key: single_option.environment
+        for single_option in OPTIONS
+        if single_option.environment and single_option.environment in environment
+    }
     keys = {f"EBB_{key.replace('.', '_').upper()}": key for key in OPTIONS_BY_KEY}
     keys = {**keys, **{name.replace("EBB_AGENT_", "EBB_", 1): key for name, key in keys.items()}}
-    reserved = {*NON_SETTING_VARIABLES, *(option.environment for option in OPTIONS)}
-    named = [name for name in environment if name.startswith("EBB_") and name not in reserved and environment[name]]
-    for name in sorted(named, key=lambda name: (name not in keys, name)):  # a key takes precedence over its aliases
-        written = keys.get(name) or name.removeprefix("EBB_").lower().removeprefix("agent_")
-        setting = next(iter(translate_settings([(written, True)])), None)
+    reserved = {*NON_SETTING_VARIABLES, *(single_option.environment for single_option in OPTIONS)}
+    variables = [name for name in environment if name.startswith("EBB_") and name not in reserved and environment[name]]
+    for name in sorted(variables, key=lambda name: (name not in keys, name)):  # a key takes precedence over its aliases
+        written_key = keys.get(name) or name.removeprefix("EBB_").lower().removeprefix("agent_")
+        setting = next(iter(translate_settings([(written_key, True)])), None)
         if setting is not None and setting.no_effect_reason and setting.key not in OPTIONS_BY_KEY:
             notices.append(f"the variable `{name}` has no effect: {setting.no_effect_reason}")
         elif setting is None or setting.key not in OPTIONS_BY_KEY:
             notices.append(f"the variable `{name}` has no effect: it is not a setting; `ebb config` lists all of them")
-        elif setting.key in set_by:
+        elif setting.key in name_by_key:
             notices.append(
-                f"the variable `{name}` has no effect: `{set_by[setting.key]}` sets the same and takes precedence"
+                f"the variable `{name}` has no effect: `{name_by_key[setting.key]}` sets the same and takes precedence"
             )
         else:
-            set_by[setting.key], found[name] = name, written
-    return found
+            name_by_key[setting.key], keys_by_variable[name] = name, written_key
+    return keys_by_variable
 
 
 def _redacted_setting(text: str) -> str:
-    """Return KEY=VALUE with secrets hidden: all settings of servers, values of secret keys, and passwords in URLs."""
+    """Return KEY=VALUE with secrets hidden: server settings, values of secret keys, and passwords in URLs."""
     key, _, value = text.partition("=")
     name = key.strip().rpartition(".")[2]
     is_secret = key.strip().startswith(("mcp.servers.", "lsp.servers.")) or (
@@ -219,16 +223,16 @@ def _redacted_setting(text: str) -> str:
 
 
 def _with_leaf(tables: dict[str, object], value: object) -> dict[str, object]:
-    ((name, inner),) = tables.items()
-    return {name: _with_leaf(inner, value) if isinstance(inner, dict) else value}
+    ((name, table),) = tables.items()
+    return {name: _with_leaf(table, value) if isinstance(table, dict) else value}
 
 
 def _parse_value(parse: Callable[[object], object], value: object, source: str, key: str) -> object:
     try:
         return parse(value)
     except ValueError as error:
-        given = "" if key.endswith(".api_key_env") else f"is {value!r}, but "  # the value may be an API key
-        raise ConfigError(f"{source}: `{key}` {given}must be {error}") from error
+        actual_value = "" if key.endswith(".api_key_env") else f"is {value!r}, but "  # the value may be an API key
+        raise ConfigError(f"{source}: `{key}` {actual_value}must be {error}") from error
 
 
 def _merge(
@@ -244,16 +248,16 @@ def _merge(
     remaining = dict(tables)
     if "providers" in remaining:
         _merge_providers(remaining.pop("providers"), source, sources, providers, notices)
-    for kind in _KEYS_OF_SERVERS:
-        if isinstance(of_kind := remaining.get(kind), dict) and "servers" in of_kind:
-            _merge_servers(kind, of_kind["servers"], source, sources, servers[kind])
-            remaining[kind] = {name: value for name, value in of_kind.items() if name != "servers"}
-    if isinstance(of_hooks := remaining.get("hooks"), dict) and of_hooks.keys() - {"after_tool"}:
+    for kind in _SERVER_TABLE_KEYS:
+        if isinstance(server_table := remaining.get(kind), dict) and "servers" in server_table:
+            _merge_servers(kind, server_table["servers"], source, sources, servers[kind])
+            remaining[kind] = {name: value for name, value in server_table.items() if name != "servers"}
+    if isinstance(hook_table := remaining.get("hooks"), dict) and hook_table.keys() - {"after_tool"}:
         hooks += config.hook_tables.configured_hooks(
-            {event: of_hooks[event] for event in of_hooks if event != "after_tool"}, source
+            {event: hook_table[event] for event in hook_table if event != "after_tool"}, source
         )
-        remaining["hooks"] = {name: value for name, value in of_hooks.items() if name == "after_tool"}
-    set_by: dict[str, str] = {}
+        remaining["hooks"] = {name: value for name, value in hook_table.items() if name == "after_tool"}
+    name_by_key: dict[str, str] = {}
     for setting in translate_settings(_flat_keys(remaining)):
         named_source = f"{source} ({setting.written_name})" if setting.written_name else source
         if setting.no_effect_reason:
@@ -262,11 +266,11 @@ def _merge(
         option = _find_option(setting.key, source)
         written = setting.written_name or setting.key
         real_key = "agent.compact_trigger" if setting.key == "agent.threshold_ratio" else setting.key
-        if real_key in set_by:
+        if real_key in name_by_key:
             notices.append(
-                f"{source}: `{set_by[real_key]}` has no effect: `{written}` sets the same and takes precedence"
+                f"{source}: `{name_by_key[real_key]}` has no effect: `{written}` sets the same and takes precedence"
             )
-        set_by[real_key] = written
+        name_by_key[real_key] = written
         values[setting.key] = _parse_value(option.parse, setting.value, source, setting.written_name or setting.key)
         sources[setting.key] = named_source
         if setting.key == "agent.compact_trigger":
@@ -289,12 +293,16 @@ def _flat_keys(tables: Mapping[str, object]) -> list[tuple[str, object]]:
 def _find_option(key: str, source: str) -> Option:
     if key in OPTIONS_BY_KEY:
         return OPTIONS_BY_KEY[key]
-    if any(known.startswith(f"{key}.") for known in OPTIONS_BY_KEY):
+    if any(known_key.startswith(f"{key}.") for known_key in OPTIONS_BY_KEY):
         raise ConfigError(f"{source}: `{key}` is a table; write `{key}.KEY = VALUE`, `ebb config` lists all keys")
     import difflib  # noqa: PLC0415  # deferred: only needed after a mistake
 
-    close = difflib.get_close_matches(key, OPTIONS_BY_KEY, n=3, cutoff=0.5)
-    hint = f"did you mean {', '.join(f'`{name}`' for name in close)}?" if close else "`ebb config` lists all keys"
+    close_matches = difflib.get_close_matches(key, OPTIONS_BY_KEY, n=3, cutoff=0.5)
+    hint = (
+        f"did you mean {', '.join(f'`{name}`' for name in close_matches)}?"
+        if close_matches
+        else "`ebb config` lists all keys"
+    )
     raise ConfigError(f"{source}: unknown key `{key}`; {hint}")
 
 
@@ -314,41 +322,41 @@ def _merge_providers(
             raise ConfigError(f"{source}: `providers.{name}` must be a table")
         merged = providers.setdefault(name, {})
         for key, setting in _entries_by_key(table, PROVIDER_KEYS, f"providers.{name}", source, notices).items():
-            full, value = f"providers.{name}.{key}", setting.value
+            full_key, value = f"providers.{name}.{key}", setting.value
             if key == "models":
                 models = cast(dict[str, Mapping[str, object]], merged.setdefault("models", {}))
-                for model, facts in _parse_models(value, source, full, notices).items():
+                for model, facts in _parse_models(value, source, full_key, notices).items():
                     models[model] = {**models.get(model, {}), **facts}
-                    sources.update({f"{full}.{model}.{fact}": source for fact in facts})
+                    sources.update({f"{full_key}.{model}.{fact}": source for fact in facts})
                 continue
             if key in PROVIDER_KEYS:
-                merged[key] = _parse_value(PROVIDER_KEYS[key], value, source, full)
+                merged[key] = _parse_value(PROVIDER_KEYS[key], value, source, full_key)
             else:
                 allowed = ", ".join([*PROVIDER_KEYS, "models"])
-                raise ConfigError(f"{source}: unknown key `{full}`; allowed are {allowed}")
-            sources[full] = f"{source} ({setting.written_name})" if setting.written_name else source
+                raise ConfigError(f"{source}: unknown key `{full_key}`; allowed are {allowed}")
+            sources[full_key] = f"{source} ({setting.written_name})" if setting.written_name else source
 
 
 def _merge_servers(
     kind: str, tables: object, source: str, sources: dict[str, str], servers: dict[str, dict[str, object]]
 ) -> None:
-    keys = _KEYS_OF_SERVERS[kind]
+    keys = _SERVER_TABLE_KEYS[kind]
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise ConfigError(f"{source}: `{kind}.servers` must contain one table per server")
     for name, table in tables.items():
         if not name.strip() or not name.isprintable():
             raise ConfigError(f"{source}: {name!r} is not a valid server name; use letters, digits, `-` and `_`")
         merged = servers.setdefault(name, {})
-        for written, value in table.items():
-            key, full = snake_case(written), f"{kind}.servers.{name}.{written}"
+        for written_key, value in table.items():
+            key, full_key = snake_case(written_key), f"{kind}.servers.{name}.{written_key}"
             if key not in keys:
-                raise ConfigError(f"{source}: unknown key `{full}`; allowed are {', '.join(keys)}")
+                raise ConfigError(f"{source}: unknown key `{full_key}`; allowed are {', '.join(keys)}")
             try:
                 merged[key] = keys[key](value)
             except ValueError as error:
                 is_secret = key in ("env", "headers", "client_secret")
-                given = "" if is_secret else f"is {value!r}, but "
-                raise ConfigError(f"{source}: `{full}` {given}must be {error}") from error
+                actual_value = "" if is_secret else f"is {value!r}, but "
+                raise ConfigError(f"{source}: `{full_key}` {actual_value}must be {error}") from error
             sources[f"{kind}.servers.{name}.{key}"] = source
 
 
@@ -356,28 +364,32 @@ def _entries_by_key(
     table: Mapping[str, object], allowed: Container[str], prefix: str, source: str, notices: list[str]
 ) -> dict[str, AliasedSetting]:
     """Return the entries of a provider's or model's table by key. Adds a notice for a key that is set twice."""
-    found: dict[str, AliasedSetting] = {}
+    settings: dict[str, AliasedSetting] = {}
     for key, setting in table_entries(table, allowed):
-        if key in found:
-            before, now = (f"{prefix}.{one.written_name or key}" for one in (found[key], setting))
-            notices.append(f"{source}: `{before}` has no effect: `{now}` sets the same and takes precedence")
-        found[key] = setting
-    return found
+        if key in settings:
+            previous_name, new_name = (
+                f"{prefix}.{aliased.written_name or key}" for aliased in (settings[key], setting)
+            )
+            notices.append(
+                f"{source}: `{previous_name}` has no effect: `{new_name}` sets the same and takes precedence"
+            )
+        settings[key] = setting
+    return settings
 
 
-def _parse_models(value: object, source: str, full: str, notices: list[str]) -> dict[str, dict[str, object]]:
+def _parse_models(value: object, source: str, full_key: str, notices: list[str]) -> dict[str, dict[str, object]]:
     if not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
-        raise ConfigError(f"{source}: `{full}` must contain one table per model")
+        raise ConfigError(f"{source}: `{full_key}` must contain one table per model")
     models = {}
     for model, table in value.items():
-        entries = _entries_by_key(table, MODEL_KEYS, f"{full}.{model}", source, notices)
+        entries = _entries_by_key(table, MODEL_KEYS, f"{full_key}.{model}", source, notices)
         unknown = set(entries) - set(MODEL_KEYS)
         if unknown:
             raise ConfigError(
-                f"{source}: unknown key `{full}.{model}.{min(unknown)}`; allowed are {', '.join(MODEL_KEYS)}"
+                f"{source}: unknown key `{full_key}.{model}.{min(unknown)}`; allowed are {', '.join(MODEL_KEYS)}"
             )
         models[model] = {
-            key: _parse_value(MODEL_KEYS[key], setting.value, source, f"{full}.{model}.{key}")
+            key: _parse_value(MODEL_KEYS[key], setting.value, source, f"{full_key}.{model}.{key}")
             for key, setting in entries.items()
         }
     return models
@@ -388,15 +400,15 @@ def _merge_project(
 ) -> None:
     for key, value in _flat_keys(tables):
         if key in ("mcp.servers", "lsp.servers"):
-            where = ": a project's servers are declared in its `.mcp.json`" if key == "mcp.servers" else _TIGHTEN_ONLY
-            notices.append(f"`{key}` in {source} was left out{where}")
+            reason = ": a project's servers are declared in its `.mcp.json`" if key == "mcp.servers" else _TIGHTEN_ONLY
+            notices.append(f"`{key}` in {source} was ignored{reason}")
             continue
         option = OPTIONS_BY_KEY.get(key)
         if option is None or option.tighten is None:
-            notices.append(f"`{key}` in {source} was left out{_TIGHTEN_ONLY}")
+            notices.append(f"`{key}` in {source} was ignored{_TIGHTEN_ONLY}")
             continue
         tightened = option.tighten(values[key], _parse_value(option.parse, value, source, key))
         if tightened == values[key]:
-            notices.append(f"`{key}` in {source} was left out: it would not tighten anything")
+            notices.append(f"`{key}` in {source} was ignored: it would not tighten anything")
             continue
         values[key], sources[key] = tightened, source

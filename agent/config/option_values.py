@@ -1,4 +1,4 @@
-"""Validates the values of settings. Pure."""
+"""Validates the values of settings."""
 
 import re
 import shlex
@@ -141,7 +141,7 @@ class OneOf:
     """Former names, each with the current one. They are still accepted."""
 
     def __call__(self, value: object) -> object:
-        value = next((new for old, new in self.former_names if value == old), value)
+        value = next((current_name for former_name, current_name in self.former_names if value == former_name), value)
         if value in self.allowed:
             return value
         raise ValueError("one of " + ", ".join(f'"{name}"' for name in self.allowed))
@@ -204,9 +204,9 @@ def named_texts(value: object) -> Mapping[str, str]:
 
 def extensions(value: object) -> tuple[str, ...]:
     """Validate file name endings, and normalise them to start with a dot."""
-    found = texts(value)
-    if found and all(re.fullmatch(r"\.?[\w+#-]+", each) for each in found):
-        return tuple(f".{each.removeprefix('.').lower()}" for each in found)
+    endings = texts(value)
+    if endings and all(re.fullmatch(r"\.?[\w+#-]+", ending) for ending in endings):
+        return tuple(f".{ending.removeprefix('.').lower()}" for ending in endings)
     raise ValueError('a list of file name endings, such as [".py", ".pyi"]')
 
 

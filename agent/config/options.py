@@ -132,9 +132,13 @@ def _with_project_names(current: object, project: object) -> object:
 
 def _common_names(current: object, project: object) -> object:
     """Return the names in both lists. An empty list means all names. If the lists have no name in common, the current
-    one is returned."""
-    here, there = texts(current), texts(project)
-    return tuple(name for name in there if name in here) or here if here else there
+    list is returned."""
+    current_names, project_names = texts(current), texts(project)
+    return (
+        tuple(name for name in project_names if name in current_names) or current_names
+        if current_names
+        else project_names
+    )
 
 
 def _both_enabled(current: object, project: object) -> object:
@@ -334,7 +338,12 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("agent.max_turns", None, optional_count, "maximum number of requests per turn"),
     Option("agent.max_cost", None, dollars, "maximum cost of a run in US dollars"),
-    Option("agents.model", None, optional_text, "model of sub-agents without one of their own; default: the session's"),
+    Option(
+        "agents.model",
+        None,
+        optional_text,
+        "model of sub-agents whose definition names none; default: the session's model",
+    ),
     Option("agents.concurrent", 4, count, "sub-agents that run at the same time, at most ten"),
     Option("agents.max_turns", 50, optional_count, "maximum number of requests of a sub-agent per task"),
     Option(
@@ -384,7 +393,7 @@ OPTIONS: tuple[Option, ...] = (
         "tui.notify",
         "auto",
         one_of(*NOTIFY_NAMES),
-        "notification when it waits or is done while you are away; `auto`: by the terminal, or its bell",
+        "notification when it waits or has finished while you are away; `auto`: by the terminal, or its bell",
     ),
     Option(
         "tui.status",

@@ -63,15 +63,15 @@ def config_schema() -> Schema:
     tables: dict[str, dict[str, Schema]] = {}
     for option in OPTIONS:
         table, key = option.key.split(".")
-        described = {**value_schema(option.parse), "description": option.help}
+        option_schema = {**value_schema(option.parse), "description": option.help}
         if option.default not in (None, ()):
-            described["default"] = list(option.default) if isinstance(option.default, tuple) else option.default
-        tables.setdefault(table, {})[key] = described
+            option_schema["default"] = list(option.default) if isinstance(option.default, tuple) else option.default
+        tables.setdefault(table, {})[key] = option_schema
     for name, key in KEY_ALIASES.items():
-        table, known = key.split(".")
-        tables["agent"].setdefault(name, {**tables[table][known], "description": f"the same as `{key}`"})
-    for table, kinds in (("mcp", SERVER_KEYS), ("lsp", LANGUAGE_SERVER_KEYS)):
-        tables[table]["servers"] = {"type": "object", "additionalProperties": _table_schema(kinds)}
+        table, real_key = key.split(".")
+        tables["agent"].setdefault(name, {**tables[table][real_key], "description": f"the same as `{key}`"})
+    for table, parsers in (("mcp", SERVER_KEYS), ("lsp", LANGUAGE_SERVER_KEYS)):
+        tables[table]["servers"] = {"type": "object", "additionalProperties": _table_schema(parsers)}
     tables["hooks"] |= {event: {"type": "array", "items": {"type": "object"}} for event in HOOK_EVENTS}
     models = {"type": "object", "additionalProperties": _table_schema(MODEL_KEYS)}
     provider = _table_schema(PROVIDER_KEYS, {"models": models})
@@ -90,25 +90,25 @@ def value_schema(parse: Parse) -> Schema:
     match parse:
         case OneOf(allowed=allowed):
             return {"enum": list(allowed)}
-        case OrNone(inner):
-            return value_schema(inner)
-        case BoundedNumber(maximum=most, allows_zero=takes_zero):
-            upper_bound = {"maximum": most} if most < values.MAX_NUMBER else {}
-            return {"type": "number", "minimum" if takes_zero else "exclusiveMinimum": 0, **upper_bound}
+        case OrNone(parse):
+            return value_schema(parse)
+        case BoundedNumber(maximum=maximum, allows_zero=allows_zero):
+            upper_bound = {"maximum": maximum} if maximum < values.MAX_NUMBER else {}
+            return {"type": "number", "minimum" if allows_zero else "exclusiveMinimum": 0, **upper_bound}
         case _:
             return _SCHEMAS[parse]
 
 
-def _table_schema(kinds: Mapping[str, Parse], extra: Mapping[str, Schema] = {}) -> Schema:
-    return _object_schema({**{key: value_schema(parse) for key, parse in kinds.items()}, **extra})
+def _table_schema(parsers: Mapping[str, Parse], extra: Mapping[str, Schema] = {}) -> Schema:
+    return _object_schema({**{key: value_schema(parse) for key, parse in parsers.items()}, **extra})
 
 
 def _object_schema(keys: Mapping[str, Schema]) -> Schema:
     """Return the schema of a table with these keys, which may also be written in camel case."""
-    camel = {_camel_case(key): shape for key, shape in keys.items()}
-    return {"type": "object", "properties": {**camel, **keys}, "additionalProperties": False}
+    camel_case_keys = {_camel_case(key): schema for key, schema in keys.items()}
+    return {"type": "object", "properties": {**camel_case_keys, **keys}, "additionalProperties": False}
 
 
 def _camel_case(key: str) -> str:
-    first, *others = key.split("_")
-    return first + "".join(word.capitalize() for word in others)
+    first_word, *other_words = key.split("_")
+    return first_word + "".join(word.capitalize() for word in other_words)

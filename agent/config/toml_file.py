@@ -12,22 +12,22 @@ from ebbtide.tools.files.private_folder import make_private
 from ebbtide.tools.files.read_write import write_bytes
 
 TomlEdit: TypeAlias = Callable[[dict[str, Any]], None]
-"""Edits the content of a file, as a tomlkit document or as plain tables."""
+"""Edits a file's tables in place, as a tomlkit document or as plain dictionaries."""
 
 
 def edit_file(path: Path, edit: TomlEdit, expected: TomlEdit, manual_advice: str) -> None:
-    """Apply `edit` to the document and write it atomically. The result must equal the old content after `expected` was
-    applied to it. If it does not, nothing is written, and the error contains the instruction `manual_advice` for the
-    user. Raises `ConfigError`."""
-    text, content = read_toml_text(path)
-    expected(content)
+    """Apply `edit` to the document and write it atomically. As a check, `expected` is applied to the parsed tables, and
+    the edited text must parse to the same tables. If it does not, nothing is written, and the error ends with
+    `manual_advice`, which tells the user what to do instead. Raises `ConfigError`."""
+    text, expected_tables = read_toml_text(path)
+    expected(expected_tables)
     edited = _apply_edit(text, edit)
     try:
-        is_as_expected = edited is not None and tomllib.loads(edited) == content
+        matches_expected = edited is not None and tomllib.loads(edited) == expected_tables
     except tomllib.TOMLDecodeError:
-        is_as_expected = False
-    if edited is None or not is_as_expected:
-        raise ConfigError(f"cannot change `{path}` without disturbing it; {manual_advice}")
+        matches_expected = False
+    if edited is None or not matches_expected:
+        raise ConfigError(f"cannot edit `{path}` safely; {manual_advice}")
     try:
         make_private(path.parent)
         write_bytes(path.resolve(), edited.encode(), 0o600)
@@ -53,34 +53,35 @@ def _apply_edit(text: str, edit: TomlEdit) -> str | None:
 
 def write_value(path: Path, key: str, value: object) -> None:
     """Set one key, such as `agent.model`, creating its tables. Raises `ConfigError`."""
-    *tables, name = key.split(".")
+    *table_names, name = key.split(".")
 
     def edit(document: dict[str, Any]) -> None:
         import tomlkit  # noqa: PLC0415  # deferred: as above
 
-        inner: Any = document
-        for table in tables:
-            if table not in inner:
-                inner[table] = tomlkit.table(is_super_table=table != tables[-1])
-            inner = inner[table]
-        inner[name] = value
+        table_content: Any = document
+        for table_name in table_names:
+            if table_name not in table_content:
+                table_content[table_name] = tomlkit.table(is_super_table=table_name != table_names[-1])
+            table_content = table_content[table_name]
+        table_content[name] = value
 
-    def expected(content: dict[str, Any]) -> None:
-        for table in tables:
-            content = content.setdefault(table, {})
-        content[name] = value
+    def expected(tables: dict[str, Any]) -> None:
+        for table_name in table_names:
+            tables = tables.setdefault(table_name, {})
+        tables[name] = value
 
-    edit_file(path, edit, expected, f"set `{name}` in `[{'.'.join(tables)}]` there by hand")
+    edit_file(path, edit, expected, f"set `{name}` in `[{'.'.join(table_names)}]` there by hand")
 
 
 def remove_value(path: Path, key: str) -> None:
-    """Remove one key of a table, and the table if it becomes empty. Raises `ConfigError`."""
-    table, _, name = key.partition(".")
+    """Remove one key, such as `agent.model`, and its table if that becomes empty. Only top-level tables are supported.
+    Raises `ConfigError`."""
+    table_name, _, name = key.partition(".")
 
-    def take(content: dict[str, Any]) -> None:
-        if isinstance(inner := content.get(table), MutableMapping):
-            inner.pop(name, None)
-            if not inner:
-                content.pop(table)
+    def remove(tables: dict[str, Any]) -> None:
+        if isinstance(table_content := tables.get(table_name), MutableMapping):
+            table_content.pop(name, None)
+            if not table_content:
+                tables.pop(table_name)
 
-    edit_file(path, take, take, f"remove `{name}` from `[{table}]` there by hand")
+    edit_file(path, remove, remove, f"remove `{name}` from `[{table_name}]` there by hand")

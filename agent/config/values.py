@@ -53,7 +53,7 @@ class Folders:
 
     @property
     def worktrees(self) -> Path:
-        """Git worktrees, one folder each. They are outside the data folder because commands cannot access that."""
+        """Git worktrees, one folder each. They are outside the data folder, which commands cannot access."""
         return self.data.with_name(f"{self.data.name}-worktrees")
 
 
@@ -74,14 +74,15 @@ class ProviderConfig:
     tool_calls: str | None = None
     """`auto`, `native` (only calls that the server has parsed) or `text` (also calls that the model writes as text)."""
     temperature: float | None = None
-    """Temperature sent to Chat Completions and Ollama. None means the server's default, except for small models."""
+    """Temperature sent to Chat Completions and Ollama. None means the server's default, or a low one for small models.
+    """
     models: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """The user's corrections to the model registry, by model name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings of a run. The fields from `model` to `tools_denied` are the keys of `TASK_OPTIONS`, see
+    """All settings of a run. The fields from `model` to `tools_denied` are named after the keys of `OPTIONS`, see
     `config_field`."""
 
     folders: Folders
@@ -101,7 +102,7 @@ class Config:
     tokenizer: str | None
     compact_trigger: float
     threshold_ratio: float | None
-    """The trigger as a share of the whole window; overrides `compact_trigger` if set."""
+    """The compaction trigger as a share of the whole window; overrides `compact_trigger` if set."""
     hard_block: float
     background_at: float
     background_messages: int
@@ -193,7 +194,7 @@ class Config:
     """Whether the project's declarations may run without approval (`--trust`)."""
 
     takes_hooks: bool = False
-    """Whether the client program may add hooks of its own."""
+    """Whether the client program may add its own hooks."""
 
     system_prompt: str = ""
     """Text that replaces the first part of the system prompt (`--system-prompt-file`)."""
@@ -203,8 +204,8 @@ class Config:
     @property
     def project_folders(self) -> tuple[Path, ...]:
         """Folders where the project may have extensions: the working folder and its parents, up to the project."""
-        found = (self.folder, *self.folder.parents)
-        return tuple(each for each in found if each.is_relative_to(self.project))
+        folders = (self.folder, *self.folder.parents)
+        return tuple(folder for folder in folders if folder.is_relative_to(self.project))
 
     @property
     def servers_file(self) -> Path:
@@ -219,7 +220,11 @@ class Config:
     def may_have_extensions(self) -> bool:
         """Whether there is a folder that may contain extensions. This is checked at every start, so it reads no
         files."""
-        own_folders = (self.folders.config, self.folders.data, *(each / ".ebb" for each in self.project_folders))
+        own_folders = (
+            self.folders.config,
+            self.folders.data,
+            *(project_folder / ".ebb" for project_folder in self.project_folders),
+        )
         other_folders = filter(None, (*self.project_folders, self.folders.home))
         return any(isdir(folder / name) for folder in own_folders for name in _EXTENSION_FOLDERS) or any(
             isdir(folder / name) for folder in other_folders for name in _OTHER_PROGRAM_FOLDERS

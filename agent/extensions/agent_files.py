@@ -58,9 +58,9 @@ class AgentFile:
 
 
 def find_agents(config: Config) -> tuple[tuple[AgentFile, ...], tuple[str, ...]]:
-    """Return all agents, and one line for each file that was left out."""
-    found, problems = discover("agent", config, _read_agent)
-    return found, (*problems, *ignored_hook_notices("agent", found))
+    """Return all agents, and one line for each file that was skipped."""
+    agents, problems = discover("agent", config, _read_agent)
+    return agents, (*problems, *ignored_hook_notices("agent", agents))
 
 
 def agent_line(agent: AgentFile) -> str:
@@ -76,14 +76,12 @@ def is_listed(agent: AgentFile, agent_list: str) -> bool:
 def _read_agent(path: Path, extension_folder: ExtensionFolder) -> AgentFile | None:
     """Parse an agent file. Return None for files that other programs do not offer as sub-agents either."""
     file_text = read_text_file(path, extension_folder.boundary)
-    head, prompt = split_front_matter(file_text)
-    name, description = (
-        (one_line_value(head, "name") or path.stem).replace(" ", "-"),
-        one_line_value(head, "description"),
-    )
-    if boolean_value(head, "disable") or one_line_value(head, "mode") == "primary":
+    front_matter, prompt = split_front_matter(file_text)
+    name = (one_line_value(front_matter, "name") or path.stem).replace(" ", "-")
+    description = one_line_value(front_matter, "description")
+    if boolean_value(front_matter, "disable") or one_line_value(front_matter, "mode") == "primary":
         return None
-    if not head and path.stem.lower() == "readme":
+    if not front_matter and path.stem.lower() == "readme":
         return None
     if not _NAME.fullmatch(name):
         raise UnusableFile("its name contains characters that are not allowed")
@@ -91,41 +89,41 @@ def _read_agent(path: Path, extension_folder: ExtensionFolder) -> AgentFile | No
         raise UnusableFile("it has no description")
     if not prompt.strip():
         raise UnusableFile("it has no prompt")
-    tools, without = _allowed_and_denied_tools(head)
-    model, mode = one_line_value(head, "model"), one_line_value(head, "permissionMode")
+    tools, denied_tools = _allowed_and_denied_tools(front_matter)
+    model, mode = one_line_value(front_matter, "model"), one_line_value(front_matter, "permissionMode")
     details = [f"says: {description} ({pluralize(len(prompt.splitlines()), 'line')})"]
     details += [f"has the tools: {', '.join(tools)}"] if tools is not None else []
     details += [f"runs with the model: {model}"] if model else []
     item = trust_item(extension_folder, name, path, digest_of_text(file_text), details)
-    full_prompt, has_hooks = extension_folder.expand_plugin_root(prompt.strip()), bool(head.get("hooks"))
-    max_requests = next(filter(None, (positive_integer(head, key) for key in _MAX_REQUESTS_KEYS)), None)
+    full_prompt, has_hooks = extension_folder.expand_plugin_root(prompt.strip()), bool(front_matter.get("hooks"))
+    max_requests = next(filter(None, (positive_integer(front_matter, key) for key in _MAX_REQUESTS_KEYS)), None)
     return AgentFile(
         name,
         description,
         full_prompt,
         tools,
-        without,
+        denied_tools,
         model,
         mode == "plan",
         item,
         has_hooks,
         max_requests,
         extension_folder.plugin,
-        list_value(head, "skills") or (),
+        list_value(front_matter, "skills") or (),
     )
 
 
 def _is_fully_denied(verdict: object) -> bool:
     """Whether a permission denies all uses of a tool, rather than only some patterns."""
     verdicts = list(verdict.values()) if isinstance(verdict, Mapping) else [verdict]
-    return bool(verdicts) and all(each_verdict == "deny" for each_verdict in verdicts)
+    return bool(verdicts) and all(nested_verdict == "deny" for nested_verdict in verdicts)
 
 
-def _allowed_and_denied_tools(head: Mapping[str, object]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+def _allowed_and_denied_tools(front_matter: Mapping[str, object]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
     """Return the allowed and the denied tools; None means that all are allowed. In a table, tools that are not listed
     are allowed."""
-    denied_tools, tools_value = list_value(head, "disallowedTools") or (), head.get("tools")
-    permission = head.get("permission")
+    denied_tools, tools_value = list_value(front_matter, "disallowedTools") or (), front_matter.get("tools")
+    permission = front_matter.get("permission")
     if isinstance(permission, Mapping):  # opencode's newer format, in which "edit" includes writing
         denied_names = [str(name) for name, verdict in permission.items() if _is_fully_denied(verdict)]
         denied_tools = (*denied_tools, *denied_names, *(("write",) if "edit" in denied_names else ()))
@@ -136,5 +134,5 @@ def _allowed_and_denied_tools(head: Mapping[str, object]) -> tuple[tuple[str, ..
         return tuple(str(name) for name in tools_value if boolean_value(tools_value, name)), denied_tools
     if tools_value is not None and not isinstance(tools_value, str | list):
         raise UnusableFile("its `tools` is not a list of names")
-    tools = list_value(head, "tools")
+    tools = list_value(front_matter, "tools")
     return (None if not tools or "*" in tools else tools), denied_tools

@@ -56,9 +56,9 @@ class CustomCommand:
 
 
 def find_custom_commands(config: Config) -> tuple[tuple[CustomCommand, ...], tuple[str, ...]]:
-    """Return all commands, and one line for each file that was left out."""
-    found, problems = discover("command", config, _read_command)
-    return found, (*problems, *ignored_hook_notices("command", found))
+    """Return all commands, and one line for each file that was skipped."""
+    commands, problems = discover("command", config, _read_command)
+    return commands, (*problems, *ignored_hook_notices("command", commands))
 
 
 def _read_command(path: Path, extension_folder: ExtensionFolder) -> CustomCommand:
@@ -66,29 +66,31 @@ def _read_command(path: Path, extension_folder: ExtensionFolder) -> CustomComman
     if not _NAME.fullmatch(name):
         raise UnusableFile("its name contains characters that are not allowed")
     file_text = read_text_file(path, extension_folder.boundary)
-    head, text = _split_toml(file_text) if path.suffix == ".toml" else split_front_matter(file_text)
+    front_matter, text = _split_toml(file_text) if path.suffix == ".toml" else split_front_matter(file_text)
     text = extension_folder.expand_plugin_root(text)
     syntax: PlaceholderSyntax = (
         "toml" if path.suffix == ".toml" else "codex" if extension_folder.source == "codex" else "markdown"
     )
     if not text.strip():
         raise UnusableFile("it is empty")
-    tools = tuple(map(extension_folder.expand_plugin_root, list_value(head, "allowed-tools") or ()))
-    hint = one_line_value(head, "argument-hint")
-    description = one_line_value(head, "description") or ellipsize(text.strip().splitlines()[0].lstrip("# "), 80)
+    tools = tuple(map(extension_folder.expand_plugin_root, list_value(front_matter, "allowed-tools") or ()))
+    argument_hint = one_line_value(front_matter, "argument-hint")
+    description = one_line_value(front_matter, "description") or ellipsize(
+        text.strip().splitlines()[0].lstrip("# "), 80
+    )
     details = [f"says: {description} ({pluralize(len(text.splitlines()), 'line')})"]
-    details += [f"runs: {line}" for lines in shell_lines(text, syntax) for line in lines.splitlines()]
+    details += [f"runs: {line}" for command_text in shell_lines(text, syntax) for line in command_text.splitlines()]
     details += [f"allowed without asking: {', '.join(tools)}"] if tools else []
-    model = one_line_value(head, "model")
+    model = one_line_value(front_matter, "model")
     details += [f"runs with the model: {model}"] if model else []
-    # The digest includes the form, because the same text, parsed in another form, would run other commands.
-    form_mark = () if syntax == "markdown" else (syntax,)
-    item = trust_item(extension_folder, name, path, digest_of_text(file_text, *form_mark), details)
-    has_hooks = bool(head.get("hooks"))
+    # The digest includes the syntax, because in another syntax the same text would run other commands.
+    syntax_texts = () if syntax == "markdown" else (syntax,)
+    item = trust_item(extension_folder, name, path, digest_of_text(file_text, *syntax_texts), details)
+    has_hooks = bool(front_matter.get("hooks"))
     return CustomCommand(
         name,
         description,
-        hint,
+        argument_hint,
         text,
         syntax,
         tools,
@@ -98,7 +100,7 @@ def _read_command(path: Path, extension_folder: ExtensionFolder) -> CustomComman
         item,
         has_hooks,
         extension_folder.plugin,
-        list_value(head, "arguments") or (),
+        list_value(front_matter, "arguments") or (),
     )
 
 
@@ -129,25 +131,25 @@ class TextPart:
 def split_shell_commands(text: str, syntax: PlaceholderSyntax) -> tuple[TextPart, ...]:
     """Split a text into literal text and shell commands, in order. Call it before arguments are inserted, so that no
     text in an argument is run as a command."""
-    parts, end = list[TextPart](), 0
-    for start, stop, command in _shell_ranges(text, syntax):
-        parts += [TextPart(text[end:start]), TextPart(command, is_shell=True)]
-        end = stop
-    return tuple(part for part in (*parts, TextPart(text[end:])) if part.text)
+    parts, previous_end = list[TextPart](), 0
+    for start, end, command in _shell_ranges(text, syntax):
+        parts += [TextPart(text[previous_end:start]), TextPart(command, is_shell=True)]
+        previous_end = end
+    return tuple(part for part in (*parts, TextPart(text[previous_end:])) if part.text)
 
 
 def _shell_ranges(text: str, syntax: PlaceholderSyntax) -> list[tuple[int, int, str]]:
     if syntax != "toml":
-        found = _SHELL_MARKDOWN.finditer(text)
-        return [(match.start(), match.end(), (match["line"] or match["block"]).strip()) for match in found]
+        matches = _SHELL_MARKDOWN.finditer(text)
+        return [(match.start(), match.end(), (match["line"] or match["block"]).strip()) for match in matches]
     ranges, offset = [], 0
     while (start := text.find("!{", offset)) >= 0:
-        depth, stop = 1, start + 2
-        while stop < len(text) and depth:
-            depth += {"{": 1, "}": -1}.get(text[stop], 0)
-            stop += 1
+        depth, end = 1, start + 2
+        while end < len(text) and depth:
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            end += 1
         if depth:
             break
-        ranges.append((start, stop, text[start + 2 : stop - 1].strip()))
-        offset = stop
+        ranges.append((start, end, text[start + 2 : end - 1].strip()))
+        offset = end
     return ranges

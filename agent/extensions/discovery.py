@@ -32,33 +32,35 @@ N = TypeVar("N", bound=NamedExtension)
 def discover(
     kind: ExtensionKind, config: Config, read: Callable[[Path, ExtensionFolder], N | None]
 ) -> tuple[tuple[N, ...], tuple[str, ...]]:
-    """Return all extensions of a kind in order of precedence, and one line for each file that was left out. Of
-    extensions with the same name, only the first is included. `read` parses a file; it returns None if the file is not
+    """Return all extensions of a kind in order of precedence, and one line for each file that was skipped. If several
+    extensions have the same name, only the first is included. `read` parses a file; it returns None if the file is not
     of this kind, and raises `UnusableFile` or `BrokenFrontMatter`."""
-    found: dict[str, N] = {}
+    extensions_by_name: dict[str, N] = {}
     problems: list[str] = []
     for extension_folder in extension_folders(kind, config):
         try:
             for path in candidate_files(extension_folder):
-                if len(found) == MAX_EXTENSIONS_PER_KIND:
-                    return tuple(found.values()), (
+                if len(extensions_by_name) == MAX_EXTENSIONS_PER_KIND:
+                    return tuple(extensions_by_name.values()), (
                         *problems,
-                        f"more than {MAX_EXTENSIONS_PER_KIND} {kind}s: the others are left out",
+                        f"more than {MAX_EXTENSIONS_PER_KIND} {kind}s: the others are skipped",
                     )
                 try:
                     extension = read(path, extension_folder)
                 except (UnusableFile, BrokenFrontMatter) as error:
-                    problems.append(f"the {kind} `{extension_folder.display_path(path)}` is left out: {error}")
+                    problems.append(f"the {kind} `{extension_folder.display_path(path)}` is skipped: {error}")
                 else:
                     if extension is not None:
-                        if extension_folder.plugin and extension.name in found:  # other programs always prepend it
+                        if (
+                            extension_folder.plugin and extension.name in extensions_by_name
+                        ):  # other programs always prepend it
                             extension = extension.with_name(f"{extension_folder.plugin}:{extension.name}")
-                        found.setdefault(extension.name, extension)
+                        extensions_by_name.setdefault(extension.name, extension)
         except UnusableFile as error:
             problems.append(
-                f"{kind}s of `{extension_folder.display_path(extension_folder.folder)}` are left out: {error}"
+                f"{kind}s of `{extension_folder.display_path(extension_folder.folder)}` are skipped: {error}"
             )
-    return tuple(found.values()), tuple(problems)
+    return tuple(extensions_by_name.values()), tuple(problems)
 
 
 class HasHooks(NamedExtension, Protocol):
@@ -79,13 +81,13 @@ def _skills_in(folder: Path, follows_links: bool, remaining_depth: int) -> Itera
     if skill_file:
         yield folder / skill_file
     is_top_folder = remaining_depth == _MAX_SKILL_DEPTH  # only the top folder may both be a skill and contain skills
-    for path in _entries(folder) if remaining_depth and (not skill_file or is_top_folder) else ():
+    for path in _sorted_entries(folder) if remaining_depth and (not skill_file or is_top_folder) else ():
         is_link = path.is_symlink() and not (follows_links or is_top_folder)
         if path.name[0] != "." and path.is_dir() and not is_link:
             yield from _skills_in(path, follows_links, remaining_depth - 1)
 
 
-def _entries(folder: Path) -> Sequence[Path]:
+def _sorted_entries(folder: Path) -> Sequence[Path]:
     try:
         return sorted(folder.iterdir())
     except OSError:  # the folder may not be readable
@@ -100,5 +102,5 @@ def candidate_files(extension_folder: ExtensionFolder) -> Iterator[Path]:
         yield from _skills_in(extension_folder.folder, extension_folder.boundary is None, _MAX_SKILL_DEPTH)
     else:
         suffix = ".toml" if (extension_folder.kind, extension_folder.source) == ("command", "gemini") else ".md"
-        found = files_below(extension_folder.folder, extension_folder.boundary)
-        yield from (path for path in found if path.suffix.lower() == suffix and path.name.lower() != SKILL_FILE.lower())
+        files = files_below(extension_folder.folder, extension_folder.boundary)
+        yield from (path for path in files if path.suffix.lower() == suffix and path.name.lower() != SKILL_FILE.lower())

@@ -1,4 +1,4 @@
-"""Expands arguments in the text of a command or skill. Pure."""
+"""Expands arguments in the text of a command or skill."""
 
 import re
 import shlex
@@ -47,7 +47,7 @@ def expand_arguments(
     r"""Expand the arguments in a text. `arguments` is the text after the command's name; it is appended if the text has
     no placeholder. The first word is `$1`, or `$0` if the text contains `$0`, as in `$ARGUMENTS[0]`. `names` are
     argument names; the text refers to them with a leading `$`. In a Codex prompt, `NAME=word` sets `$NAME` and `$$` is
-    a literal `$`; in other forms `\$1` is a literal `$1`. `values` replace `${NAME}`."""
+    a literal `$`; in other syntaxes `\$1` is a literal `$1`. `values` replace `${NAME}`."""
     parts = tuple(_with_folder_values(part, values) for part in split_shell_commands(text, syntax))
     first_index = (
         0 if any(match[0] == "$0" for part in parts if not part.is_shell for match in _placeholders(part)) else 1
@@ -74,15 +74,17 @@ def _substitute(
         text = part.text.replace(_TOML_ARGUMENTS, shlex.quote(arguments) if part.is_shell else arguments)
         return text if part.is_shell else _TOML_FILE.sub(lambda match: f"@{_quote_path(match[1].strip())}", text)
     words = split_words(arguments)
-    values = {name: _word_at(words, place) for place, name in enumerate(names)}
+    values = {name: _word_at(words, index) for index, name in enumerate(names)}
     if syntax == "codex":
         named_words = {word: match for word in words if (match := _NAMED_ARGUMENT.fullmatch(word))}
         values = {match[1]: match[2] for match in named_words.values()}
         words = [word for word in words if word not in named_words]
 
-    def argument(match: re.Match[str]) -> str:
+    def replace_placeholder(match: re.Match[str]) -> str:
         if match["awk"]:
-            return match.re.sub(argument, match["awk"]) + _ALL_ARGUMENTS.sub(lambda _: arguments, match["program"])
+            return match.re.sub(replace_placeholder, match["awk"]) + _ALL_ARGUMENTS.sub(
+                lambda _: arguments, match["program"]
+            )
         if match["escaped"]:
             return match[0] if part.is_shell else match[0].removeprefix("\\")
         if match.re is _NAMED_PLACEHOLDER and match["dollar"]:
@@ -96,7 +98,7 @@ def _substitute(
         index = int(match["number"]) - first_index
         return _word_at(words, index) if index >= 0 else match[0]
 
-    return (_NAMED_PLACEHOLDER if syntax == "codex" or names else _PLACEHOLDER).sub(argument, part.text)
+    return (_NAMED_PLACEHOLDER if syntax == "codex" or names else _PLACEHOLDER).sub(replace_placeholder, part.text)
 
 
 def _placeholders(part: TextPart) -> Iterator[re.Match[str]]:
@@ -111,15 +113,15 @@ def _placeholders(part: TextPart) -> Iterator[re.Match[str]]:
 
 def rules_for_tools(tools: Sequence[str]) -> tuple[str, ...]:
     """Return the permission rules that are equivalent to the listed tools: exact commands or command prefixes. Tools
-    without an equivalent are left out: those that allow all commands, or contain `*` elsewhere than at the end."""
+    without an equivalent are skipped: those that allow all commands, or contain `*` elsewhere than at the end."""
     rules = []
     for tool in tools:
         match = _BASH_TOOL.fullmatch(tool)
         pattern = "" if match is None else re.sub(r"(?::| )\*\Z", ":*", match[1])
         is_prefix = pattern.endswith(":*")
-        line = " ".join(pattern.removesuffix(":*").split())
-        if line and not _SHELL_SPECIALS.intersection(line):
-            rules.append(f"bash({line})" if is_prefix else f"bash(={line})")
+        command = " ".join(pattern.removesuffix(":*").split())
+        if command and not _SHELL_SPECIALS.intersection(command):
+            rules.append(f"bash({command})" if is_prefix else f"bash(={command})")
     return tuple(dict.fromkeys(rules))
 
 
@@ -135,4 +137,4 @@ def _word_at(words: Sequence[str], index: int) -> str:
 
 
 def _quote_path(path: str) -> str:
-    return f'"{path}"' if any(sign.isspace() for sign in path) else path
+    return f'"{path}"' if any(character.isspace() for character in path) else path

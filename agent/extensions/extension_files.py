@@ -33,15 +33,15 @@ _SCRIPT_SUFFIXES = (
 
 
 class UnusableFile(Exception):
-    """A file or folder cannot be used and is left out. The message gives the reason, as the end of a sentence."""
+    """A file or folder cannot be used and is skipped. The message gives the reason, as the end of a sentence."""
 
 
 def read_text_file(path: Path, boundary: Path | None) -> str:
     """Return the text of a file. No link may lead outside `boundary`. Raises `UnusableFile`."""
-    raw = to_utf8(_read_bytes(path, boundary, MAX_FILE_BYTES))
-    if b"\0" in raw:
-        raise UnusableFile("it is not a text")
-    return raw.decode("utf-8", "replace")
+    data = to_utf8(_read_bytes(path, boundary, MAX_FILE_BYTES))
+    if b"\0" in data:
+        raise UnusableFile("it is not text")
+    return data.decode("utf-8", "replace")
 
 
 def read_json_table(path: Path, boundary: Path | None, *, may_be_empty: bool = False) -> dict[str, object]:
@@ -60,15 +60,15 @@ def files_below(folder: Path, boundary: Path | None) -> Iterator[Path]:
     """Yield the files in a folder and its subfolders, sorted, with limits on number and depth. Hidden files are
     skipped; links to folders are followed only in the user's own folders. Raises `UnusableFile` if there are too
     many."""
-    count = 0
+    file_count = 0
     for parent, folders, names in os.walk(folder, followlinks=boundary is None):
         depth = len(Path(parent).relative_to(folder).parts)
         folders[:] = sorted(name for name in folders if not name.startswith(".")) if depth < MAX_DEPTH else []
         for name in sorted(names):
             if name.startswith("."):
                 continue
-            count += 1
-            if count > MAX_FILES:
+            file_count += 1
+            if file_count > MAX_FILES:
                 raise UnusableFile(f"`{folder}` contains more than {MAX_FILES:,} files")
             yield Path(parent, name)
 
@@ -101,10 +101,10 @@ def digest_of_folder(folder: Path, boundary: Path | None) -> tuple[str, tuple[st
 
 def scripts_in_words(words: Iterable[str], folder: Path, project: Path) -> tuple[Path, ...]:
     """Return the project's scripts that the words of a command name. `folder`: the working folder of the command."""
-    parts = (part for word in words for part in re.split(r"[\s;&|()<>=]+", word) if part and "\0" not in part)
-    paths = (Path(folder, part) for part in dict.fromkeys(parts) if os.path.isfile(os.path.join(folder, part)))
-    found = (path for path in paths if _is_within(path, project) and is_script(path))
-    return tuple(sorted({path if path.is_relative_to(project) else path.resolve() for path in found}))
+    pieces = (piece for word in words for piece in re.split(r"[\s;&|()<>=]+", word) if piece and "\0" not in piece)
+    paths = (Path(folder, piece) for piece in dict.fromkeys(pieces) if os.path.isfile(os.path.join(folder, piece)))
+    scripts = (path for path in paths if _is_within(path, project) and is_script(path))
+    return tuple(sorted({path if path.is_relative_to(project) else path.resolve() for path in scripts}))
 
 
 def is_script(path: Path) -> bool:
@@ -142,13 +142,13 @@ def _read_bytes(path: Path, boundary: Path | None, max_bytes: int, relative: str
     try:
         if boundary is not None and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(boundary)):
             raise UnusableFile(f"{subject}leads out of `{boundary}`")
-        raw = read_beginning(path, max_bytes + 1)
+        data = read_beginning(path, max_bytes + 1)
     except FileNotFoundError as error:
-        raise UnusableFile(f"{subject}is not there") from error
+        raise UnusableFile(f"{subject}does not exist") from error
     except OSError as error:
         raise UnusableFile(f"{subject}cannot be read: {error.strerror or error}") from error
-    if len(raw) > max_bytes:
+    if len(data) > max_bytes:
         raise UnusableFile(
-            f"{subject}is longer than {max_bytes:,} bytes" if not relative else "its files are too long together"
+            f"{subject}is longer than {max_bytes:,} bytes" if not relative else "its files are too large in total"
         )
-    return raw
+    return data

@@ -36,8 +36,8 @@ _FOLDERS: tuple[tuple[ExtensionKind, ExtensionSource, str], ...] = (
     ("hook", "ebb", "hooks"),
     ("hook", "claude", ".claude"),
 )
-"""Folders in order of precedence. Those of `ebb` are in this program's own folders; the others are in the project and
-in the user's home folder."""
+"""Folders in order of precedence. `ebb` folders are in this program's own folders; the others are in the project and in
+the user's home folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ExtensionFolder:
     """The subfolder of the project in which the extensions apply, relative to the top; empty if that is the whole
     project."""
     only_file: str = ""
-    """The name of the only file in the folder that counts; empty if all do."""
+    """The name of the only file in the folder that is used; empty if all are."""
 
     @property
     def plugin(self) -> str:
@@ -72,40 +72,43 @@ class ExtensionFolder:
 
 
 def extension_folders(kind: ExtensionKind, config: Config) -> tuple[ExtensionFolder, ...]:
-    """Return the existing folders in order of precedence. Folders of the user precede those of the project, so that an
-    extension from a clone never replaces one of the user. A folder reachable by several paths is listed once; one that
-    leads outside its project or plugin is left out."""
+    """Return the existing folders in order of precedence. The user's folders precede the project's, so that an
+    extension from a clone never replaces one of the user's own. A folder reachable by several paths is listed once; one
+    that leads outside its project or plugin is skipped."""
     folders: dict[str, ExtensionFolder] = {}
     for candidate in _candidates(kind, config):
         if os.path.isdir(candidate.folder):
-            real = os.path.realpath(candidate.folder)
-            if candidate.boundary is None or Path(real).is_relative_to(os.path.realpath(candidate.boundary)):
-                folders.setdefault(os.path.join(real, candidate.only_file), candidate)
+            real_path = os.path.realpath(candidate.folder)
+            if candidate.boundary is None or Path(real_path).is_relative_to(os.path.realpath(candidate.boundary)):
+                folders.setdefault(os.path.join(real_path, candidate.only_file), candidate)
     return tuple(folders.values())
 
 
 def _candidates(kind: ExtensionKind, config: Config) -> Iterator[ExtensionFolder]:
     home = config.folders.home
-    locations = [(source, name) for each, source, name in _FOLDERS if each == kind]
+    locations = [(source, name) for folder_kind, source, name in _FOLDERS if folder_kind == kind]
     for source, name in locations:
         base = config.folders.config if source == "ebb" else home
         if base is not None:
             yield ExtensionFolder(kind, "user", source, base / name.format(opencode=".config/opencode"))
     yield from _plugin_folders(kind, config)
     for folder in config.project_folders if kind in FILE_KINDS else (config.project,):
-        below = folder.relative_to(config.project).as_posix() if folder != config.project else ""
+        subfolder = folder.relative_to(config.project).as_posix() if folder != config.project else ""
         for source, name in locations if folder != home else ():  # extensions in the home folder are the user's
             base = folder / ".ebb" if source == "ebb" else folder
             path = base / name.format(opencode=".opencode")
-            yield ExtensionFolder(kind, "project", source, path, config.project, below)
+            yield ExtensionFolder(kind, "project", source, path, config.project, subfolder)
 
 
 def _plugin_folders(kind: ExtensionKind, config: Config) -> tuple[ExtensionFolder, ...]:
     if not os.path.isdir(config.folders.data / "plugins"):
         return ()
-    found = (
-        (plugin.folder, *part)
+    locations = (
+        (plugin.folder, *location)
         for plugin in extensions.plugins.load_usable_plugins(config)
-        for part in plugin.component_locations(kind)
+        for location in plugin.component_locations(kind)
     )
-    return tuple(ExtensionFolder(kind, "plugin", "claude", folder, top, only_file=only) for top, folder, only in found)
+    return tuple(
+        ExtensionFolder(kind, "plugin", "claude", folder, plugin_folder, only_file=only_file)
+        for plugin_folder, folder, only_file in locations
+    )

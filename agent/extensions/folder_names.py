@@ -1,5 +1,5 @@
 """Expands variables for folders in extensions, and quotes them where needed, because many authors forget that a path
-may contain spaces. Pure."""
+may contain spaces."""
 
 import re
 import shlex
@@ -20,35 +20,35 @@ def quote_variables(line: str, values: Mapping[str, str]) -> str:
     """Quote the variables `values` in a shell command line where needed, so that each of them expands to a single
     word."""
 
-    def quoted(piece: re.Match[str]) -> str:
+    def quote_piece(piece: re.Match[str]) -> str:
         value = values.get(piece["bare"] or piece["braced"] or "", "")
         return piece[0] if shlex.quote(value) == value or not value else f'"{piece[0]}"'
 
-    return _substitute_pieces(line, quoted)
+    return _substitute_pieces(line, quote_piece)
 
 
 def fill_shell_line(line: str, values: Mapping[str, str]) -> str:
     """Replace `${NAME}` in a shell command line with its value, quoted as one word."""
 
-    def value(piece: re.Match[str]) -> str:
+    def replace_piece(piece: re.Match[str]) -> str:
         if piece["double"]:
             return expand_folder_names(
-                piece[0], {name: _DOUBLE_QUOTE_SPECIALS.sub(r"\\\g<0>", each) for name, each in values.items()}
+                piece[0], {variable: _DOUBLE_QUOTE_SPECIALS.sub(r"\\\g<0>", text) for variable, text in values.items()}
             )
-        name = piece["braced"] or ""
-        return shlex.quote(values[name]) if piece[0] == f"${{{name}}}" and name in values else piece[0]
+        variable = piece["braced"] or ""
+        return shlex.quote(values[variable]) if piece[0] == f"${{{variable}}}" and variable in values else piece[0]
 
-    return expand_folder_names(_substitute_pieces(line, value), values)
+    return expand_folder_names(_substitute_pieces(line, replace_piece), values)
 
 
 def fill_text(text: str, values: Mapping[str, str]) -> str:
     """Replace `${NAME}` in a text with its value. Files mentioned with `@` are quoted where needed."""
 
-    def file(match: re.Match[str]) -> str:
+    def quote_mention(match: re.Match[str]) -> str:
         value = values.get(match[1], "")
-        return f'@"{value}{match[2]}"' if any(sign.isspace() for sign in value) else match[0]
+        return f'@"{value}{match[2]}"' if any(character.isspace() for character in value) else match[0]
 
-    return expand_folder_names(_FILE_MENTION.sub(file, text), values)
+    return expand_folder_names(_FILE_MENTION.sub(quote_mention, text), values)
 
 
 def expand_folder_names(text: str, values: Mapping[str, str]) -> str:

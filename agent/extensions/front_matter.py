@@ -21,7 +21,7 @@ _KNOWN_KEYS = _PROSE_KEYS | frozenset(
     """.split()  # noqa: SIM905  # more readable as a table
 )
 """Keys that are recognised in front matter that is not valid YAML. Any other word before a colon, as in `user: "Help"`,
-is taken for prose."""
+is treated as prose."""
 _BOOLEAN_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _MAX_DIGITS = 10
 _LIST_ITEM = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
@@ -34,21 +34,21 @@ class BrokenFrontMatter(Exception):
 def split_front_matter(text: str) -> tuple[dict[str, object], str]:
     """Split a text into front matter and body. Raises `BrokenFrontMatter`."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    found = _FRONT_MATTER.match(text)
-    if found is None:
+    match = _FRONT_MATTER.match(text)
+    if match is None:
         return {}, text
-    if found["open"] is not None:
+    if match["open"] is not None:
         raise BrokenFrontMatter("line 1: the front matter is not closed with `---`")
-    if len(found["head"]) > MAX_FRONT_MATTER_CHARS:
+    if len(match["head"]) > MAX_FRONT_MATTER_CHARS:
         raise BrokenFrontMatter(f"the front matter is longer than {MAX_FRONT_MATTER_CHARS:,} characters")
-    return dict(_parse_yaml(found["head"])), text[found.end() :].lstrip("\n")
+    return dict(_parse_yaml(match["head"])), text[match.end() :].lstrip("\n")
 
 
 def one_line_value(head: Mapping[str, object], key: str) -> str:
     """Return the value as one line of text; empty if it is missing or not text."""
     value = head.get(key)
-    if isinstance(value, list) and all(isinstance(each, str | int | float) for each in value):
-        return " ".join(f"[{each}]" for each in value)  # `argument-hint: [file]` is a list in YAML
+    if isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
+        return " ".join(f"[{item}]" for item in value)  # `argument-hint: [file]` is a list in YAML
     return " ".join(str(value).split()) if isinstance(value, str | int | float) else ""
 
 
@@ -68,7 +68,7 @@ def list_value(head: Mapping[str, object], key: str) -> tuple[str, ...] | None:
     add:*)`; None if the value is missing."""
     value = head.get(key)
     if isinstance(value, list):
-        return tuple(str(each).strip() for each in value if isinstance(each, str | int | float))
+        return tuple(str(item).strip() for item in value if isinstance(item, str | int | float))
     return tuple(_LIST_ITEM.findall(value)) if isinstance(value, str) else None
 
 
@@ -81,8 +81,8 @@ def _parse_yaml(head: str) -> dict[str, object]:
         written: a version may be `1.10`, a name `007`, an answer `yes`."""
 
         yaml_implicit_resolvers = {  # noqa: RUF012  # required by the library
-            first: [each for each in found if each[0] == "tag:yaml.org,2002:null"]
-            for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+            first_character: [resolver for resolver in resolvers if resolver[0] == "tag:yaml.org,2002:null"]
+            for first_character, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }
 
         def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
@@ -91,8 +91,8 @@ def _parse_yaml(head: str) -> dict[str, object]:
                 raise yaml.composer.ComposerError(None, None, "an alias", mark)
             return super().compose_node(parent, index)
 
-    def load(written: str) -> object:
-        return yaml.load(written, Loader)
+    def load(yaml_text: str) -> object:
+        return yaml.load(yaml_text, Loader)
 
     try:
         try:
@@ -141,6 +141,6 @@ def _parse_with_prose(head: str, load: Callable[[str], object]) -> dict[str, obj
     return content
 
 
-def _quote_value(line: re.Match[str]) -> str:
-    value = line["value"].rstrip().replace("\\", "\\\\").replace('"', '\\"')
-    return f'{line["key"]}: "{value}"'
+def _quote_value(match: re.Match[str]) -> str:
+    value = match["value"].rstrip().replace("\\", "\\\\").replace('"', '\\"')
+    return f'{match["key"]}: "{value}"'

@@ -53,11 +53,11 @@ class ListedPlugin:
             key: _merge_values([source[key] for source in sources if key in source]) for key in _COMPONENT_KEYS
         }
         components = {key: value for key, value in merged_components.items() if value is not None}
-        others = {key: value for key, value in own_manifest.items() if key not in _COMPONENT_KEYS}
+        other_fields = {key: value for key, value in own_manifest.items() if key not in _COMPONENT_KEYS}
         merged = (
-            {**others, **description_fields, "strict": False}
+            {**other_fields, **description_fields, "strict": False}
             if is_entry_exclusive
-            else {**description_fields, **others}
+            else {**description_fields, **other_fields}
         )
         return {**merged, **components, "name": self.name}
 
@@ -72,14 +72,14 @@ def listed_plugins(folder: Path) -> tuple[ListedPlugin, ...] | None:
         raise UsageError(f"`{MARKETPLACE_FILE}` cannot be used: {error}") from error
     entries, metadata = content.get("plugins"), content.get("metadata")
     base = metadata.get("pluginRoot") if isinstance(metadata, dict) else None
-    found = (
-        ListedPlugin(name, place, entry)
+    plugins = (
+        ListedPlugin(name, location, entry)
         for entry in (entries if isinstance(entries, list) else ())
         if isinstance(entry, dict)
         and isinstance(name := entry.get("name"), str)
-        and (place := _plugin_location(entry.get("source"), base if isinstance(base, str) else "")) is not None
+        and (location := _plugin_location(entry.get("source"), base if isinstance(base, str) else "")) is not None
     )
-    return tuple({offer.name: offer for offer in found}.values())
+    return tuple({offer.name: offer for offer in plugins}.values())
 
 
 def choose_plugin(offers: tuple[ListedPlugin, ...], name: str) -> ListedPlugin:
@@ -88,22 +88,22 @@ def choose_plugin(offers: tuple[ListedPlugin, ...], name: str) -> ListedPlugin:
     if not name and len(offers) != 1:
         available = join_limited(names, _MAX_LISTED_NAMES) if names else "it is empty"
         raise UsageError(f"it contains several plugins; choose one with `--plugin`: {available}")
-    found = next((offer for offer in offers if offer.name == (name or names[0])), None)
-    if found is None:
+    plugin = next((offer for offer in offers if offer.name == (name or names[0])), None)
+    if plugin is None:
         raise UsageError(
             f"it contains no plugin `{name}` that can be fetched; available: {join_limited(names, _MAX_LISTED_NAMES)}"
         )
-    return found
+    return plugin
 
 
 def plugin_folder(top: Path, name: str, plugin: str) -> Path:
     """Return the path of a plugin's folder in a repository, which must be inside it. Raises `UsageError`."""
     try:
         path = Path(os.path.realpath(top / name))
-        is_there = path.is_relative_to(os.path.realpath(top)) and path.is_dir()
+        is_inside = path.is_relative_to(os.path.realpath(top)) and path.is_dir()
     except ValueError as error:  # not a valid file name
         raise UsageError(f"the plugin `{plugin}` is not in this repository") from error
-    if not is_there:
+    if not is_inside:
         raise UsageError(f"the plugin `{plugin}` is not in this repository")
     return path
 
@@ -133,8 +133,8 @@ def _git_ref(source: Mapping[str, object]) -> str:
 
 def _merge_values(values: list[object]) -> object:
     """Merge tables, or lists of paths; None if there are no paths."""
-    tables = [one for one in values if isinstance(one, dict)]
+    tables = [value for value in values if isinstance(value, dict)]
     if tables and len(tables) == len(values):
         return {key: value for table in reversed(tables) for key, value in table.items()}
-    lists = [one if isinstance(one, list) else [one] for one in values]
-    return [each for one in lists for each in one] or None
+    lists = [value if isinstance(value, list) else [value] for value in values]
+    return [item for value in lists for item in value] or None

@@ -28,7 +28,7 @@ class PluginContents:
     lines: tuple[str, ...]
     """Everything that would be read or run, one line each."""
     problems: tuple[str, ...]
-    """What was left out and why, one line each."""
+    """What was skipped and why, one line each."""
 
 
 def plugin_contents(plugin: Plugin) -> PluginContents:
@@ -39,10 +39,10 @@ def plugin_contents(plugin: Plugin) -> PluginContents:
     for kind in FILE_KINDS:
         locations = plugin.component_locations(kind)
         folders = [
-            ExtensionFolder(kind, "plugin", "claude", folder, plugin.folder, only_file=only)
-            for folder, only in locations
+            ExtensionFolder(kind, "plugin", "claude", folder, plugin.folder, only_file=only_file)
+            for folder, only_file in locations
         ]
-        paths = (path for place in folders for path in candidate_files(place))
+        paths = (path for extension_folder in folders for path in candidate_files(extension_folder))
         lines += [f"  {kind} {_component_line(kind, path, plugin, problems)}" for path in paths]
     lines += _hook_lines(plugin, problems)
     problems += plugin.unsupported_parts
@@ -56,13 +56,13 @@ def plugin_contents(plugin: Plugin) -> PluginContents:
 def _component_line(kind: str, path: Path, plugin: Plugin, problems: list[str]) -> str:
     name = path.parent.name if kind == "skill" else path.stem
     try:
-        head, _ = split_front_matter(read_text_file(path, plugin.folder))
+        front_matter, _ = split_front_matter(read_text_file(path, plugin.folder))
     except (UnusableFile, BrokenFrontMatter) as error:
-        problems.append(f"the {kind} `{name}` is left out: {error}")
+        problems.append(f"the {kind} `{name}` is skipped: {error}")
         return name
-    description = one_line_value(head, "description")
+    description = one_line_value(front_matter, "description")
     shortened = f": {ellipsize(description, _MAX_DESCRIPTION_CHARS)}" if description else ""
-    return f"{one_line_value(head, 'name') or name}{shortened}"
+    return f"{one_line_value(front_matter, 'name') or name}{shortened}"
 
 
 def _hook_lines(plugin: Plugin, problems: list[str]) -> Iterator[str]:
@@ -71,11 +71,11 @@ def _hook_lines(plugin: Plugin, problems: list[str]) -> Iterator[str]:
         try:
             tables = read_json_table(path, plugin.folder).get("hooks", {})
         except UnusableFile as error:
-            problems.append(f"`{relative}` is left out: {error}")
+            problems.append(f"`{relative}` is skipped: {error}")
             continue
-        found, left_out = read_hooks(tables) if isinstance(tables, dict) else ((), ("its `hooks` is not a table",))
-        problems += [f"`{relative}`: {problem}" for problem in left_out]
-        yield from (f"  hook {each.summary}" for each in found)
+        hooks, hook_problems = read_hooks(tables) if isinstance(tables, dict) else ((), ("its `hooks` is not a table",))
+        problems += [f"`{relative}`: {problem}" for problem in hook_problems]
+        yield from (f"  hook {hook.summary}" for hook in hooks)
 
 
 def _server_lines(plugin: Plugin, problems: list[str]) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _server_lines(plugin: Plugin, problems: list[str]) -> Iterator[str]:
         for name, entry in plugin.servers():
             yield f"  server {name}: {json.dumps(entry, ensure_ascii=False)}"
     except UnusableFile as error:
-        problems.append(f"its servers are left out: {error}")
+        problems.append(f"its servers are skipped: {error}")
 
 
 def _is_executable(path: Path) -> bool:

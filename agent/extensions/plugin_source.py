@@ -49,11 +49,11 @@ def plugin_copy(source: str, parent: Path, name: str = "", ref: str = "") -> Ite
     if _is_address(source) and not ref:
         source, _, ref = source.partition("#")
     make_private(parent)
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=parent, ignore_cleanup_errors=True) as scratch:
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=parent, ignore_cleanup_errors=True) as temporary_folder:
         local_folder = Path(source).expanduser()
         origin, commit, folder = str(local_folder.absolute()), "", local_folder
         if _is_address(source):
-            folder, origin = Path(scratch, "fetched"), redact_url(source)
+            folder, origin = Path(temporary_folder, "fetched"), redact_url(source)
             commit = _fetch_repository(source, ref or "HEAD", folder)
         elif not local_folder.is_dir():
             github_hint = f"; for the GitHub repository use `https://github.com/{source}`"
@@ -66,15 +66,13 @@ def plugin_copy(source: str, parent: Path, name: str = "", ref: str = "") -> Ite
             offer = choose_plugin(offers, name)
             if isinstance(offer.location, RemotePlugin):
                 origin, address = redact_url(offer.location.address), _allowed_address(offer.location.address, source)
-                other_repository = Path(scratch, "elsewhere")
+                other_repository = Path(temporary_folder, "elsewhere")
                 commit = _fetch_repository(address, offer.location.ref or "HEAD", other_repository)
                 folder = plugin_folder(other_repository, offer.location.folder, offer.name)
             else:
                 folder = offer.folder_in(folder)
-        copy, plugin_name = (
-            Path(scratch, "plugin"),
-            offer.name if offer is not None else name or _name_from_source(source),
-        )
+        copy = Path(temporary_folder, "plugin")
+        plugin_name = offer.name if offer is not None else name or _name_from_source(source)
         try:
             _check_files(folder)
             shutil.copytree(folder, copy, symlinks=True, ignore=_ignore_git_folder(folder))
@@ -108,10 +106,10 @@ def _merge_listing(copy: Path, offer: ListedPlugin) -> Plugin:
     """Merge the marketplace entry into the copied plugin's manifest and return the plugin. Raises `UsageError` and
     `UnusableFile`."""
     path = copy / MANIFEST
-    own = read_json_table(path, copy) if path.exists() else {}
+    own_manifest = read_json_table(path, copy) if path.exists() else {}
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
-    path.write_text(json.dumps(offer.merged_manifest(own), indent=1), encoding="utf-8")
+    path.write_text(json.dumps(offer.merged_manifest(own_manifest), indent=1), encoding="utf-8")
     return load_plugin(copy, offer.name)
 
 
@@ -134,11 +132,11 @@ def _fetch_repository(address: str, ref: str, folder: Path) -> str:
     return _run_git(git, "-C", str(folder), "rev-parse", "HEAD").strip()
 
 
-def _run_git(git: str, *words: str) -> str:
+def _run_git(git: str, *arguments: str) -> str:
     environment = git_environment(SAFE_SETTINGS, os.environ) | {"GIT_ALLOW_PROTOCOL": ALLOWED_GIT_PROTOCOLS}
     try:
         process = subprocess.run(
-            [git, *words],
+            [git, *arguments],
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -155,31 +153,31 @@ def _run_git(git: str, *words: str) -> str:
     return process.stdout.decode(errors="replace")
 
 
-def _git_error_line(printed: str) -> str:
+def _git_error_line(error_output: str) -> str:
     """Return the line of Git's output that contains the actual error, which general advice may follow."""
-    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    lines = [line.strip() for line in error_output.splitlines() if line.strip()]
     error_lines = [line for line in lines if line.startswith(("fatal: ", "error: ", "ssh: ", "Host key ", "git@"))]
     return next(iter([*error_lines, *lines]), "nothing")
 
 
 def _check_files(folder: Path) -> None:
     """Check the type, number and size of a plugin's files, and that no link leads outside. Raises `UnusableFile`."""
-    real, count, size = os.path.realpath(folder), 0, 0
+    real_folder, file_count, total_bytes = os.path.realpath(folder), 0, 0
     for parent, folders, files in os.walk(folder):
         if Path(parent) == folder and ".git" in folders:
             folders.remove(".git")
         for name in (*folders, *files):
             path = Path(parent, name)
             relative, status = path.relative_to(folder), path.lstat()
-            count, size = count + 1, size + status.st_size
+            file_count, total_bytes = file_count + 1, total_bytes + status.st_size
             if stat.S_ISLNK(status.st_mode):
-                if os.path.isabs(os.readlink(path)) or not Path(os.path.realpath(path)).is_relative_to(real):
+                if os.path.isabs(os.readlink(path)) or not Path(os.path.realpath(path)).is_relative_to(real_folder):
                     raise UnusableFile(f"its link `{relative}` leads out of it")
             elif not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
                 raise UnusableFile(f"`{relative}` is neither a file nor a folder")
-            if count > MAX_FILES or size > MAX_TOTAL_BYTES:
+            if file_count > MAX_FILES or total_bytes > MAX_TOTAL_BYTES:
                 raise UnusableFile(f"it contains more than {MAX_FILES:,} files or {MAX_TOTAL_BYTES:,} bytes")
 
 
 def _ignore_git_folder(folder: Path) -> Callable[[str, list[str]], list[str]]:
-    return lambda place, names: [".git"] if Path(place) == folder and ".git" in names else []
+    return lambda parent, names: [".git"] if Path(parent) == folder and ".git" in names else []

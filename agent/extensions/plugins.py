@@ -41,27 +41,27 @@ class Plugin:
         return _one_line_text(self.manifest, "description")
 
     def component_locations(self, kind: str) -> tuple[tuple[Path, str], ...]:
-        """Return the locations of components of a kind: a folder, and the name of the only file in it that counts, or
-        an empty name if all do. With `strict = false` in the manifest, only components that the manifest names are
+        """Return the locations of components of a kind: a folder, and the name of the only file in it that is used, or
+        an empty name if all are. With `strict = false` in the manifest, only components that the manifest names are
         included."""
         if kind not in FILE_KINDS:
             return ()
         declared = self.manifest.get(f"{kind}s")
         is_manifest_exclusive = self.manifest.get("strict") is False and declared is not None
         relative_paths = [*(() if is_manifest_exclusive else (f"{kind}s",)), *_declared_paths(declared)]
-        paths = [self._path_inside(each) for each in relative_paths]
-        found = ((path, "") if path.is_dir() else (path.parent, path.name) for path in paths if path.exists())
-        return tuple(dict.fromkeys(found))
+        paths = [self._path_inside(relative_path) for relative_path in relative_paths]
+        locations = ((path, "") if path.is_dir() else (path.parent, path.name) for path in paths if path.exists())
+        return tuple(dict.fromkeys(locations))
 
     @property
     def unsupported_parts(self) -> tuple[str, ...]:
         """One line that lists the plugin's unsupported components, as a tuple; empty if there are none."""
-        found = [
+        unsupported_keys = [
             f"`{key}`"
             for key in _UNSUPPORTED_PARTS
             if self.manifest.get(key) or self._path_inside(_UNSUPPORTED_PARTS[key]).exists()
         ]
-        return (f"{', '.join(found)} are not supported and are left out",) if found else ()
+        return (f"{', '.join(unsupported_keys)} are not supported and are skipped",) if unsupported_keys else ()
 
     def declaring_files(self, key: str, default_path: str) -> tuple[Path, ...]:
         """Return the files that declare components such as hooks. `default_path` is their default path. The manifest is
@@ -71,8 +71,8 @@ class Plugin:
         return tuple(
             dict.fromkeys(
                 path
-                for each in (default_path, *_declared_paths(declared), *inline)
-                if (path := self._path_inside(each)).is_file()
+                for relative_path in (default_path, *_declared_paths(declared), *inline)
+                if (path := self._path_inside(relative_path)).is_file()
             )
         )
 
@@ -100,10 +100,10 @@ def load_plugin(folder: Path, name: str = "") -> Plugin:
             f"{plugin_name[:80]!r} is not a valid plugin name: use letters, digits, `_` and `-`, at most 64"
         )
     plugin = Plugin(plugin_name, folder, manifest)
-    has_parts = any(plugin.component_locations(kind) for kind in FILE_KINDS) or plugin.declaring_files(
+    has_components = any(plugin.component_locations(kind) for kind in FILE_KINDS) or plugin.declaring_files(
         "hooks", "hooks/hooks.json"
     )
-    if not has_parts and not plugin.declaring_files("mcpServers", ".mcp.json"):
+    if not has_components and not plugin.declaring_files("mcpServers", ".mcp.json"):
         unsupported = f"; {plugin.unsupported_parts[0]}" if plugin.unsupported_parts else ""
         raise UsageError(f"`{plugin_name}` contains no skills, commands, agents, hooks or servers{unsupported}")
     return plugin
@@ -119,7 +119,7 @@ class PluginStore:
 
     def all_with_problems(self) -> tuple[tuple[Plugin, str], ...]:
         """Return each plugin with the reason why it cannot be used; the reason is empty if it can."""
-        found = []
+        plugins_with_problems = []
         for name, entry in sorted(self._table.read().items()):
             source, commit, digest = (str(entry.get(key, "")) for key in ("source", "commit", "digest"))
             folder = self.folder / name
@@ -128,8 +128,8 @@ class PluginStore:
                 problem = "its files have changed; add it again"
             else:
                 manifest = dict(load_plugin(folder, name).manifest)
-            found.append((Plugin(name, folder, manifest, source, commit, digest), problem))
-        return tuple(found)
+            plugins_with_problems.append((Plugin(name, folder, manifest, source, commit, digest), problem))
+        return tuple(plugins_with_problems)
 
     def usable_plugins(self) -> tuple[Plugin, ...]:
         return tuple(plugin for plugin, problem in self.all_with_problems() if not problem)
@@ -137,29 +137,29 @@ class PluginStore:
     def add(self, plugin: Plugin) -> None:
         """Move a plugin from a temporary folder into the store, replacing any plugin of the same name. Raises
         `ConfigError`."""
-        target, old = self.folder / plugin.name, self.folder / f".old-{plugin.name}"
+        target, old_folder = self.folder / plugin.name, self.folder / f".old-{plugin.name}"
         entry: dict[str, object] = {"source": plugin.source, "commit": plugin.commit, "digest": plugin.digest}
 
-        def replaced(entries: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
-            _remove_folder(old)
+        def replace_plugin(entries: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+            _remove_folder(old_folder)
             if target.exists():
-                target.rename(old)
+                target.rename(old_folder)
             plugin.folder.rename(target)
-            _remove_folder(old)
+            _remove_folder(old_folder)
             return {**entries, plugin.name: entry}
 
-        self._table.change(replaced)
+        self._table.change(replace_plugin)
 
     def remove(self, name: str) -> bool:
         """Remove a plugin; return whether it existed. Raises `ConfigError`."""
         if name not in self._table.read():
             return False
 
-        def without(entries: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+        def remove_plugin(entries: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
             _remove_folder(self.folder / name)
-            return {other: entry for other, entry in entries.items() if other != name}
+            return {entry_name: entry for entry_name, entry in entries.items() if entry_name != name}
 
-        self._table.change(without)
+        self._table.change(remove_plugin)
         return True
 
 
@@ -190,4 +190,4 @@ def _one_line_text(table: Mapping[str, object], key: str) -> str:
 
 def _declared_paths(declared: object) -> list[str]:
     values = declared if isinstance(declared, list) else [declared]
-    return [each for each in values if isinstance(each, str) and "\0" not in each]
+    return [path for path in values if isinstance(path, str) and "\0" not in path]

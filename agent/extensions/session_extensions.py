@@ -12,7 +12,7 @@ from ebbtide.agent.extensions.skills import Skill, find_skills
 from ebbtide.agent.extensions.trust import TrustState
 
 MAX_EXTENSION_PROBLEMS = 10
-"""Maximum number of lines about extensions that were left out."""
+"""Maximum number of lines about skipped extensions."""
 
 UserInvocable: TypeAlias = CustomCommand | Skill
 """Extensions that the user can invoke by name."""
@@ -27,9 +27,9 @@ class SessionExtensions:
         self.agents, agent_problems = find_agents(config)
         problems = (*skill_problems, *command_problems, *agent_problems)
         hidden_count = len(problems) - MAX_EXTENSION_PROBLEMS
-        cut_note = (f"{hidden_count} more skills, commands and agents are left out",) if hidden_count > 0 else ()
+        cut_note = (f"{hidden_count} more skills, commands and agents are skipped",) if hidden_count > 0 else ()
         self.problems = (*problems[:MAX_EXTENSION_PROBLEMS], *cut_note)
-        """One line for each extension that was left out, with the reason."""
+        """One line for each skipped extension, with the reason."""
         self._trust = trust
         self._announced: dict[str, int] = {}
         self._announced_agents: dict[str, int] = {}
@@ -47,22 +47,26 @@ class SessionExtensions:
     def usable_by_user(self, reserved_names: Set[str] = frozenset()) -> tuple[UserInvocable, ...]:
         """Return the extensions that the user may invoke now. `reserved_names`: names that mean something else, such as
         built-in commands."""
-        found: dict[str, UserInvocable] = {}
-        for each in self._user_invocable:
-            if each.name not in reserved_names and self.trust_state(each) == "on":
-                found.setdefault(each.name, each)
-        return tuple(found.values())
+        extensions_by_name: dict[str, UserInvocable] = {}
+        for extension in self._user_invocable:
+            if extension.name not in reserved_names and self.trust_state(extension) == "on":
+                extensions_by_name.setdefault(extension.name, extension)
+        return tuple(extensions_by_name.values())
 
     def find_by_name(self, name: str) -> UserInvocable | None:
         """Return the extension with a name: exact, ignoring case, or prefixed with its plugin's name; None if there is
         none. The extension may not be approved."""
-        exact = next((each for each in self._user_invocable if each.name == name), None)
+        exact_match = next((extension for extension in self._user_invocable if extension.name == name), None)
         lower_name = name.lower()
-        same_ignoring_case = (each for each in self._user_invocable if each.name.lower() == lower_name)
-        of_plugins = (
-            each for each in self._user_invocable if each.plugin and f"{each.plugin}:{each.name}".lower() == lower_name
+        case_insensitive_matches = (
+            extension for extension in self._user_invocable if extension.name.lower() == lower_name
         )
-        return exact or next(same_ignoring_case, None) or next(of_plugins, None)
+        plugin_matches = (
+            extension
+            for extension in self._user_invocable
+            if extension.plugin and f"{extension.plugin}:{extension.name}".lower() == lower_name
+        )
+        return exact_match or next(case_insensitive_matches, None) or next(plugin_matches, None)
 
     def take_rules_to_offer(self, extension: UserInvocable) -> tuple[str, ...]:
         """Return the permission rules that the extension asks for; empty if they were already returned in this
@@ -74,7 +78,7 @@ class SessionExtensions:
     def take_new_skills(self, system_prompt: str, epoch: int) -> tuple[Skill, ...]:
         """Return the usable skills that the model does not know yet, and mark them as announced. `system_prompt`:
         the model's system prompt. Announcements made in an earlier `epoch` are no longer in the context."""
-        new = [
+        new_skills = [
             skill
             for skill in self.skills
             if skill.for_model
@@ -82,8 +86,8 @@ class SessionExtensions:
             and f"({skill.path})" not in system_prompt
             and self._announced.get(skill.name) != epoch
         ]
-        self._announced |= {skill.name: epoch for skill in new}
-        return tuple(new)
+        self._announced |= {skill.name: epoch for skill in new_skills}
+        return tuple(new_skills)
 
     def usable_skills(self) -> tuple[Skill, ...]:
         """Return the skills that may be used now."""
@@ -96,10 +100,10 @@ class SessionExtensions:
     def take_new_agents(self, tool_definitions: str, epoch: int) -> tuple[AgentFile, ...]:
         """Return the usable agents that the model does not know yet, and mark them as announced. `tool_definitions`:
         the text of the model's tool definitions."""
-        new = [
+        new_agents = [
             agent
             for agent in self.usable_agents()
             if not is_listed(agent, tool_definitions) and self._announced_agents.get(agent.name) != epoch
         ]
-        self._announced_agents |= {agent.name: epoch for agent in new}
-        return tuple(new)
+        self._announced_agents |= {agent.name: epoch for agent in new_agents}
+        return tuple(new_agents)

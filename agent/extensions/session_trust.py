@@ -31,7 +31,7 @@ class SessionTrust:
         self._items: list[TrustItem] = []
         self._postponed: set[str] = set()
         """Digests of the items on which the user has postponed the decision."""
-        self._is_reported = not self._trust.problem
+        self._is_problem_reported = not self._trust.problem
         self._later_questions: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
     @property
@@ -52,22 +52,22 @@ class SessionTrust:
 
     @property
     def has_undecided(self) -> bool:
-        """Whether there are items that the user has neither decided about nor postponed."""
+        """Whether there are undecided items that the user has not postponed."""
         return bool(self._undecided_items())
 
     def ask_now(self) -> AsyncGenerator[Event, None]:
         """Ask about undecided items outside a turn, and yield the events. Raises `AgentError` while a turn runs."""
 
         async def ask() -> None:
-            for settle in (self.ask_about_undecided, *self._later_questions):
-                await self._channel.interrupt.race(settle())
+            for ask_next in (self.ask_about_undecided, *self._later_questions):
+                await self._channel.interrupt.race(ask_next())
 
         return self._channel.stream_turn(ask)
 
     async def ask_about_undecided(self) -> None:
         """Ask about all undecided items. Called at the start of a turn."""
-        if not self._is_reported:
-            self._is_reported = True
+        if not self._is_problem_reported:
+            self._is_problem_reported = True
             self._channel.notice(f"your approvals for this project cannot be read: {self._trust.problem}")
         undecided = self._undecided_items()
         if not undecided:
@@ -81,8 +81,8 @@ class SessionTrust:
             if answer != ASK_EACH_OPTION:
                 self._apply_answer(undecided, APPROVE_OPTION if answer == TRUST_ALL_OPTION else answer)
                 return
-        for item, earlier in self._with_earlier_approval(undecided):
-            self._apply_answer([item], await self._ask_user(item_question(item, earlier), ITEM_OPTIONS))
+        for item, earlier_approval in self._with_earlier_approval(undecided):
+            self._apply_answer([item], await self._ask_user(item_question(item, earlier_approval), ITEM_OPTIONS))
 
     def forget(self, item: TrustItem) -> None:
         """Remove a decision, so that the next turn asks again. Raises `ConfigError`."""
@@ -95,7 +95,7 @@ class SessionTrust:
         self._trust.decide([item], verdict)
 
     def _undecided_items(self) -> list[TrustItem]:
-        """Return the items on which the user has neither decided nor postponed the decision."""
+        """Return the undecided items that the user has not postponed."""
         return [
             item
             for item in self._items
@@ -118,8 +118,8 @@ class SessionTrust:
             self._channel.notice(f"your approval applies to this session only: {error}")
 
     async def _ask_user(self, question: str, options: tuple[str, ...]) -> str:
-        """Return the user's answer, or `LATER` if there is no user to ask, for example between turns."""
+        """Return the user's answer, or `POSTPONE_OPTION` if there is no user to ask, for example between turns."""
         if not self._channel.is_open:
             return POSTPONE_OPTION
-        question_answer = self._channel.questions.ask_text(question, options, is_lasting=True, takes_words=False)
-        return await self._channel.interrupt.race(question_answer) or POSTPONE_OPTION
+        answer = self._channel.questions.ask_text(question, options, is_lasting=True, takes_words=False)
+        return await self._channel.interrupt.race(answer) or POSTPONE_OPTION

@@ -74,9 +74,9 @@ class Skill:
 
 
 def find_skills(config: Config) -> tuple[tuple[Skill, ...], tuple[str, ...]]:
-    """Return all skills, and one line for each that was left out."""
-    found, problems = discover("skill", config, _read_skill)
-    return found, (*problems, *ignored_hook_notices("skill", found))
+    """Return all skills, and one line for each that was skipped."""
+    skills, problems = discover("skill", config, _read_skill)
+    return skills, (*problems, *ignored_hook_notices("skill", skills))
 
 
 def skill_list(skills: Sequence[Skill]) -> str:
@@ -112,18 +112,16 @@ def _read_skill(path: Path, extension_folder: ExtensionFolder) -> Skill:
     ):
         raise UnusableFile("it leads outside the project")
     is_from_project = extension_folder.owner == "project"
-    head, body = split_front_matter(read_text_file(path, folder if is_from_project else None))
-    name, description = (
-        one_line_value(head, "name") or folder.name,
-        one_line_value(head, "description") or first_sentence(body),
-    )
+    front_matter, body = split_front_matter(read_text_file(path, folder if is_from_project else None))
+    name = one_line_value(front_matter, "name") or folder.name
+    description = one_line_value(front_matter, "description") or first_sentence(body)
     if not description:
         raise UnusableFile("it has no description")
     digest, files = digest_of_folder(folder, folder) if is_from_project else ("", ())
-    tools = tuple(map(extension_folder.expand_plugin_root, list_value(head, "allowed-tools") or ()))
+    tools = tuple(map(extension_folder.expand_plugin_root, list_value(front_matter, "allowed-tools") or ()))
     details = [f"description: {description}", f"files: {_file_list(files)}"]
     details += [f"allowed without asking: {', '.join(tools)}"] if tools else []
-    model = one_line_value(head, "model")
+    model = one_line_value(front_matter, "model")
     details += [f"runs with the model: {model}"] if model else []
     item = trust_item(extension_folder, name, folder, digest, details)
     return Skill(
@@ -131,14 +129,14 @@ def _read_skill(path: Path, extension_folder: ExtensionFolder) -> Skill:
         description,
         path,
         extension_folder,
-        one_line_value(head, "argument-hint"),
+        one_line_value(front_matter, "argument-hint"),
         tools,
-        not boolean_value(head, "disable-model-invocation"),
-        boolean_value(head, "user-invocable") is not False,
+        not boolean_value(front_matter, "disable-model-invocation"),
+        boolean_value(front_matter, "user-invocable") is not False,
         item,
         model,
-        has_hooks=bool(head.get("hooks")),
-        arguments=list_value(head, "arguments") or (),
+        has_hooks=bool(front_matter.get("hooks")),
+        arguments=list_value(front_matter, "arguments") or (),
     )
 
 

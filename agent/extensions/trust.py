@@ -93,19 +93,19 @@ class ProjectTrust:
         return dict(self._records)
 
     def trust_state(self, item: TrustItem) -> TrustState:
-        """Return the state of an item; only items in the state "on" may be used. Items of the user, and of plugins
-        (approved when added), are always on. With `--trust`, every item is on unless it was refused, even if its
-        content has changed since. "changed" means that other content was approved."""
+        """Return the state of an item; only items in the state "on" may be used. The user's items are always on, as are
+        those of plugins, which are approved when added. With `--trust`, every item is on unless it was refused, even if
+        its content has changed since. "changed" means that different content was approved."""
         if item.owner != "project":
             return "on"
-        known = self._records.get(item.key)
-        if known is not None and known.verdict == "refused":
-            return "refused" if known.digest == item.digest else "not approved"
+        record = self._records.get(item.key)
+        if record is not None and record.verdict == "refused":
+            return "refused" if record.digest == item.digest else "not approved"
         if self._trusts_all:
             return "on"
-        if known is None:
+        if record is None:
             return "not approved"
-        return "on" if known.digest == item.digest else "changed"
+        return "on" if record.digest == item.digest else "changed"
 
     def earlier_approval(self, item: TrustItem) -> TrustRecord | None:
         """Return the approval of an earlier version of an item; None if the item has not changed since, or was never
@@ -120,39 +120,41 @@ class ProjectTrust:
             if item.owner == "project"
         }
         self._records = {**self._records, **new_records}
-        self._file.change(lambda entry: {**entry, **{key: _record_to_json(one) for key, one in new_records.items()}})
+        self._file.change(
+            lambda entry: {**entry, **{key: _record_to_json(record) for key, record in new_records.items()}}
+        )
 
     def forget(self, keys: Iterable[str]) -> None:
         """Remove decisions, so that the user is asked again. Raises `ConfigError` if it could not be written."""
         removed_keys = set(keys)
         self._records = {key: record for key, record in self._records.items() if key not in removed_keys}
-        self._file.change(lambda entry: {key: one for key, one in entry.items() if key not in removed_keys})
+        self._file.change(lambda entry: {key: record for key, record in entry.items() if key not in removed_keys})
 
 
 def _main_worktree_entries(config: Config) -> Mapping[str, object]:
     """Return the entries for the main worktree if the project is a linked worktree, because both belong to the same
     repository. Raises `ConfigError`."""
-    main = main_work_tree_folder(config.project)
-    return {} if main is None else ProjectTable(config.folders.data / "trust.json", main).read()
+    main_folder = main_work_tree_folder(config.project)
+    return {} if main_folder is None else ProjectTable(config.folders.data / "trust.json", main_folder).read()
 
 
-def _record_to_json(approval: TrustRecord) -> dict[str, object]:
+def _record_to_json(record: TrustRecord) -> dict[str, object]:
     return {
-        "digest": approval.digest,
-        "verdict": approval.verdict,
-        "shown": list(approval.details),
-        "source": approval.source,
+        "digest": record.digest,
+        "verdict": record.verdict,
+        "shown": list(record.details),
+        "source": record.source,
     }
 
 
 def _records_from_json(entry: Mapping[str, object]) -> dict[str, TrustRecord]:
-    return {key: found for key, value in entry.items() if (found := _record_from_json(value)) is not None}
+    return {key: record for key, value in entry.items() if (record := _record_from_json(value)) is not None}
 
 
 def _record_from_json(entry: object) -> TrustRecord | None:
     match entry:
-        case {"digest": str(digest), "verdict": "approved" | "refused" as verdict, **rest}:
-            stored_lines, source = rest.get("shown"), rest.get("source")
+        case {"digest": str(digest), "verdict": "approved" | "refused" as verdict, **other_fields}:
+            stored_lines, source = other_fields.get("shown"), other_fields.get("source")
             lines = stored_lines if isinstance(stored_lines, list) else ()
             return TrustRecord(digest, verdict, tuple(map(str, lines)), source if isinstance(source, str) else "")
         case _:

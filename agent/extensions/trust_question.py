@@ -1,4 +1,4 @@
-"""Builds the questions about a project's extensions, and the notice for sessions that cannot ask. Pure."""
+"""Builds the questions about a project's extensions, and the notice for sessions that cannot ask."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,11 +11,11 @@ APPROVE_OPTION, POSTPONE_OPTION, REFUSE_OPTION = "approve", "not now", "never in
 ITEM_OPTIONS = (POSTPONE_OPTION, APPROVE_OPTION, REFUSE_OPTION)
 TRUST_ALL_OPTION, ASK_EACH_OPTION = "trust all of it", "ask about each"
 FOLDER_OPTIONS = (POSTPONE_OPTION, TRUST_ALL_OPTION, ASK_EACH_OPTION, REFUSE_OPTION)
-"""Options of a question about all items. The safe option is the first, in case a key is pressed by mistake."""
+"""Options of a question about all items. The safe option comes first, in case a key is pressed by mistake."""
 
 MAX_ITEM_LINES = 40
-"""Maximum number of lines per item in a question about several items. All lines are shown of hooks and servers, and in
-a question about a single item."""
+"""Maximum number of lines per item in a question about several items. Hooks and servers are shown in full, and so is
+the item in a question about one item."""
 MAX_NAMES_PER_KIND = 6
 """Maximum number of names per kind that the notice lists."""
 
@@ -34,7 +34,7 @@ _PLURALS: Mapping[ExtensionKind, str] = {
 _SELF_STARTING_KINDS: Sequence[ExtensionKind] = ("hook", "server")
 """Kinds that run without being invoked. They are shown first, so that harmless items cannot push them off the screen.
 Hooks precede servers, because a project has only a few hook files."""
-_LINE_END = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_LINE_BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _BLANK_RUN = re.compile(r"[\s\u2800]{24,}")
 """Whitespace long enough to push text off the screen."""
 
@@ -52,7 +52,10 @@ def item_question(item: TrustItem, earlier: TrustRecord | None) -> str:
 
 def folder_question(undecided: Sequence[UndecidedItem]) -> str:
     """Return the question about all items, with the details of each."""
-    undecided = sorted(undecided, key=lambda one: (*_SELF_STARTING_KINDS, one[0].kind).index(one[0].kind))
+    undecided = sorted(
+        undecided,
+        key=lambda undecided_item: (*_SELF_STARTING_KINDS, undecided_item[0].kind).index(undecided_item[0].kind),
+    )
     lines = [f"This project has {_counts_by_kind(item for item, _ in undecided)} that you have not approved:", ""]
     for item, earlier in undecided:
         details = _detail_lines(item)
@@ -62,33 +65,37 @@ def folder_question(undecided: Sequence[UndecidedItem]) -> str:
             if len(details) > visible_count
             else []
         )
-        changed = "" if earlier is None else ", which has changed"
-        title = f"{_item_label(item, 'of')}{changed}"
+        change_text = "" if earlier is None else ", which has changed"
+        title = f"{_item_label(item, 'of')}{change_text}"
         lines += [title, *details[:visible_count], *cut_note, *_change_lines(item, earlier), ""]
     effects = dict.fromkeys(filter(None, (_effect_text(item) for item, _ in undecided)))
     return "\n".join([*lines, *effects, "Do you trust all of it?"])
 
 
-def _item_label(item: TrustItem, where: str) -> str:
+def _item_label(item: TrustItem, preposition: str) -> str:
     """Return a label for an item. Hook files are named by their path."""
     source = _escape_layout(item.source)
     if item.name == item.source:
         return f"{_PLURALS[item.kind]} in `{source}`"
-    return f"the {item.kind} `{_escape_layout(item.name)}` {where} `{source}`"
+    return f"the {item.kind} `{_escape_layout(item.name)}` {preposition} `{source}`"
 
 
 def unapproved_notice(undecided: Sequence[tuple[TrustItem, TrustState]]) -> str:
     """Return one line about all unapproved items, for sessions that cannot ask."""
     parts = []
-    for standing, state_text in (("not approved", "not approved"), ("changed", "changed since it was approved")):
-        items = [item for item, found in undecided if found == standing]
+    for trust_state, state_text in (("not approved", "not approved"), ("changed", "changed since it was approved")):
+        items = [item for item, item_state in undecided if item_state == trust_state]
         if items:
-            is_one = len(items) == 1 and items[0].kind != "hook"
-            verb = ("is" if is_one else "are") if standing == "not approved" else ("has" if is_one else "have")
-            state_text = state_text if is_one else state_text.replace("it was", "they were")
+            is_single_item = len(items) == 1 and items[0].kind != "hook"
+            verb = (
+                ("is" if is_single_item else "are")
+                if trust_state == "not approved"
+                else ("has" if is_single_item else "have")
+            )
+            state_text = state_text if is_single_item else state_text.replace("it was", "they were")
             parts.append(f"{_names_by_kind(items)} {verb} {state_text}")
     pronoun = "it is" if len(undecided) == 1 and undecided[0][0].kind != "hook" else "they are"
-    return f"{' and '.join(parts)}, so {pronoun} left out; {_HOW_TO_DECIDE}"
+    return f"{' and '.join(parts)}, so {pronoun} skipped; {_HOW_TO_DECIDE}"
 
 
 def _names_by_kind(items: Sequence[TrustItem]) -> str:
@@ -125,10 +132,10 @@ def _detail_lines(item: TrustItem) -> list[str]:
 
 
 def _escape_layout(text: str) -> str:
-    """Return a project's text in one line: line ends are escaped and long whitespace is replaced by a note, so that no
-    part of it can be hidden or look like a line of the question."""
-    shortened = _BLANK_RUN.sub(lambda found: f" [{len(found[0]):,} spaces] ", text)
-    return _LINE_END.sub(lambda found: f"\\x{ord(found[0]):02x}" if ord(found[0]) != 10 else "\\n", shortened)
+    """Return a project's text on one line: line breaks are escaped and long whitespace is replaced by a note, so that
+    no part of it can be hidden or look like a line of the question."""
+    shortened = _BLANK_RUN.sub(lambda match: f" [{len(match[0]):,} spaces] ", text)
+    return _LINE_BREAK.sub(lambda match: f"\\x{ord(match[0]):02x}" if ord(match[0]) != 10 else "\\n", shortened)
 
 
 def _change_lines(item: TrustItem, earlier: TrustRecord | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""Parses hook answers (exit codes and output) and merges the answers of several hooks. Pure."""
+"""Parses hook answers (exit codes and output) and merges the answers of several hooks."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ MAX_MESSAGE_CHARS = 10_000
 MAX_OUTPUT_BYTES = 4_000_000
 """Maximum size of a hook's output, in bytes. It may be large, because a tool input may contain a whole file."""
 BLOCKING_EXIT_CODE = 2
-"""The exit code with which a hook objects."""
+"""Exit code of a hook that objects."""
 
 HookVerdict: TypeAlias = Literal["none", "allow", "ask", "deny"]
 
@@ -30,7 +30,7 @@ _BLOCKABLE_EVENTS = frozenset(
 _EVENTS_WITH_TEXT_CONTEXT = frozenset({"UserPromptSubmit", "SessionStart"})
 """Events whose plain-text hook output is added to the model's context."""
 _GUARD_EVENTS = frozenset({"UserPromptSubmit", "PreToolUse"})
-"""Events at which a decision that cannot be read counts as an objection."""
+"""Events at which an unreadable decision counts as an objection."""
 _DECISIONS: Mapping[str, HookVerdict] = {
     "allow": "allow", "approve": "allow", "deny": "deny", "block": "deny", "ask": "ask",
     "defer": "none", "continue": "none", "undefined": "none", "none": "none", "": "none",
@@ -112,8 +112,8 @@ def parse_answer(event: HookEvent, label: str, process_result: ChildResult, seco
         return _objection_answer(event, label, process_result, parsed or HookAnswer())
     if process_result.code == 0:
         return _with_context_text(event, label, hook_output, parsed, process_result.out)
-    exited_with_error = process_result.code is not None and process_result.code > 0
-    if parsed is not None and (exited_with_error or parsed.verdict == "deny"):
+    has_error_code = process_result.code is not None and process_result.code > 0
+    if parsed is not None and (has_error_code or parsed.verdict == "deny"):
         return parsed
     return _problem_answer(event, label, _failure_text(process_result, seconds))
 
@@ -137,20 +137,25 @@ def _failure_text(process_result: ChildResult, seconds: float) -> str:
         if process_result.code > 0
         else f"was killed by signal {-process_result.code}"
     )
-    first = _decode_message(process_result.err).split("\n", 1)[0][:_MAX_PROBLEM_CHARS]
-    return f"{outcome}: {first}" if first else outcome
+    first_line = _decode_message(process_result.err).split("\n", 1)[0][:_MAX_PROBLEM_CHARS]
+    return f"{outcome}: {first_line}" if first_line else outcome
 
 
 def is_async_answer(line: bytes) -> bool:
     """Whether `line`, the first line that a hook prints, declares the hook asynchronous: `{"async": true}`."""
     printed = parse_output(line) if b"async" in line else HookOutput("")
-    return not printed.surrounding_text and any(each.tables.get("async") is True for each in printed.objects)
+    return not printed.surrounding_text and any(
+        printed_object.tables.get("async") is True for printed_object in printed.objects
+    )
 
 
 def _parse_json_answer(event: HookEvent, label: str, printed: HookOutput) -> HookAnswer | None:
     """Return the merged answer of all answer objects in the output, and of any decision that cannot be read; None if
     there is neither."""
-    distinct_tables = {printed.text[each.start : each.end]: each.tables for each in _answer_objects(event, printed)}
+    distinct_tables = {
+        printed.text[printed_object.start : printed_object.end]: printed_object.tables
+        for printed_object in _answer_objects(event, printed)
+    }
     answers = [_parse_answer_object(event, label, tables) for tables in distinct_tables.values() if tables]
     if contains_decision(printed.surrounding_text):
         answers.append(_unreadable_decision(event, label, printed.surrounding_text))
@@ -165,13 +170,21 @@ def _parse_json_answer(event: HookEvent, label: str, printed: HookOutput) -> Hoo
 
 
 def _answer_objects(event: HookEvent, printed: HookOutput) -> Sequence[PrintedObject]:
-    """Return the objects that are answers. For `SessionStart`, an object in the middle of other text is not one, but a
-    part of that text."""
-    answers = [each for each in printed.objects if not each.tables or not _ANSWER_KEYS.isdisjoint(each.tables)]
+    """Return the objects that are answers. For `SessionStart`, an object in the middle of other text is not an answer
+    but part of that text."""
+    answers = [
+        printed_object
+        for printed_object in printed.objects
+        if not printed_object.tables or not _ANSWER_KEYS.isdisjoint(printed_object.tables)
+    ]
     if event != "SessionStart":
         return answers
     text = printed.text
-    return [each for each in answers if not text[: each.start].strip() or not text[each.end :].strip()]
+    return [
+        printed_object
+        for printed_object in answers
+        if not text[: printed_object.start].strip() or not text[printed_object.end :].strip()
+    ]
 
 
 def _with_context_text(
@@ -218,17 +231,17 @@ def merge_answers(answers: Sequence[HookAnswer]) -> HookAnswer:
         return answers[0]
     verdict: HookVerdict = max((answer.verdict for answer in answers), key=_STRICTNESS.index, default="none")
     strictest = [answer for answer in answers if answer.verdict == verdict]
-    changed = [answer for answer in reversed(answers) if answer.arguments is not None][:1]
+    last_change = [answer for answer in reversed(answers) if answer.arguments is not None][:1]
     return HookAnswer(
         verdict,
         _join_texts(answer.reason for answer in strictest),
-        changed[0].arguments if changed else None,
+        last_change[0].arguments if last_change else None,
         _join_texts(answer.context for answer in answers),
         tuple(line for answer in answers for line in answer.notices),
         tuple(line for answer in answers for line in answer.problems),
         next((answer.stop_reason for answer in answers if answer.stop_reason is not None), None),
         (not strictest or any(answer.is_from_user for answer in strictest))
-        and all(answer.is_from_user for answer in changed),
+        and all(answer.is_from_user for answer in last_change),
         next((answer.output for answer in reversed(answers) if answer.output is not None), None),
     )
 
@@ -245,8 +258,8 @@ def _join_texts(texts: Iterable[str]) -> str:
 
 
 def _objection_answer(event: HookEvent, label: str, process_result: ChildResult, parsed: HookAnswer) -> HookAnswer:
-    """Return the objection for exit code 2. Its reason is that of the printed JSON if the JSON objects as well;
-    otherwise, the text on standard error."""
+    """Return the objection for exit code 2. Its reason comes from the printed JSON if that objects as well, otherwise
+    from standard error."""
     json_reason = parsed.reason if parsed.verdict == "deny" else ""
     reason = (
         json_reason or _reason_on_stderr(process_result.err) or parsed.reason or _decode_message(process_result.out)
@@ -265,7 +278,9 @@ def _reason_on_stderr(printed: bytes) -> str:
     parsed = parse_output(printed)
     if parsed.surrounding_text or not parsed.objects:
         return _truncate_text(parsed.text)
-    reasons = [_parse_answer_object("PreToolUse", "", each.tables).reason for each in parsed.objects]
+    reasons = [
+        _parse_answer_object("PreToolUse", "", printed_object.tables).reason for printed_object in parsed.objects
+    ]
     return _join_texts(reasons) or _truncate_text(parsed.text)
 
 
@@ -280,7 +295,7 @@ def _parse_answer_object(event: HookEvent, label: str, tables: Mapping[str, obje
     merged = merge_answers(decisions)
     reason = merged.reason
     if not reason:
-        reason = _join_texts(_text_at(where, key, problems) for where in (specific, tables) for key in _REASON_KEYS)
+        reason = _join_texts(_text_at(table, key, problems) for table in (specific, tables) for key in _REASON_KEYS)
     message = _text_at(tables, "systemMessage", problems)
     if merged.verdict == "deny" and not reason:
         reason = message or f"{label} objected without a reason"
@@ -288,12 +303,16 @@ def _parse_answer_object(event: HookEvent, label: str, tables: Mapping[str, obje
     should_continue = tables.get("continue", True)
     if not isinstance(should_continue, bool):
         problems.append("returned `continue`, which is neither true nor false")
-    stop = (_text_at(tables, "stopReason", problems) or f"{label} ends the turn") if should_continue is False else None
+    stop_reason = (
+        (_text_at(tables, "stopReason", problems) or f"{label} ends the turn") if should_continue is False else None
+    )
     context = _text_at(specific, "additionalContext", problems)
     all_problems = (*merged.problems, *(f"{label} {problem}; it was ignored" for problem in problems))
     user_messages = (message,) if message else ()
     output = _replacement_output(event, specific)
-    return HookAnswer(merged.verdict, reason, arguments, context, user_messages, all_problems, stop, output=output)
+    return HookAnswer(
+        merged.verdict, reason, arguments, context, user_messages, all_problems, stop_reason, output=output
+    )
 
 
 def _replacement_output(event: HookEvent, specific: Mapping[str, object]) -> str | None:
@@ -309,8 +328,8 @@ def _output_text(value: object) -> str:
     match value:
         case str():
             return value
-        case {"stdout": str(out), **rest}:
-            return "\n".join(filter(None, (out, str(rest.get("stderr") or ""))))
+        case {"stdout": str(out), **other_fields}:
+            return "\n".join(filter(None, (out, str(other_fields.get("stderr") or ""))))
         case {"file": {"content": str(content)}} | {"content": str(content)} | {"text": str(content)}:
             return content
         case {"content": list(parts)} | list(parts):
@@ -334,8 +353,8 @@ def _decision_answers(
                 continue
             verdict = _DECISIONS.get(decision.strip().lower()) if isinstance(decision, str) else None
             if verdict is None:
-                what = f"decides {str(decision)[:40]!r}, which is not known; write `allow`, `deny` or `ask`"
-                yield _invalid_answer(event, label, what)
+                problem = f"decides {str(decision)[:40]!r}, which is not known; write `allow`, `deny` or `ask`"
+                yield _invalid_answer(event, label, problem)
             elif verdict == "allow" and table.get("updatedInput") is not None and event == "PermissionRequest":
                 problems.append("allows the call with a changed input, which only `PreToolUse` can change")
             elif event not in _BLOCKABLE_EVENTS or (event not in _APPROVAL_EVENTS and verdict != "deny"):

@@ -13,7 +13,7 @@ from ebbtide.agent.hooks.declarations import UNSANDBOXED_HOOKS_NOTE, DeclaredHoo
 
 POSTPONE_OPTION, APPROVE_OPTION, REFUSE_OPTION = "not now", "approve", "never"
 OPTIONS = (POSTPONE_OPTION, APPROVE_OPTION, REFUSE_OPTION)
-"""Options of the question. The safe option is the first, in case a key is pressed by mistake."""
+"""Options of the question. The safe option comes first, in case a key is pressed by mistake."""
 
 
 class TrustReader(Protocol):
@@ -65,22 +65,22 @@ class HookApproval:
             self._user.forget([item.key])
 
     async def ask_about_undecided(self, files: Sequence[HookFile]) -> None:
-        """Ask about each of `files`, the user's hook files for another agent, that has no decision yet. Without a user,
-        they are left out with a notice."""
+        """Ask about each undecided file in `files`, the user's hook files for another agent. Without a user, these
+        files are skipped with a notice."""
         for item in (file.item for file in files):
-            standing = self._user.trust_state(item)
-            if standing in ("on", "refused") or item.digest in self._postponed_digests:
+            trust_state = self._user.trust_state(item)
+            if trust_state in ("on", "refused") or item.digest in self._postponed_digests:
                 continue
             self._postponed_digests.add(item.digest)
             if not self._channel.is_interactive:
-                state = "have changed since you approved them" if standing == "changed" else "are not approved"
+                description = "have changed since you approved them" if trust_state == "changed" else "are not approved"
                 self._channel.notice(
-                    f"the hooks of `{item.source}` {state}, so they are left out; start `ebb` in a terminal to decide, "
-                    "or give `--trust`"
+                    f"the hooks of `{item.source}` {description}, so they are skipped; start `ebb` in a terminal to "
+                    "decide, or give `--trust`"
                 )
                 continue
             answer = await self._channel.questions.ask_text(
-                approval_question(item, standing), OPTIONS, is_lasting=True, takes_words=False
+                approval_question(item, trust_state), OPTIONS, is_lasting=True, takes_words=False
             )
             if answer in (APPROVE_OPTION, REFUSE_OPTION):
                 try:

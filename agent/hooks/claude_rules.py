@@ -21,7 +21,7 @@ from ebbtide.tools.outputs.extent import pluralize
 SETTINGS_FILE_NAMES = ("settings.json", "settings.local.json")
 _RULE = re.compile(r"[\w*.-]+(?:\(.*\))?", re.DOTALL)
 _MAX_RULES = 1_000
-"""Maximum number of rules of one verdict that are used from a file."""
+"""Maximum number of rules used per verdict and file."""
 _CHANGING_TOOLS = ("Edit", "Write", "MultiEdit", "NotebookEdit")
 """Tools that change files. A rule for one of them applies to all of them."""
 _READING_TOOLS = ("Read", "Grep", "Glob", "LS", "NotebookRead")
@@ -33,7 +33,7 @@ class ClaudeRule:
     """The rule as written."""
     verdict: Literal["deny", "ask"]
     source: str
-    """The file that contains the rule, for people."""
+    """The file that contains the rule, for display."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,12 @@ class ClaudeRules:
     def decision_about(self, views: Sequence[ClaudeToolCall], root: str, project: str) -> HookDecision | None:
         """Return the decision about a call, or None if no rule matches. `views`: the call in Claude Code's terms. If a
         call hides what it runs, a deny rule that may match results in `ask`."""
-        home, ask_decision = os.path.expanduser("~"), None
+        home = os.path.expanduser("~")
+        ask_decision: HookDecision | None = None
         candidates = [
-            each for view in views for each in ((_with_equivalent_names(view), True), *_file_views(view, root))
+            candidate
+            for view in views
+            for candidate in ((_with_equivalent_names(view), True), *_file_views(view, root))
         ]
         for rule in self.rules:
             for view, is_sure in candidates:
@@ -80,7 +83,7 @@ def load_claude_rules(config: Config) -> ClaudeRules:
         try:
             rules += _read_rules(path, boundary, label, problems)
         except UnusableFile as error:
-            problems.append(f"the rules of `{label}` are left out: {error}")
+            problems.append(f"the rules of `{label}` are skipped: {error}")
     ordered = sorted(rules, key=lambda rule: rule.verdict != "deny")
     return ClaudeRules(tuple(ordered), tuple(problems))
 
@@ -98,8 +101,8 @@ def _read_rules(path: Path, boundary: Path | None, label: str, problems: list[st
     for verdict in verdicts:
         declared = permissions.get(verdict, [])
         entries = declared if isinstance(declared, list) else [declared]
-        written = [rule.strip() for rule in entries if isinstance(rule, str)]
-        valid_rules = [rule for rule in written if _RULE.fullmatch(rule)]
+        rule_texts = [rule.strip() for rule in entries if isinstance(rule, str)]
+        valid_rules = [rule for rule in rule_texts if _RULE.fullmatch(rule)]
         if len(valid_rules) < len(entries):
             ignored_entries = pluralize(len(entries) - len(valid_rules), "entry")
             problems.append(f"`permissions.{verdict}` in `{label}`: {ignored_entries} ignored, not valid rules")

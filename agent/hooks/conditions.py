@@ -1,5 +1,5 @@
 """Evaluates the `if` condition of a hook: a permission rule in Claude Code's syntax, such as `Bash(git push *)`,
-`Edit(src/**/*.ts)` or `WebFetch(domain:example.org)`. Pure."""
+`Edit(src/**/*.ts)` or `WebFetch(domain:example.org)`."""
 
 import posixpath
 import re
@@ -29,10 +29,12 @@ def may_match(condition: str, view: ClaudeToolCall, root: str, project: str, hom
 
 def evaluate_condition(condition: str, view: ClaudeToolCall, root: str, project: str, home: str) -> ConditionResult:
     """Evaluate a condition. The result is "unclear" if the command hides what it runs or the rule cannot be parsed."""
-    name, _, rest = condition.partition("(")
-    if not any(fnmatchcase(each, name) or each.startswith(f"{name}__") for each in (*view.names, view.our_name)):
+    name, _, arguments = condition.partition("(")
+    if not any(
+        fnmatchcase(tool_name, name) or tool_name.startswith(f"{name}__") for tool_name in (*view.names, view.our_name)
+    ):
         return "no"
-    pattern = rest.removesuffix(")").strip()
+    pattern = arguments.removesuffix(")").strip()
     if pattern in ("", "*", "**"):
         return "yes"
     if isinstance(command := view.input.get("command"), str):
@@ -54,8 +56,8 @@ def program_lines(command: str) -> Iterator[str]:
     yield command
     for words in command_variants(command):
         program = program_index(words)
-        ends = range(program, len(words)) if program_name(words) in WRAPPERS else (program,)
-        yield from (" ".join(words[at:]) for at in (0, *ends))
+        starts = range(program, len(words)) if program_name(words) in WRAPPERS else (program,)
+        yield from (" ".join(words[start:]) for start in (0, *starts))
 
 
 def _matches_pattern(pattern: str, text: str) -> bool:
@@ -63,8 +65,8 @@ def _matches_pattern(pattern: str, text: str) -> bool:
     nothing."""
     stem = re.sub(r"(?::| )\*\Z", "", pattern)
     prefix = ".*".join(map(re.escape, stem.split("*")))
-    optional_rest = r"(?:\s.*)?" if stem != pattern else ""
-    return re.fullmatch(f"{prefix}{optional_rest}", text.strip(), re.DOTALL) is not None
+    optional_suffix = r"(?:\s.*)?" if stem != pattern else ""
+    return re.fullmatch(f"{prefix}{optional_suffix}", text.strip(), re.DOTALL) is not None
 
 
 def _domain_result(url: str, domain: str) -> ConditionResult:
@@ -90,10 +92,10 @@ def _file_result(pattern: str, path: str, root: str, project: str, home: str) ->
     else:
         folder = root if "/" in pattern else "/"
     relative_path = posixpath.relpath(path, folder)
-    parts = relative_path.split("/")
+    components = relative_path.split("/")
     try:
         glob = parse_glob(pattern.rstrip("/"))
     except GlobError:
         return "unclear"
-    is_match = any(glob.covers("/".join(parts[:end])) for end in range(len(parts), 0, -1))
+    is_match = any(glob.covers("/".join(components[:end])) for end in range(len(components), 0, -1))
     return "yes" if is_match else "no"

@@ -77,7 +77,7 @@ class DeclaredHook:
     entry: HookEntry
     owner: ExtensionOwner
     source: str
-    """The file that declares the hook, for people."""
+    """The path of the declaring file, as shown to the user."""
     file: HookFile | None = None
     """The file that must be approved; None if no approval is needed."""
     plugin: str = ""
@@ -101,15 +101,15 @@ class DeclaredHook:
         """Why the hook will never run; empty if it can."""
         action = self.entry.action
         if self.owner == "project" and isinstance(action, HttpTarget) and not action.is_local:
-            return f"{self.label} is left out: hooks of a project may only reach servers on this machine"
+            return f"{self.label} is skipped: a project's hooks may only reach servers on this machine"
         if self.owner == "project" and isinstance(action, ServerCall):
-            return f"{self.label} is left out: hooks of a project cannot call tools without asking"
-        never = never_matches_reason(self.entry.matcher, is_for_calls=self.event in CALL_EVENTS)
-        return f"{self.label} is left out: {never}" if never else ""
+            return f"{self.label} is skipped: a project's hooks cannot call tools without asking"
+        never_reason = never_matches_reason(self.entry.matcher, is_for_calls=self.event in CALL_EVENTS)
+        return f"{self.label} is skipped: {never_reason}" if never_reason else ""
 
     @property
     def label(self) -> str:
-        """The hook's name in sentences."""
+        """How messages refer to the hook."""
         if self.event == "after_tool":
             return f"the hook for `{self.entry.matcher}`"
         return f"the hook `{ellipsize(' '.join(self.entry.action_text.split()), 80)}` for {self.event}"
@@ -118,11 +118,11 @@ class DeclaredHook:
         """Return the program and its arguments; empty for a hook that does not run a program."""
         folders = {PROJECT_DIR: project, PLUGIN_ROOT: self.plugin}
         match self.entry.action:
-            case str() as line:
-                return shell_argv(quote_variables(line, folders))
+            case str() as command:
+                return shell_argv(quote_variables(command, folders))
             case tuple() as words:
-                filled = [_FOLDER_VARIABLE.sub(lambda found: folders[found[1]], word) for word in words]
-                return (os.path.expanduser(filled[0]), *filled[1:])
+                expanded_words = [_FOLDER_VARIABLE.sub(lambda match: folders[match[1]], word) for word in words]
+                return (os.path.expanduser(expanded_words[0]), *expanded_words[1:])
             case _:
                 return ()
 
@@ -140,17 +140,17 @@ class DeclaredHooks:
 
 def after_tool_hooks(settings: Sequence[AfterToolHook]) -> tuple[DeclaredHook, ...]:
     """Return the hooks of the setting `hooks.after_tool`."""
-    entries = (HookEntry("after_tool", each.match, each.command, each.timeout) for each in settings)
+    entries = (HookEntry("after_tool", setting.match, setting.command, setting.timeout) for setting in settings)
     return tuple(DeclaredHook(entry, "user", "config.toml") for entry in entries)
 
 
 def collect_hooks(config: Config) -> DeclaredHooks:
     """Collect all hooks in order of precedence: the user's, then those of plugins, then the project's."""
     source = str(config.folders.config / "config.toml")
-    hooks = [DeclaredHook(each, "user", source) for each in config.hooks]
+    hooks = [DeclaredHook(entry, "user", source) for entry in config.hooks]
     problems: list[str] = []
     for folder in extension_folders("hook", config):
-        for name in ("hooks.json",) if folder.source == "ebb" else _settings_file_names(folder):
+        for name in ("hooks.json",) if folder.source == "ebb" else _claude_settings_names(folder):
             path = folder.folder / name
             if os.path.lexists(path):
                 hooks += _hooks_in_file(path, folder, config, problems)
@@ -162,43 +162,43 @@ def collect_hooks(config: Config) -> DeclaredHooks:
     return DeclaredHooks(tuple(hook for hook in hooks if not hook.problem), tuple(problems))
 
 
-def _settings_file_names(folder: ExtensionFolder) -> tuple[str, ...]:
+def _claude_settings_names(folder: ExtensionFolder) -> tuple[str, ...]:
     return ("settings.json", "settings.local.json") if folder.owner == "project" else ("settings.json",)
 
 
 def _hooks_in_file(path: Path, folder: ExtensionFolder, config: Config, problems: list[str]) -> Iterator[DeclaredHook]:
-    label = _display_path(path, config)
+    display_path = _display_path(path, config)
     try:
-        tables, entries = _read_hook_file(path, folder.boundary, label, problems)
+        tables, entries = _read_hook_file(path, folder.boundary, display_path, problems)
         if not entries:
             return
         plugin = str(folder.folder) if folder.owner == "plugin" else ""
         file = None
         if folder.owner == "project" or (folder.owner == "user" and folder.source != "ebb"):
 
-            def look_up() -> str:
-                again, _ = _read_hook_file(path, folder.boundary, label, [])
-                return _digest(again, _named_scripts(entries, config), config)
+            def read_current_digest() -> str:
+                current_tables, _ = _read_hook_file(path, folder.boundary, display_path, [])
+                return _approval_digest(current_tables, _referenced_scripts(entries, config), config)
 
             item = TrustItem(
                 "hook",
-                label,
+                display_path,
                 "project",
-                label,
-                _digest(tables, _named_scripts(entries, config), config),
+                display_path,
+                _approval_digest(tables, _referenced_scripts(entries, config), config),
                 _approval_lines(entries, config),
                 SANDBOXED_HOOKS_NOTE if folder.owner == "project" else UNSANDBOXED_HOOKS_NOTE,
             )
-            file = HookFile(item, look_up)
+            file = HookFile(item, read_current_digest)
     except UnusableFile as error:
-        problems.append(f"the hooks of `{label}` are left out: {error}")
+        problems.append(f"the hooks of `{display_path}` are skipped: {error}")
         return
-    for each in entries:
-        yield DeclaredHook(each, folder.owner, label, file, plugin)
+    for entry in entries:
+        yield DeclaredHook(entry, folder.owner, display_path, file, plugin)
 
 
 def _read_hook_file(
-    path: Path, boundary: Path | None, label: str, problems: list[str]
+    path: Path, boundary: Path | None, display_path: str, problems: list[str]
 ) -> tuple[Mapping[str, object], tuple[HookEntry, ...]]:
     """Return the hook tables of a file, and the valid hooks in them. Raises `UnusableFile`."""
     content = read_json_table(path, boundary, may_be_empty=True)
@@ -208,13 +208,13 @@ def _read_hook_file(
     if not isinstance(tables, dict):
         raise UnusableFile("its `hooks` is not a table of events")
     entries, entry_problems = read_hooks(tables)
-    problems += [f"`{label}`: {problem}" for problem in entry_problems]
+    problems += [f"`{display_path}`: {problem}" for problem in entry_problems]
     return tables, entries
 
 
-def _named_scripts(entries: Sequence[HookEntry], config: Config) -> tuple[Path, ...]:
-    """Return the project files named in the commands. Their contents must be approved as well."""
-    words = (word for each in entries for word in _action_words(each.action, config.project))
+def _referenced_scripts(entries: Sequence[HookEntry], config: Config) -> tuple[Path, ...]:
+    """Return the project's scripts that the commands refer to. Their contents must be approved as well."""
+    words = (word for entry in entries for word in _action_words(entry.action, config.project))
     return scripts_in_words(words, config.project, config.project)
 
 
@@ -236,21 +236,23 @@ def _action_words(action: HookAction, project: Path) -> Iterator[str]:
         yield word
 
 
-def _digest(tables: Mapping[str, object], scripts: Sequence[Path], config: Config) -> str:
+def _approval_digest(tables: Mapping[str, object], scripts: Sequence[Path], config: Config) -> str:
     """Return a digest of everything that would run: the tables and the files they name. If one of these files is in a
     `hooks` folder, the digest includes all other scripts of that folder, since scripts call each other. Raises
     `UnusableFile`."""
     folders = {path.parent for path in scripts if path.parent.name == "hooks"}
-    siblings = {path for folder in folders for path in files_below(folder, config.project) if is_script(path)}
-    files = sorted({*scripts, *siblings})
+    other_scripts = {path for folder in folders for path in files_below(folder, config.project) if is_script(path)}
+    files = sorted({*scripts, *other_scripts})
     relative_names = {path: str(path.relative_to(config.project)) for path in files}  # equal in linked worktrees
-    contents = (part for path in files for part in (relative_names[path], read_text_file(path, config.project)))
+    contents = (
+        digest_part for path in files for digest_part in (relative_names[path], read_text_file(path, config.project))
+    )
     return digest_of_text(json.dumps(tables, sort_keys=True), *contents)
 
 
 def _approval_lines(entries: Sequence[HookEntry], config: Config) -> tuple[str, ...]:
-    lines = [line for each in entries for line in each.summary.replace("\n", "\n    ").splitlines()]
-    script_names = [str(path.relative_to(config.project)) for path in _named_scripts(entries, config)]
+    lines = [line for entry in entries for line in entry.summary.replace("\n", "\n    ").splitlines()]
+    script_names = [str(path.relative_to(config.project)) for path in _referenced_scripts(entries, config)]
     return (*lines, *(f"runs the file {name}" for name in script_names))
 
 

@@ -27,12 +27,12 @@ class EnvFile:
         """`sandbox`: the sandbox in which the hook runs, or None. `variables`: the hook's own variables, which the
         lines of the file may use."""
         self._hook_variables = variables
-        inside = sandbox.visible_scratch if sandbox is not None else None
-        self._sandbox = sandbox if inside is not None else None
-        folder = workspace.outputs if sandbox is None or inside is None else sandbox.scratch
+        visible_folder = sandbox.visible_scratch if sandbox is not None else None
+        self._sandbox = sandbox if visible_folder is not None else None
+        folder = workspace.outputs if sandbox is None or visible_folder is None else sandbox.scratch
         name = f"hook-env-{secrets.token_hex(4)}.sh"
         self._path = folder / name
-        self._path_for_hook = self._path if inside is None else inside / name
+        self._path_for_hook = self._path if visible_folder is None else visible_folder / name
         self._root = workspace.root
         self._session_variables = workspace.variables if self._sandbox is None else self._sandbox.variables
 
@@ -52,8 +52,8 @@ class EnvFile:
             launch = Launch((shell(), "-c", _DUMP_SCRIPT, "sh", str(self._path_for_hook)), environment)
             if self._sandbox is not None:
                 launch = await asyncio.to_thread(self._sandbox.wrap, launch, self._root)
-            answer = await run_with_input(launch, b"", self._root, _SHELL_TIMEOUT_S, _MAX_ENVIRONMENT_BYTES)
-            self._session_variables.update(changed_variables(answer.out))
+            result = await run_with_input(launch, b"", self._root, _SHELL_TIMEOUT_S, _MAX_ENVIRONMENT_BYTES)
+            self._session_variables.update(changed_variables(result.out))
         except (OSError, ValueError):
             return  # Later commands run with an unchanged environment.
         finally:
@@ -63,10 +63,10 @@ class EnvFile:
 def changed_variables(printed: bytes) -> Mapping[str, str]:
     """Return the variables that are new or changed in the second of two environment dumps, which are separated by an
     empty entry."""
-    before, separator, after = printed.partition(b"\0\0")
+    old_dump, separator, new_dump = printed.partition(b"\0\0")
     if not separator:
         return {}
-    old, new = _environment(before), _environment(after)
+    old, new = _parse_environment(old_dump), _parse_environment(new_dump)
     return {
         name: value
         for name, value in new.items()
@@ -74,6 +74,6 @@ def changed_variables(printed: bytes) -> Mapping[str, str]:
     }
 
 
-def _environment(printed: bytes) -> Mapping[str, str]:
-    lines = (each.decode("utf-8", "surrogateescape").partition("=") for each in printed.split(b"\0"))
-    return {name: value for name, sign, value in lines if sign}
+def _parse_environment(printed: bytes) -> Mapping[str, str]:
+    lines = (entry.decode("utf-8", "surrogateescape").partition("=") for entry in printed.split(b"\0"))
+    return {name: value for name, equals, value in lines if equals}

@@ -49,7 +49,7 @@ async def _post(url: str, headers: Mapping[str, str], body: bytes, max_bytes: in
 def _expand_header(value: str, allowed_variables: Collection[str]) -> str:
     """Return a header value with its variables expanded. Variables that the configuration does not list expand to an
     empty string."""
-    return _VARIABLE_REFERENCE.sub(lambda found: _variable_value(found[1] or found[2], allowed_variables), value)
+    return _VARIABLE_REFERENCE.sub(lambda match: _variable_value(match[1] or match[2], allowed_variables), value)
 
 
 def _variable_value(name: str, allowed_variables: Collection[str]) -> str:

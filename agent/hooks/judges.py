@@ -83,7 +83,7 @@ async def ask_program(call: ProgramCall, payload: bytes, timeout: float, ask: As
     except TimeoutError:
         if not call.must_answer:
             return ChildResult(None, b"", b"")
-        problem = f"it gave no answer in {timeout:g} s"
+        problem = f"it did not answer within {timeout:g} s"
     except ValueError as error:
         if not call.must_answer:
             raise
@@ -108,18 +108,18 @@ def judge_verdict(answer: str, event: HookEvent) -> ChildResult:
     """Convert a model's answer to hook output: an objection with its reason, or no decision. At `PermissionRequest`,
     the model can also allow the call, but only if the verdict ends the answer: earlier text may be a quotation."""
     printed = parse_output(answer.encode("utf-8", "replace"))
-    verdicts = [each.tables for each in printed.objects if "ok" in each.tables]
-    refusals = [each for each in verdicts if str(each["ok"]).lower() == "false"]
+    verdicts = [verdict.tables for verdict in printed.objects if "ok" in verdict.tables]
+    refusals = [verdict for verdict in verdicts if str(verdict["ok"]).lower() == "false"]
     if refusals or _REFUSAL_TEXT.search(printed.surrounding_text):
-        reasons = [str(each.get("reason") or "") for each in refusals] or [printed.surrounding_text]
+        reasons = [str(verdict.get("reason") or "") for verdict in refusals] or [printed.surrounding_text]
         return _printed_answer({"decision": "block", "reason": "\n".join(filter(None, reasons))})
-    if verdicts and all(each["ok"] is True for each in verdicts):
+    if verdicts and all(verdict["ok"] is True for verdict in verdicts):
         ends_with_verdict = "ok" in printed.objects[-1].tables and not printed.text[printed.objects[-1].end :].strip(
             "` \n"
         )
         may_allow = event == "PermissionRequest" and ends_with_verdict
         return _printed_answer({"decision": "approve"}) if may_allow else ChildResult(0, b"", b"")
-    return ChildResult(1, b"", f"answers no verdict: {' '.join(answer.split())[:100]}".encode())
+    return ChildResult(1, b"", f"gave no verdict: {' '.join(answer.split())[:100]}".encode())
 
 
 def _printed_answer(tables: Mapping[str, str]) -> ChildResult:
@@ -133,7 +133,7 @@ def fill_placeholders(value: object, tables: Mapping[str, object]) -> object:
     sole_placeholder = _PLACEHOLDER.fullmatch(value)
     if sole_placeholder is not None:
         return _value_at(tables, sole_placeholder[1])
-    return _PLACEHOLDER.sub(lambda found: _as_text(_value_at(tables, found[1])), value)
+    return _PLACEHOLDER.sub(lambda match: _as_text(_value_at(tables, match[1])), value)
 
 
 def _value_at(tables: object, path: str) -> object:

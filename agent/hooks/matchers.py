@@ -1,5 +1,5 @@
 """Decides whether a hook's `matcher` applies to a call, or to the name of another event, such as the trigger of a
-compaction. Pure."""
+compaction."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -25,9 +25,9 @@ def matches_names(matcher: str, names: Sequence[str], our_name: str = "") -> boo
     if not _NAME_LIST.fullmatch(matcher):
         search = _search_function(matcher)
         return search is not None and any(search(name[:_MAX_NAME_CHARS]) for name in names)
-    listed = _alternatives(matcher)
-    server_prefixes = tuple(f"{each}__" for each in listed if each.startswith("mcp__"))
-    return not {*listed}.isdisjoint((*names, our_name or names[0])) or any(
+    listed_names = _alternatives(matcher)
+    server_prefixes = tuple(f"{listed_name}__" for listed_name in listed_names if listed_name.startswith("mcp__"))
+    return not {*listed_names}.isdisjoint((*names, our_name or names[0])) or any(
         name.startswith(server_prefixes) for name in names
     )
 
@@ -40,8 +40,8 @@ def matches_call(matcher: str, view: ClaudeToolCall, root: str, project: str, ho
         return True
     return any(
         may_match(rule, view, root, project, home)
-        or _matches_as_regex(found["pattern"], rule, view, root, project, home)
-        for rule, found in _rules_in_matcher(matcher)
+        or _matches_as_regex(match["pattern"], rule, view, root, project, home)
+        for rule, match in _rules_in_matcher(matcher)
     )
 
 
@@ -65,13 +65,13 @@ def _may_be_tool_name(name: str) -> bool:
     """Whether this may be the name of a tool: it contains no space, and is not the name of a known tool in the wrong
     case."""
     is_miswritten = not has_claude_name(name) and any(
-        has_claude_name(other) for other in (name.capitalize(), name.lower())
+        has_claude_name(variant) for variant in (name.capitalize(), name.lower())
     )
     return bool(name) and " " not in name and not is_miswritten
 
 
 def _matches_as_regex(pattern: str, rule: str, view: ClaudeToolCall, root: str, project: str, home: str) -> bool:
-    """Whether the part of a rule in parentheses, taken as a regular expression, matches a path or the start of a
+    """Whether the part of a rule in parentheses, interpreted as a regular expression, matches a path or the start of a
     command."""
     if not may_match(rule.partition("(")[0], view, root, project, home):
         return False
@@ -87,20 +87,20 @@ def _matches_as_regex(pattern: str, rule: str, view: ClaudeToolCall, root: str, 
 @lru_cache(maxsize=256)
 def _rules_in_matcher(matcher: str) -> tuple[tuple[str, re.Match[str]], ...]:
     """Return the alternatives of a matcher that are permission rules."""
-    found = ((each, _PERMISSION_RULE.fullmatch(each)) for each in _alternatives(matcher))
-    return tuple((rule, match) for rule, match in found if match is not None)
+    candidates = ((alternative, _PERMISSION_RULE.fullmatch(alternative)) for alternative in _alternatives(matcher))
+    return tuple((rule, match) for rule, match in candidates if match is not None)
 
 
 def _alternatives(matcher: str) -> list[str]:
     """Split a matcher at each `|` and `,` outside parentheses."""
-    parts, depth = [""], 0
-    for letter in matcher:
-        depth = max(0, depth + {"(": 1, ")": -1}.get(letter, 0))
-        if letter in "|," and depth == 0:
-            parts.append("")
+    alternatives, depth = [""], 0
+    for character in matcher:
+        depth = max(0, depth + {"(": 1, ")": -1}.get(character, 0))
+        if character in "|," and depth == 0:
+            alternatives.append("")
         else:
-            parts[-1] += letter
-    return [part.strip() for part in parts]
+            alternatives[-1] += character
+    return [alternative.strip() for alternative in alternatives]
 
 
 @lru_cache(maxsize=256)

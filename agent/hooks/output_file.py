@@ -16,8 +16,8 @@ _CHUNK_BYTES = 1 << 20
 def output_file(result: Result, folder: Path) -> Iterator[Path]:
     """Yield the path for a file with the raw bytes of an output, which `write_output` writes. It can be read only by
     the user, and is deleted afterwards."""
-    for each in (folder.parent, folder):  # each separately, because `mkdir` does not apply the mode to parents
-        make_private(each)
+    for needed_folder in (folder.parent, folder):  # each separately, because `mkdir` does not apply the mode to parents
+        make_private(needed_folder)
     path = (result.log.path.parent if result.log else folder) / f"hook-{secrets.token_hex(8)}"
     try:
         yield path
@@ -54,9 +54,9 @@ def _try_hard_link(log: PrintedLog, path: Path) -> bool:
 
 def _copy(log: PrintedLog, path: Path) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as copied, log.path.open("rb") as file:
-        file.seek(log.start)
-        left = log.end - log.start
-        while left > 0 and (chunk := file.read(min(_CHUNK_BYTES, left))):
-            copied.write(chunk)
-            left -= len(chunk)
+    with open(descriptor, "wb") as target, log.path.open("rb") as source:
+        source.seek(log.start)
+        remaining_bytes = log.end - log.start
+        while remaining_bytes > 0 and (chunk := source.read(min(_CHUNK_BYTES, remaining_bytes))):
+            target.write(chunk)
+            remaining_bytes -= len(chunk)

@@ -1,5 +1,5 @@
 """Finds JSON objects anywhere in a hook's output, even after the greeting of a shell profile, between log lines, among
-colour codes or after a byte order mark. Pure."""
+colour codes or after a byte order mark."""
 
 import codecs
 import json
@@ -40,11 +40,11 @@ class HookOutput:
 
     def text_without(self, objects: Sequence[PrintedObject]) -> str:
         """Return the text without these objects, which must be in the order of the text."""
-        at, parts = 0, []
-        for each in objects:
-            parts.append(self.text[at : each.start])
-            at = each.end
-        return "".join((*parts, self.text[at:])).strip()
+        offset, pieces = 0, []
+        for printed_object in objects:
+            pieces.append(self.text[offset : printed_object.start])
+            offset = printed_object.end
+        return "".join((*pieces, self.text[offset:])).strip()
 
     @property
     def surrounding_text(self) -> str:
@@ -57,13 +57,13 @@ def parse_output(output: bytes) -> HookOutput:
     text = terminal_text(decode_output(output)).replace("\ufeff", "").strip()
     objects: list[PrintedObject] = []
     offset = failures = 0
-    while failures < _MAX_FAILURES and (start := _OBJECT_START.search(text, offset)):
+    while failures < _MAX_FAILURES and (match := _OBJECT_START.search(text, offset)):
         try:
-            tables, end = _DECODER.raw_decode(text, start.start())
-            objects.append(PrintedObject(_without_surrogates(tables), start.start(), end))
+            tables, end = _DECODER.raw_decode(text, match.start())
+            objects.append(PrintedObject(_without_surrogates(tables), match.start(), end))
             offset = end
         except (ValueError, RecursionError):  # not an object, but a complete one may follow within it
-            offset, failures = start.start() + 1, failures + 1
+            offset, failures = match.start() + 1, failures + 1
     return HookOutput(text, tuple(objects))
 
 
@@ -80,9 +80,9 @@ def contains_decision(text: str) -> bool:
 
 def _without_surrogates(tables: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the tables with lone surrogates replaced, which can be neither stored nor displayed."""
-    written = json.dumps(tables, ensure_ascii=False)
+    encoded = json.dumps(tables, ensure_ascii=False)
     try:
-        written.encode()
+        encoded.encode()
     except UnicodeEncodeError:
-        return json.loads(written.encode("utf-8", "replace"))  # type: ignore[no-any-return]  # still an object
+        return json.loads(encoded.encode("utf-8", "replace"))  # type: ignore[no-any-return]  # still an object
     return tables

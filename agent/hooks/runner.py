@@ -74,7 +74,7 @@ class HookRunner:
         """`notify_once` shows the user a problem once; `on_late_answer` receives the answers of asynchronous hooks."""
         self._hooks, self._project = tuple(hooks), str(project)
         self._workspace, self._channel, self._approval = workspace, channel, approval
-        self._mode, self._notify_once, self._on_late_answer = mode, notify_once, on_late_answer
+        self._get_mode, self._notify_once, self._on_late_answer = mode, notify_once, on_late_answer
         self._records = {id(hook): HookRecord() for hook in hooks}
         self._background: set[asyncio.Task[object]] = set()
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_HOOKS)
@@ -83,7 +83,7 @@ class HookRunner:
         self._ask_program: AskProgram | None = None
 
     def add(self, hooks: Sequence[DeclaredHook], program: AskProgram) -> None:
-        """Add hooks of the client program, which `ask_program` asks."""
+        """Add hooks of the client program. `program` asks it."""
         self._hooks, self._ask_program = (*self._hooks, *hooks), program
         self._records |= {id(hook): HookRecord() for hook in hooks}
 
@@ -191,7 +191,8 @@ class HookRunner:
         work = asyncio.create_task(
             self._run_and_record(hook, payload, lambda line: async_declared.set() if is_async_answer(line) else None)
         )
-        declaration_wait, is_detached = asyncio.create_task(async_declared.wait()), False
+        declaration_wait = asyncio.create_task(async_declared.wait())
+        is_detached = False
         try:
             await asyncio.wait((work, declaration_wait), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
@@ -234,7 +235,7 @@ class HookRunner:
             case ProgramCall() as call:
                 return await ask_program(call, payload, hook.timeout, self._ask_program)
             case _:
-                may_write = self._mode() != "plan"
+                may_write = self._get_mode() != "plan"
                 return await run_program(
                     hook, payload, self._workspace, self._project, on_first_line, may_write=may_write
                 )

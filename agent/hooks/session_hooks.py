@@ -73,14 +73,14 @@ class SessionHooks:
         )
         self._session, self._root = session, str(workspace.root)
         self._channel, self._transcript = channel, transcript
-        self._mode, self._approval, self._save_checkpoint = mode, approval, save_checkpoint
+        self._get_mode, self._approval, self._save_checkpoint = mode, approval, save_checkpoint
         self._project, self._claude_rules = str(project), claude_rules or ClaudeRules()
         self._user_files = tuple(
             dict.fromkeys(hook.file for hook in declared.hooks if hook.owner == "user" and hook.file)
         )
         self.problems = declared.problems
         """What was ignored and why, one sentence each."""
-        self._notified: set[str] = set(declared.problems)
+        self._shown_problems: set[str] = set(declared.problems)
         """Problems already shown, so that a broken hook is not reported at every call."""
         self._unreported_problems = list(declared.problems)
         self._source = source
@@ -270,22 +270,22 @@ class SessionHooks:
             self._pending.append((hook.event, "\n".join(filter(None, (hook.entry.preface, reason)))))
 
     async def _hook_input(self, event: HookEvent, payload: Mapping[str, object]) -> bytes:
-        """Return the JSON that a hook reads from standard input."""
+        """Return the JSON that a hook reads from standard input, with `payload` and the fields common to all events."""
         path = await self._transcript.write_new_messages()
         if self._transcript.problem:
             self._notice_once(self._transcript.problem)
-        common = {
+        common_fields = {
             "session_id": self._session,
             "transcript_path": path,
             "cwd": self._root,
-            "permission_mode": CLAUDE_MODES[self._mode()],
+            "permission_mode": CLAUDE_MODES[self._get_mode()],
             "hook_event_name": event,
         }
-        return json.dumps({**common, **payload}).encode() + b"\n"  # the line end is for scripts that use `read`
+        return json.dumps({**common_fields, **payload}).encode() + b"\n"  # the newline is for scripts that use `read`
 
     def _notice_once(self, line: str) -> None:
-        if line not in self._notified:
-            self._notified.add(line)
+        if line not in self._shown_problems:
+            self._shown_problems.add(line)
             self._channel.notice(line)
 
     # Notifications that the session is waiting for the user.
@@ -301,8 +301,10 @@ class SessionHooks:
                 self._cancel_idle_notice()
             case TurnFinished() if self._channel.is_interactive and self.has_hooks("Notification"):
                 self._cancel_idle_notice()
-                wait = asyncio.get_running_loop().call_later
-                self._idle_timer = wait(IDLE_NOTICE_S, self._notify, "idle_prompt", "ebb is waiting for your input")
+                call_later = asyncio.get_running_loop().call_later
+                self._idle_timer = call_later(
+                    IDLE_NOTICE_S, self._notify, "idle_prompt", "ebb is waiting for your input"
+                )
             case _:
                 pass
 

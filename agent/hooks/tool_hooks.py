@@ -83,8 +83,8 @@ class ToolHooks:
             return call, decision
         try:
             properties = tool.schema.get("properties")
-            known = tuple(properties) if isinstance(properties, Mapping) else ()
-            new_arguments = translated_arguments(tool.name, name, answer.arguments, known, self.root)
+            parameter_names = tuple(properties) if isinstance(properties, Mapping) else ()
+            new_arguments = translated_arguments(tool.name, name, answer.arguments, parameter_names, self.root)
             changed_call = replace(
                 call, arguments=_keep_equal_paths(new_arguments, call.arguments, self.root), source=""
             )
@@ -117,27 +117,29 @@ class ToolHooks:
             with output_file(raw, self._workspace.outputs) as path:
                 size = await asyncio.to_thread(write_output, raw, path)
                 payload = await self._output_fields(call, status, raw, path) if hooks is not None else {}
-                file = {"output_path": str(path), "bytes": size}
+                file_fields = {"output_path": str(path), "bytes": size}
                 async with self._save_checkpoint(reads_only=reads_only):
-                    feedback = await self._run_after_tool(after_tool, call, status, file)
+                    feedback = await self._run_after_tool(after_tool, call, status, file_fields)
                     if hooks is not None:
-                        answer = await hooks.ask_about_call(event, call, {**self._agent_fields, **file, **payload})
+                        answer = await hooks.ask_about_call(
+                            event, call, {**self._agent_fields, **file_fields, **payload}
+                        )
         except OSError as error:
             self._report_unwritten(after_tool, hooks, error)
-        changed = changes_after_write(call, raw.file_changes, self._workspace)
-        lines = (context, changed, *feedback, *feedback_lines(call.name, answer))
-        return "\n".join(filter(None, lines)), raw if answer.output is None else _with_replaced_output(
+        change_note = changes_after_write(call, raw.file_changes, self._workspace)
+        feedback_texts = (context, change_note, *feedback, *feedback_lines(call.name, answer))
+        return "\n".join(filter(None, feedback_texts)), raw if answer.output is None else _with_replaced_output(
             raw, answer.output
         )
 
     async def _output_fields(
-        self, call: ToolCall, status: OutputStatus, raw: Result, path: Path
+        self, call: ToolCall, status: OutputStatus, result: Result, path: Path
     ) -> Mapping[str, object]:
         """Return the fields that describe an output to the session's hooks."""
         text = (await asyncio.to_thread(read_beginning, path, MAX_HOOK_OUTPUT_BYTES)).decode("utf-8", "replace")
         if status == "failed":
             return {"error": text, "is_interrupt": False}
-        return {"tool_response": _claude_response(call, text, raw, self.root)}
+        return {"tool_response": _claude_response(call, text, result, self.root)}
 
     async def _run_after_tool(
         self, hooks: Sequence[DeclaredHook], call: ToolCall, status: OutputStatus, file_fields: Mapping[str, object]
@@ -181,26 +183,26 @@ def feedback_lines(source: str, answer: HookAnswer) -> Iterator[str]:
     if answer.context:
         yield _context_note(source, answer.context)
     if answer.output is not None:
-        yield f"{HOOK_NOTE_PREFIX}`{source}` has put this in the place of the output]"
+        yield f"{HOOK_NOTE_PREFIX}`{source}` replaced the output with this]"
 
 
 def _context_note(name: str, context: str) -> str:
     return f"{HOOK_NOTE_PREFIX}`{name}` notes:]\n{context}"
 
 
-def _with_replaced_output(raw: Result, output: str) -> Result:
+def _with_replaced_output(result: Result, output: str) -> Result:
     """Return the result with its output replaced. Only the exit status of a program is kept from the original."""
-    if raw.log is not None and raw.log.is_finished:
-        raw.log.path.unlink(missing_ok=True)
-    exit_text = raw.program.told if raw.program is not None else ""
+    if result.log is not None and result.log.is_finished:
+        result.log.path.unlink(missing_ok=True)
+    exit_text = result.program.told if result.program is not None else ""
     text = f"{output.rstrip(chr(10))}\n{exit_text}" if exit_text else output
-    program = replace(raw.program, is_silent=False) if raw.program is not None else None
-    stripped = replace(raw, log=None, full_text=None, pictures=(), files=(), extent=None, problems=None)
-    return replace(stripped, text=text, program=program)
+    program = replace(result.program, is_silent=False) if result.program is not None else None
+    without_output = replace(result, log=None, full_text=None, pictures=(), files=(), extent=None, problems=None)
+    return replace(without_output, text=text, program=program)
 
 
 def _keep_equal_paths(new_arguments: Arguments, old_arguments: Arguments, root: str) -> Arguments:
-    """Return the new arguments, but with paths as the model wrote them if they lead to the same place."""
+    """Return the new arguments. Paths that did not change keep the form in which the model wrote them."""
     unchanged = {
         name: old_arguments[name]
         for name in new_arguments
@@ -209,22 +211,25 @@ def _keep_equal_paths(new_arguments: Arguments, old_arguments: Arguments, root: 
     return {**new_arguments, **unchanged}
 
 
-def _is_same_path(one: object, other: object, root: str) -> bool:
+def _is_same_path(new_value: object, old_value: object, root: str) -> bool:
     return (
-        isinstance(one, str) and isinstance(other, str) and posixpath.isabs(one) and one == absolute_path(other, root)
+        isinstance(new_value, str)
+        and isinstance(old_value, str)
+        and posixpath.isabs(new_value)
+        and new_value == absolute_path(old_value, root)
     )
 
 
-def _claude_response(call: ToolCall, text: str, raw: Result, root: str) -> object:
+def _claude_response(call: ToolCall, text: str, result: Result, root: str) -> object:
     """Return the result of a call in the format of Claude Code's tools, which hooks expect."""
     path = absolute_path(str(call.arguments.get("path", "")), root)
     match role_of(call.name):
         case "run_command" | "read_job":
-            printed = raw.program.printed_in(text) if raw.program is not None else text
-            code = raw.program.code if raw.program is not None else None
+            printed = result.program.printed_in(text) if result.program is not None else text
+            code = result.program.code if result.program is not None else None
             return {"stdout": printed, "stderr": "", "interrupted": False, "isImage": False, "exit_code": code}
         case "write_file" | "edit_file" | "edit_cells" | "patch_files":
-            paths = [str(each) for each in raw.changed_files] or [path]
+            paths = [str(changed_file) for changed_file in result.changed_files] or [path]
             return {"filePath": paths[0], "filePaths": paths, "success": True, "content": text}
         case "read_file":
             return {"type": "text", "file": {"filePath": path, "content": text}}
@@ -259,12 +264,13 @@ def changes_after_write(call: ToolCall, written_files: Sequence[AppliedChange], 
     )
 
 
-def _changed_lines_text(before: bytes, after: bytes) -> str:
-    """Return the new numbers of the changed lines, as text; empty if there are too many or the file is binary."""
-    if binary_kind(before) or binary_kind(after):
+def _changed_lines_text(old_content: bytes, new_content: bytes) -> str:
+    """Return the line numbers of the changes in the new content, as text; empty if there are too many or the file is
+    binary."""
+    if binary_kind(old_content) or binary_kind(new_content):
         return ""
-    old, new = (decode_file(content).normalised_text.splitlines() for content in (before, after))
-    regions = differing_regions(old, new)
+    old_lines, new_lines = (decode_file(content).normalised_text.splitlines() for content in (old_content, new_content))
+    regions = differing_regions(old_lines, new_lines)
     return (
         join_limited(list(map(_region_text, regions)), MAX_LISTED_REGIONS) if len(regions) <= MAX_LISTED_REGIONS else ""
     )
@@ -273,5 +279,5 @@ def _changed_lines_text(before: bytes, after: bytes) -> str:
 def _region_text(region: Region) -> str:
     first, last = region.new_start + 1, region.new_end
     if last < first:
-        return f"lines gone before line {first}"
+        return f"lines removed before line {first}"
     return f"line {first}" if first == last else f"lines {first}-{last}"

@@ -1,5 +1,5 @@
 """Translates calls to the tool and argument names of Claude Code, for which most hooks are written.
-`ebbtide.tools.foreign_calls` does the reverse. Pure."""
+`ebbtide.tools.foreign_calls` does the reverse."""
 
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -46,14 +46,16 @@ PATH_ARGUMENTS = ("file_path", "notebook_path", "path")
 
 @cache
 def _claude_names() -> Mapping[str, tuple[str, ...]]:
-    ours = {tool: traits.claude_names for tool, traits in builtin_traits().items() if traits.claude_names}
-    return {**_FEATURE_NAMES, **ours}
+    builtin_names = {tool: traits.claude_names for tool, traits in builtin_traits().items() if traits.claude_names}
+    return {**_FEATURE_NAMES, **builtin_names}
 
 
 @cache
 def _tools_by_claude_name() -> Mapping[str, str]:
-    names = ((ours, theirs) for ours, names in _claude_names().items() for theirs in (ours, *names))
-    return {theirs.replace("_", "").lower(): ours for ours, theirs in names} | {"patch": ApplyPatch.name}
+    claude_names = (
+        (tool_name, name) for tool_name, claude_names in _claude_names().items() for name in (tool_name, *claude_names)
+    )
+    return {name.replace("_", "").lower(): tool_name for tool_name, name in claude_names} | {"patch": ApplyPatch.name}
 
 
 def claude_views(call: ToolCall, root: str) -> tuple[ClaudeToolCall, ...]:
@@ -63,15 +65,15 @@ def claude_views(call: ToolCall, root: str) -> tuple[ClaudeToolCall, ...]:
     if traits.role == "patch_files":
         views = _views_of_patch(str(call.arguments.get("patch", "")), root)
         return tuple(replace(view, our_name=call.name) for view in views)
-    names, theirs = _claude_names().get(call.name, (call.name,)), traits.claude_arguments
-    arguments: ClaudeInput = {theirs.get(name, name): value for name, value in call.arguments.items()}
+    names, argument_names = _claude_names().get(call.name, (call.name,)), traits.claude_arguments
+    arguments: ClaudeInput = {argument_names.get(name, name): value for name, value in call.arguments.items()}
     for name in PATH_ARGUMENTS if call.name in _claude_names() else ():
         if isinstance(path := arguments.get(name), str):
             arguments[name] = absolute_path(path, root)
     if traits.to_claude is not None:
         traits.to_claude(arguments)
     if traits.role == "edit_file" and isinstance(edits := arguments.get("edits"), list):
-        arguments["edits"] = [_claude_edit(each, theirs) for each in edits]
+        arguments["edits"] = [_claude_edit(edit, argument_names) for edit in edits]
         return (ClaudeToolCall("MultiEdit", arguments, ("Edit",), our_name=call.name),)
     return (ClaudeToolCall(names[0], arguments, names[1:], our_name=call.name),)
 
@@ -92,7 +94,7 @@ def our_names(theirs: Sequence[str]) -> tuple[str, ...]:
 def has_claude_name(name: str) -> bool:
     """Whether `name` is a tool whose name in Claude Code differs from ours."""
     names = _claude_names()
-    return name in names or any(name in theirs for theirs in names.values())
+    return name in names or any(name in claude_names for claude_names in names.values())
 
 
 def absolute_path(path: str, root: str) -> str:
@@ -100,8 +102,10 @@ def absolute_path(path: str, root: str) -> str:
     return posixpath.normpath(posixpath.join(root, path))
 
 
-def _claude_edit(edit: object, theirs: Mapping[str, str]) -> object:
-    return {theirs.get(name, name): value for name, value in edit.items()} if isinstance(edit, Mapping) else edit
+def _claude_edit(edit: object, argument_names: Mapping[str, str]) -> object:
+    return (
+        {argument_names.get(name, name): value for name, value in edit.items()} if isinstance(edit, Mapping) else edit
+    )
 
 
 def _views_of_patch(patch: str, root: str) -> tuple[ClaudeToolCall, ...]:
@@ -119,12 +123,12 @@ def _views_of_patch(patch: str, root: str) -> tuple[ClaudeToolCall, ...]:
                 views.append(ClaudeToolCall("Write", {"file_path": path, "content": content}, is_complete=False))
             case tools_files.patch.DeleteFile():
                 views.append(_edit_view(path, (), ()))
-            case tools_files.patch.UpdateFile(hunks=hunks, move_to=moved):
+            case tools_files.patch.UpdateFile(hunks=hunks, move_to=new_path):
                 old = [line for hunk in hunks for line in hunk.old]
                 new = [line for hunk in hunks for line in hunk.new]
                 views.append(_edit_view(path, old, new))
-                if moved:
-                    arguments = {"file_path": absolute_path(moved, root), "content": "\n".join(new)}
+                if new_path:
+                    arguments = {"file_path": absolute_path(new_path, root), "content": "\n".join(new)}
                     views.append(ClaudeToolCall("Write", arguments, is_complete=False))
     return tuple(views) or (patch_view,)
 

@@ -26,7 +26,7 @@ class HookTranscript:
         self.path = path
         self.problem = ""
         """Why the transcript cannot be written; empty if it can."""
-        self._session, self._root, self._read = session, str(root), read
+        self._session, self._root, self._read_messages = session, str(root), read
         self._next_message, self._last_uuid = 0, ""
         self._lock = asyncio.Lock()
 
@@ -34,15 +34,13 @@ class HookTranscript:
         """Append new messages and return the path of the file; empty if it cannot be written."""
         async with self._lock:
             start = self._next_message
-            messages, self._next_message, usage_by_message = await self._read(start)
+            messages, self._next_message, usage_by_message = await self._read_messages(start)
             try:
                 if messages or not start:
                     await asyncio.to_thread(self._append, messages, usage_by_message, is_new=not start)
             except OSError as error:
-                self._next_message, self._last_uuid = (
-                    0,
-                    "",
-                )  # The file may be incomplete, so the next call writes all of it.
+                # The file may be incomplete, so the next call writes all of it.
+                self._next_message, self._last_uuid = 0, ""
                 self.problem = f"hooks get no transcript: `{self.path}` cannot be written: {error.strerror or error}"
                 return ""
             self.problem = ""
@@ -102,13 +100,15 @@ def _claude_content(message: Message, root: str) -> str | list[dict[str, object]
         match part:
             case Text(text=text):
                 parts.append({"type": "text", "text": text})
-            case Image(media_type=kind):
-                parts.append({"type": "text", "text": f"[image, {kind}]"})
-            case ToolCall(id=id):
-                name, given = claude_name_and_arguments(part, root)
-                parts.append({"type": "tool_use", "id": id, "name": name, "input": dict(given)})
-            case ToolOutput(call_id=id, text=text, status=status):
-                parts.append({"type": "tool_result", "tool_use_id": id, "content": text, "is_error": status != "done"})
+            case Image(media_type=media_type):
+                parts.append({"type": "text", "text": f"[image, {media_type}]"})
+            case ToolCall(id=call_id):
+                name, arguments = claude_name_and_arguments(part, root)
+                parts.append({"type": "tool_use", "id": call_id, "name": name, "input": dict(arguments)})
+            case ToolOutput(call_id=call_id, text=text, status=status):
+                parts.append(
+                    {"type": "tool_result", "tool_use_id": call_id, "content": text, "is_error": status != "done"}
+                )
             case _:
                 pass
     if isinstance(message, User) and parts and all(part["type"] == "text" for part in parts):

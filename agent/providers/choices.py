@@ -44,8 +44,8 @@ class ModelChoice:
 def model_choices(
     config: Config, environment: Mapping[str, str], local_models: Sequence[str] = ()
 ) -> tuple[ModelChoice, ...]:
-    """Return the models to choose from: configured ones, then others that can be used now, then the rest; newest first
-    within each provider. `local_models`: models of servers on this machine."""
+    """Return the models to choose from: configured models, then models that can be used now, then all others; newest
+    first within each provider. `local_models`: models of servers on this machine."""
     configured = configured_models(config)
     choices = [
         describe_model(model, config, environment)
@@ -53,15 +53,15 @@ def model_choices(
             (*configured, *_default_models(), *local_models, *_registry_models(config, environment))
         )
     ]
-    providers = list(dict.fromkeys(offer.provider for offer in choices))
+    providers = list(dict.fromkeys(choice.provider for choice in choices))
 
-    def sort_key(offer: ModelChoice) -> tuple[object, ...]:
-        newest = () if offer.is_configured else tuple(-number for number in model_version(offer.model))
+    def sort_key(choice: ModelChoice) -> tuple[object, ...]:
+        version_order = () if choice.is_configured else tuple(-number for number in model_version(choice.model))
         return (
-            not offer.is_configured,
-            not offer.has_key,
-            not offer.is_configured and providers.index(offer.provider),
-            newest,
+            not choice.is_configured,
+            not choice.has_key,
+            not choice.is_configured and providers.index(choice.provider),
+            version_order,
         )
 
     return tuple(sorted(choices, key=sort_key))
@@ -80,7 +80,7 @@ def resolve_model_name(model_name: str, default_model: str) -> str | None:
     if model_name in names or _DATE.sub("", model_name) in names:
         return f"{provider}/{model_name}"
     matches = [f"{provider}/{name}" for name in names if model_name.lower() in name.lower()]
-    return max(matches, key=lambda one: (model_version(one), -len(one)), default=None)
+    return max(matches, key=lambda model: (model_version(model), -len(model)), default=None)
 
 
 def model_version(model: str) -> tuple[int, ...]:
@@ -94,26 +94,26 @@ def describe_model(model: str, config: Config, environment: Mapping[str, str]) -
     """Return what is known about one model, even one that is not in the registry."""
     provider, _, name = model.partition("/")
     settings = config.provider(provider)
-    is_own = model in configured_models(config)
+    is_configured = model in configured_models(config)
     if provider == "scripted" or not name:
-        return ModelChoice(model, is_configured=is_own)
+        return ModelChoice(model, is_configured=is_configured)
     facts, window = known_facts_and_window(config, model)
     sources = dict(facts.sources)
 
-    def known(fact: str) -> bool:
+    def is_known(fact: str) -> bool:
         return sources.get(fact, "default") != "default"
 
-    is_listed = known("max_output_tokens")
+    is_listed = is_known("max_output_tokens")
     return ModelChoice(
         model,
-        window.size if known("context_window") or provider in LOCAL_PROVIDERS else None,
+        window.size if is_known("context_window") or provider in LOCAL_PROVIDERS else None,
         facts.prices,
         True if is_listed else None,  # the registry lists only models that support tools
-        facts.images if is_listed or known("images") else None,
-        facts.thinking != "none" if is_listed or known("thinking") else None,
+        facts.images if is_listed or is_known("images") else None,
+        facts.thinking != "none" if is_listed or is_known("thinking") else None,
         _has_key(provider, config, environment),
         "" if provider in LOCAL_PROVIDERS else key_variable(provider, settings) or "",
-        is_own,
+        is_configured,
     )
 
 

@@ -46,21 +46,27 @@ FASTEST_SUMMARISER = "fastest"
 
 def available_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the configured models, and the default models whose key is set."""
-    usual = [model for key, model in DEFAULT_MODELS if key in environment or has_key(environment, key, model)]
-    return tuple(dict.fromkeys((*configured_models(config), *usual)))
+    defaults = [model for key, model in DEFAULT_MODELS if key in environment or has_key(environment, key, model)]
+    return tuple(dict.fromkeys((*configured_models(config), *defaults)))
 
 
 def configured_models(config: Config) -> tuple[str, ...]:
     """Return the models named in the user's configuration."""
-    described = [f"{name}/{m}" for name, provider in config.providers.items() for m in provider.models]
-    return tuple(dict.fromkeys((*([config.model] if config.model else []), *config.fallback_models, *described)))
+    models_with_settings = [
+        f"{name}/{model_name}" for name, provider in config.providers.items() for model_name in provider.models
+    ]
+    return tuple(
+        dict.fromkeys((*([config.model] if config.model else []), *config.fallback_models, *models_with_settings))
+    )
 
 
 def known_facts_and_window(config: Config, model: str) -> tuple[ModelFacts, Window]:
     """Return the facts about a model that are known offline, and the window that follows from them."""
     provider, _, model_name = model.partition("/")
-    known = registry_overrides(config, config.provider(provider), provider, model_name) if provider in PROVIDERS else {}
-    facts = registry_facts(provider, model_name, known, config.folders.model_tables)
+    overrides = (
+        registry_overrides(config, config.provider(provider), provider, model_name) if provider in PROVIDERS else {}
+    )
+    facts = registry_facts(provider, model_name, overrides, config.folders.model_tables)
     return facts, find_window(facts, config)
 
 
@@ -68,7 +74,9 @@ def split_model(model: str) -> tuple[str, str]:
     """Split a model into provider and name. Raises `UsageError` unless it has the form `PROVIDER/NAME`."""
     provider, slash, model_name = model.partition("/")
     if not slash or not model_name or provider not in PROVIDERS or not model.isprintable():
-        raise UsageError(f"`{model}` is not a model; write PROVIDER/NAME with a provider of {', '.join(PROVIDERS)}")
+        raise UsageError(
+            f"`{model}` is not a model; write PROVIDER/NAME with one of these providers: {', '.join(PROVIDERS)}"
+        )
     return provider, model_name
 
 
@@ -118,27 +126,27 @@ async def _connect_model(
     if cache_lifetime is not None and is_official and offers_lifetimes(provider_name):
         facts = with_cache_lifetime(facts, cache_lifetime)
     server = digest(endpoint.base_url.encode("utf-8", "surrogatepass"))
-    set_temperature = find_setting(config, provider_name, model_name, "temperature")
+    temperature_setting = find_setting(config, provider_name, model_name, "temperature")
     facts = replace(
         facts,
         server=server,
         calls_in_text=should_read_text_calls(config, provider_name, model_name),
         may_repeat=provider_name in ANY_MODEL_PROVIDERS,
-        temperature=None if set_temperature is None else set_temperature.value,
+        temperature=None if temperature_setting is None else temperature_setting.value,
     )
     wire: WireName = "http" if settings.wire == "auto" else settings.wire
 
-    def window(facts: ModelFacts) -> Window:
+    def find_facts_window(facts: ModelFacts) -> Window:
         return find_window(facts, config, is_precise=is_precise)
 
-    return await _provider_with_adapter(provider_name, facts, endpoint, wire, window, secrets)
+    return await _provider_with_adapter(provider_name, facts, endpoint, wire, find_facts_window, secrets)
 
 
 def should_read_text_calls(config: Config, provider: str, model: str) -> bool:
     """Whether calls that a model writes as text are run as tool calls. By default, this applies to providers whose
     servers may not parse them."""
-    chosen = find_setting(config, provider, model, "tool_calls")
-    mode = "auto" if chosen is None else chosen.value
+    setting = find_setting(config, provider, model, "tool_calls")
+    mode = "auto" if setting is None else setting.value
     return provider in ANY_MODEL_PROVIDERS if mode == "auto" else mode == "text"
 
 
@@ -147,7 +155,7 @@ async def _provider_with_adapter(
     facts: ModelFacts,
     endpoint: Endpoint,
     wire: WireName,
-    window: Callable[[ModelFacts], Window],
+    find_facts_window: Callable[[ModelFacts], Window],
     secrets: SecretTokens,
 ) -> Provider:
     match provider_name:
@@ -165,7 +173,7 @@ async def _provider_with_adapter(
             facts = await wires.ollama.live_facts(endpoint, facts)
         case _:
             raise AssertionError(f"{provider_name} has no adapter")
-    return wires.adapter.WireProvider(adapter, facts, window(facts), endpoint, wire, secrets)
+    return wires.adapter.WireProvider(adapter, facts, find_facts_window(facts), endpoint, wire, secrets)
 
 
 async def reach_provider(name: str, config: Config, environment: Mapping[str, str]) -> tuple[str, int, float]:
@@ -198,7 +206,9 @@ def make_meter(config: Config, model: str, estimator: Estimator, *, interactive:
     def load(meter: Meter) -> None:
         factor = token_factor(provider, name)
         load_in_background(
-            "o200k_base", folder, lambda count: meter.schedule_ruler(Ruler(lambda t: factor * count(t), images))
+            "o200k_base",
+            folder,
+            lambda count_tokens: meter.schedule_ruler(Ruler(lambda text: factor * count_tokens(text), images)),
         )
 
     return Meter(estimator, Ruler(images=images), load)
@@ -226,10 +236,10 @@ def build_summarisers(
 
 
 def summariser_candidates(config: Config) -> tuple[ModelFacts, ...]:
-    """Return the configured models that could write summaries in place of the session's own. Local models are left out
+    """Return the configured models that could write summaries in place of the session's own. Local models are excluded
     because they cost time instead of money; the user can still choose one with `summary_model`."""
-    others = [model for model in configured_models(config) if model.partition("/")[0] not in LOCAL_PROVIDERS]
-    return tuple(known_facts_and_window(config, model)[0] for model in others)
+    remote_models = [model for model in configured_models(config) if model.partition("/")[0] not in LOCAL_PROVIDERS]
+    return tuple(known_facts_and_window(config, model)[0] for model in remote_models)
 
 
 def session_models(config: Config, model: str, provider: Provider, connect: ConnectModel) -> SessionModels:
@@ -242,5 +252,7 @@ def configured_fallbacks(config: Config, model: str) -> tuple[ModelTarget, ...]:
     invalid model."""
     for name in config.fallback_models:
         split_model(name)
-    known = [known_facts_and_window(config, name) for name in later_fallbacks(model, config.fallback_models)]
-    return tuple(ModelTarget(facts.provider, facts.name, window) for facts, window in known)
+    facts_and_windows = [
+        known_facts_and_window(config, name) for name in later_fallbacks(model, config.fallback_models)
+    ]
+    return tuple(ModelTarget(facts.provider, facts.name, window) for facts, window in facts_and_windows)

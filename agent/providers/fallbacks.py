@@ -77,7 +77,7 @@ class SessionModels:
 
     def drop_fallback(self, target: ModelTarget) -> None:
         """Remove a fallback, so that it is not tried again."""
-        self.fallbacks = tuple(other for other in self.fallbacks if other is not target)
+        self.fallbacks = tuple(fallback for fallback in self.fallbacks if fallback is not target)
 
     def switch_to(self, target: ModelTarget, provider: Provider) -> None:
         """Make a fallback the session's model."""
@@ -93,10 +93,10 @@ class SessionModels:
 
     def end_turn(self) -> ConnectedModel | None:
         """Switch back to the session's own model, and return it; None if no other model ran the turn."""
-        own, self.own_model, self.turn_request = self.own_model, None, None
-        if own is not None:
-            self.provider, self.fallbacks = own.provider, self._own_fallbacks
-        return own
+        own_model, self.own_model, self.turn_request = self.own_model, None, None
+        if own_model is not None:
+            self.provider, self.fallbacks = own_model.provider, self._own_fallbacks
+        return own_model
 
     async def close(self) -> None:
         """Close all connections that `connect` opened."""

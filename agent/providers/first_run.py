@@ -81,21 +81,21 @@ def local_servers(url: str = OLLAMA_URL) -> tuple[LocalModelServer, ...]:
     """Return the model servers that respond on this machine, with their models, Ollama first. `url`: Ollama's address.
     Each probe times out after `PROBE_TIMEOUT_S`."""
     probes = [("Ollama", url, f"{url}/api/tags", "models", "name")]
-    probes += [(name, base, f"{base}/models", "data", "id") for name, base, _ in CHAT_SERVERS]
+    probes += [(name, base_url, f"{base_url}/models", "data", "id") for name, base_url, _ in CHAT_SERVERS]
     with ThreadPoolExecutor(len(probes)) as pool:
-        found = list(pool.map(lambda one: _served_models(*one[2:]), probes))
+        model_lists = list(pool.map(lambda probe: _fetch_model_names(*probe[2:]), probes))
     return tuple(
-        LocalModelServer(name, base, names)
-        for (name, base, *_), names in zip(probes, found, strict=True)
+        LocalModelServer(name, base_url, names)
+        for (name, base_url, *_), names in zip(probes, model_lists, strict=True)
         if names is not None
     )
 
 
-def _served_models(url: str, list_key: str, name_key: str) -> tuple[str, ...] | None:
+def _fetch_model_names(url: str, list_key: str, name_key: str) -> tuple[str, ...] | None:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never use a proxy
     try:
-        with opener.open(url, timeout=PROBE_TIMEOUT_S) as answer:
-            content = json.loads(answer.read(1_000_000))
+        with opener.open(url, timeout=PROBE_TIMEOUT_S) as response:
+            content = json.loads(response.read(1_000_000))
     except (OSError, ValueError, RecursionError, http.client.HTTPException):
         return None
     models: Any = content.get(list_key) if isinstance(content, dict) else None
@@ -107,8 +107,8 @@ def _served_models(url: str, list_key: str, name_key: str) -> tuple[str, ...] | 
 
 async def try_key(config: Config, environment: Mapping[str, str], model: str, key: str) -> None:
     """Test a key with a short question to a model. Raises `AgentError` if there is no answer."""
-    name = model.partition("/")[0]
-    variable = key_variable(name, config.provider(name))
+    provider_name = model.partition("/")[0]
+    variable = key_variable(provider_name, config.provider(provider_name))
     with_key = {**environment, variable: key} if variable else environment
     provider = await providers.factory.build_provider(config, model, with_key)
     request = Request("Answer with one word.", (User((Text("Say: ready"),)),), (), 64, "first-run")

@@ -62,11 +62,11 @@ class KeyStore:
 
     def remove(self, provider: str) -> bool:
         """Remove a provider's key. Return whether there was one. Raises `ConfigError` if that fails."""
-        before = self._read_entries()
-        if before.get(provider, {}).get("place") == "keyring":
+        previous_entries = self._read_entries()
+        if previous_entries.get(provider, {}).get("place") == "keyring":
             _remove_from_keyring(provider)
         self._write(lambda entries: {name: entry for name, entry in entries.items() if name != provider})
-        return provider in before
+        return provider in previous_entries
 
     def _read_entries(self) -> dict[str, dict[str, Any]]:
         entries = self._table.read()
@@ -75,13 +75,13 @@ class KeyStore:
         return entries
 
     def _write(self, change: Callable[[dict[str, dict[str, Any]]], dict[str, dict[str, Any]]]) -> None:
-        def changed(entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        def change_private_file(entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
             if self.path.exists():
                 self.path.chmod(0o600)
             return change(entries)
 
         self._read_entries()
-        self._table.change(changed)
+        self._table.change(change_private_file)
 
 
 def validated_key(written: str) -> str:
@@ -98,15 +98,15 @@ def with_stored_keys(folder: Path, environment: Mapping[str, str]) -> Mapping[st
     store = KeyStore(folder)
     if not os.path.lexists(store.path):
         return environment
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     try:
         for provider, stored in store.stored_keys().items():
             if key := store.key_for(provider):
                 name = _variable_suffix(provider)
-                found |= {f"{_KEY_PREFIX}{name}": key, f"{_ADDRESS_PREFIX}{name}": stored.origin}
+                variables |= {f"{_KEY_PREFIX}{name}": key, f"{_ADDRESS_PREFIX}{name}": stored.origin}
     except ConfigError:
         return environment
-    return {**environment, **found}
+    return {**environment, **variables}
 
 
 def stored_key(environment: Mapping[str, str], provider: str, url: str | None = None) -> str | None:
@@ -119,9 +119,11 @@ def stored_key(environment: Mapping[str, str], provider: str, url: str | None = 
 
 def origin_of(url: str) -> str:
     """Return scheme, host and port of a URL, without user name and password."""
-    parts = urlsplit(url)
-    is_usual = parts.port in (None, {"https": 443, "http": 80}.get(parts.scheme))
-    return f"{parts.scheme}://{(parts.hostname or '').lower()}{'' if is_usual else f':{parts.port}'}"
+    split_url = urlsplit(url)
+    has_default_port = split_url.port in (None, {"https": 443, "http": 80}.get(split_url.scheme))
+    return (
+        f"{split_url.scheme}://{(split_url.hostname or '').lower()}{'' if has_default_port else f':{split_url.port}'}"
+    )
 
 
 def _variable_suffix(provider: str) -> str:
@@ -152,7 +154,7 @@ def _store_in_keyring(provider: str, key: str) -> bool:
         keyring.set_password(_KEYRING_SERVICE, provider, key)
         return bool(keyring.get_password(_KEYRING_SERVICE, provider) == key)
 
-    return _run_with_timeout(put, otherwise=False)
+    return _run_with_timeout(put, default=False)
 
 
 def _key_from_keyring(provider: str) -> str | None:
@@ -160,7 +162,7 @@ def _key_from_keyring(provider: str) -> str | None:
         keyring = _usable_keyring()
         return None if keyring is None else keyring.get_password(_KEYRING_SERVICE, provider)
 
-    return _run_with_timeout(get, otherwise=None)
+    return _run_with_timeout(get, default=None)
 
 
 def _remove_from_keyring(provider: str) -> None:
@@ -168,30 +170,30 @@ def _remove_from_keyring(provider: str) -> None:
         if (keyring := _usable_keyring()) is not None:
             keyring.delete_password(_KEYRING_SERVICE, provider)
 
-    _run_with_timeout(delete, otherwise=None)
+    _run_with_timeout(delete, default=None)
 
 
 def _usable_keyring() -> "_Keyring | None":
     """Return the keyring in use; None if there is no usable one."""
     import keyring  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415  # deferred and optional: few have it
 
-    used = keyring.get_keyring()
-    is_none = type(used).__module__ == "keyring.backends.fail"
-    return None if is_none or used.priority < 1 else cast(_Keyring, used)
+    backend = keyring.get_keyring()
+    is_unavailable = type(backend).__module__ == "keyring.backends.fail"
+    return None if is_unavailable or backend.priority < 1 else cast(_Keyring, backend)
 
 
-def _run_with_timeout(work: Callable[[], T], *, otherwise: T) -> T:
-    """Return the result of `work`, or `otherwise` if it fails or takes too long. The caller then uses the key file
+def _run_with_timeout(work: Callable[[], T], *, default: T) -> T:
+    """Return the result of `work`, or `default` if it fails or takes too long. The caller then uses the key file
     instead."""
-    found: list[T] = []
+    results: list[T] = []
 
     def run() -> None:
         try:
-            found.append(work())
+            results.append(work())
         except Exception:  # noqa: BLE001  # backends may raise anything, and the file replaces them
-            found.append(otherwise)
+            results.append(default)
 
     worker = threading.Thread(target=run, daemon=True)
     worker.start()
     worker.join(_KEYRING_TIMEOUT_S)
-    return found[0] if found else otherwise
+    return results[0] if results else default

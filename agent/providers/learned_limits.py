@@ -17,7 +17,7 @@ COOLDOWN_REQUESTS, LONG_COOLDOWN_REQUESTS = 5, 10
 """Minimum number of requests between two summaries. The second number is for small windows, which one or two steps can
 fill."""
 SMALL_WINDOW_TOKENS = 16_000
-"""Maximum effective window of a small window, in tokens."""
+"""A window is small if its effective size is at most this many tokens."""
 
 SummariserSource: TypeAlias = Callable[[SummaryJob, Callable[[Event], None]], Awaitable[Sequence[Provider]]]
 """Returns the models to ask for a summary before the session's own, in order. Called when a summary is needed; the
@@ -49,14 +49,14 @@ def has_answered(mark: RequestMark | None, provider: Provider) -> bool:
 def next_request_window(mark: RequestMark, configured_window: Window) -> Window:
     """Return the window for the next request of a stored session: the window of its last request, unless the user has
     changed the setting since then. `configured_window`: the window according to the current settings."""
-    before = mark.window
-    if before is None:
+    last_window = mark.window
+    if last_window is None:
         return configured_window
-    is_own = configured_window.is_set_by_user("context_window") and configured_window.size not in (
-        before.size,
+    is_newly_configured = configured_window.is_set_by_user("context_window") and configured_window.size not in (
+        last_window.size,
         mark.believed,
     )
-    return configured_window if is_own else before
+    return configured_window if is_newly_configured else last_window
 
 
 @dataclass(slots=True)
@@ -80,11 +80,11 @@ class LearnedLimits:
 
     def is_refuted_by(self, counted: int) -> bool:
         """Whether the server has read clearly more tokens than fit the window inferred from its counts."""
-        supposed = self.window
+        window = self.window
         return (
-            supposed is not None
-            and supposed.source_of("context_window") == INFERRED_FROM_COUNTS
-            and counted > 1.05 * supposed.size
+            window is not None
+            and window.source_of("context_window") == INFERRED_FROM_COUNTS
+            and counted > 1.05 * window.size
         )
 
     def is_in_cooldown(self, effective: int) -> bool:

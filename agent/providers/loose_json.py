@@ -1,4 +1,4 @@
-"""Parses JSON as models write it in text: with Python's quotes and literals, and with trailing commas. Pure."""
+"""Parses JSON as models write it in text: with Python's quotes and literals, and with trailing commas."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from typing import NoReturn
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.schema import MAX_NESTING_DEPTH
 
-SURROGATE_ERROR = "the arguments hold half of a surrogate pair: send the character whole"
+SURROGATE_ERROR = "the arguments contain half of a surrogate pair: send the whole character"
 """Error for arguments that cannot be encoded as UTF-8."""
 
 
@@ -40,7 +40,7 @@ def is_encodable(text: str) -> bool:
 
 
 def parse_value(text: str, start: int = 0) -> tuple[object, int]:
-    """Parse the value at an index, and return it with the index of its end. Valid JSON is parsed as such, except that
+    """Parse the value at an offset, and return it with the offset of its end. Valid JSON is parsed as such, except that
     strings may contain line breaks. Raises `ValueError`, like the JSON decoder, if the value is incomplete or
     ambiguous: for example, if a string contains unescaped quotes or a closing bracket is missing."""
     if text.startswith('"""', start):
@@ -58,84 +58,84 @@ def parse_document(text: str) -> object:
     followed by more text, and `RecursionError` if it is nested too deeply."""
     try:
         return _JSON.decode(text)
-    except ValueError as strict:
+    except ValueError as strict_error:
         try:
             value, end = parse_value(text, _skip_whitespace(text, 0))
         except ValueError:
-            raise strict from None
+            raise strict_error from None
         if text[end:].strip():
             raise
         return value
 
 
-def _parse_value(text: str, start: int, depth_left: int) -> tuple[object, int]:
+def _parse_value(text: str, start: int, remaining_depth: int) -> tuple[object, int]:
     match text[start : start + 1]:
-        case "{" | "[" if depth_left == 0:
+        case "{" | "[" if remaining_depth == 0:
             raise json.JSONDecodeError("Nested too deep", text, start)
         case "{":
-            return _parse_object(text, start, depth_left - 1)
+            return _parse_object(text, start, remaining_depth - 1)
         case "[":
-            return _parse_list(text, start, depth_left - 1)
+            return _parse_list(text, start, remaining_depth - 1)
         case '"' | "'":
             return _parse_string(text, start)
-    if (word := _LITERAL.match(text, start)) is not None:
-        return _LITERALS[word[0]], word.end()
+    if (literal := _LITERAL.match(text, start)) is not None:
+        return _LITERALS[literal[0]], literal.end()
     if (number := _NUMBER.match(text, start)) is not None:
         return json.loads(number[0]), number.end()
     raise json.JSONDecodeError("Expecting value", text, start)
 
 
-def _parse_object(text: str, start: int, depth_left: int) -> tuple[dict[str, object], int]:
+def _parse_object(text: str, start: int, remaining_depth: int) -> tuple[dict[str, object], int]:
     parsed = dict[str, object]()
-    index = _skip_whitespace(text, start + 1)
-    while not text.startswith("}", index):
-        name, index = _parse_string(text, index)
-        index = _skip_whitespace(text, index)
-        if not text.startswith(":", index):
-            raise json.JSONDecodeError("Expecting ':' delimiter", text, index)
-        parsed[name], index = _parse_value(text, _skip_whitespace(text, index + 1), depth_left)
-        index = _next_item_index(text, index, "}")
-    return parsed, index + 1
+    offset = _skip_whitespace(text, start + 1)
+    while not text.startswith("}", offset):
+        name, offset = _parse_string(text, offset)
+        offset = _skip_whitespace(text, offset)
+        if not text.startswith(":", offset):
+            raise json.JSONDecodeError("Expecting ':' delimiter", text, offset)
+        parsed[name], offset = _parse_value(text, _skip_whitespace(text, offset + 1), remaining_depth)
+        offset = _next_item_index(text, offset, "}")
+    return parsed, offset + 1
 
 
-def _parse_list(text: str, start: int, depth_left: int) -> tuple[list[object], int]:
+def _parse_list(text: str, start: int, remaining_depth: int) -> tuple[list[object], int]:
     items = list[object]()
-    index = _skip_whitespace(text, start + 1)
-    while not text.startswith("]", index):
-        item, index = _parse_value(text, index, depth_left)
+    offset = _skip_whitespace(text, start + 1)
+    while not text.startswith("]", offset):
+        item, offset = _parse_value(text, offset, remaining_depth)
         items.append(item)
-        index = _next_item_index(text, index, "]")
-    return items, index + 1
+        offset = _next_item_index(text, offset, "]")
+    return items, offset + 1
 
 
-def _next_item_index(text: str, index: int, end: str) -> int:
-    """Return the index of the next item or of the closing bracket."""
-    index = _skip_whitespace(text, index)
-    if text.startswith(",", index):
-        return _skip_whitespace(text, index + 1)
-    if not text.startswith(end, index):
-        raise json.JSONDecodeError("Expecting ',' delimiter", text, index)
-    return index
+def _next_item_index(text: str, offset: int, closing_bracket: str) -> int:
+    """Return the offset of the next item or of the closing bracket."""
+    offset = _skip_whitespace(text, offset)
+    if text.startswith(",", offset):
+        return _skip_whitespace(text, offset + 1)
+    if not text.startswith(closing_bracket, offset):
+        raise json.JSONDecodeError("Expecting ',' delimiter", text, offset)
+    return offset
 
 
 def _parse_string(text: str, start: int) -> tuple[str, int]:
     """Parse a string. As in Python, an unknown escape keeps its backslash."""
-    found = _STRING.match(text, start)
-    if found is None:
-        raise json.JSONDecodeError("Expecting a string that ends", text, start)
-    unescaped = _ESCAPE.sub(_unescape, found[found.lastindex or 0])
+    match = _STRING.match(text, start)
+    if match is None:
+        raise json.JSONDecodeError("Unterminated string", text, start)
+    unescaped = _ESCAPE.sub(_unescape, match[match.lastindex or 0])
     try:
-        return unescaped.encode("utf-16-le", "surrogatepass").decode("utf-16-le"), found.end()
+        return unescaped.encode("utf-16-le", "surrogatepass").decode("utf-16-le"), match.end()
     except UnicodeDecodeError as error:
         raise json.JSONDecodeError("Half of a surrogate pair", text, start) from error
 
 
-def _unescape(found: re.Match[str]) -> str:
-    code = found[1]
-    return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, found[0])
+def _unescape(match: re.Match[str]) -> str:
+    code = match[1]
+    return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, match[0])
 
 
 def _skip_whitespace(text: str, start: int) -> int:
-    found = _WHITESPACE.match(text, start)
-    assert found is not None
-    return found.end()
+    match = _WHITESPACE.match(text, start)
+    assert match is not None
+    return match.end()

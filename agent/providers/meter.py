@@ -100,7 +100,7 @@ class Meter:
         self._text_counts: dict[str, Counts] = {}
         self._tool_counts: tuple[tuple[ToolSpec, ...], Counts] = ((), Counts())
         self._summary_counts: tuple[Summary, dict[BudgetSection, Counts]] = (Summary(), {})
-        self._message_counts = self._message_counter()
+        self._message_counts = self._create_message_counter()
         self._full_count: _FullCount | None = None
         self._restored_tools: tuple[tuple[ToolSpec, ...], int] = (), 0
         self._view = ViewCache()
@@ -120,7 +120,7 @@ class Meter:
         tokenizer."""
         self.estimator, self.ruler, self._load_tokenizer = other.estimator, other.ruler, other._load_tokenizer
         self._scheduled_ruler, self._full_count, self._restored_tools = None, None, ((), 0)
-        self._text_counts, self._tool_counts, self._message_counts = {}, ((), Counts()), self._message_counter()
+        self._text_counts, self._tool_counts, self._message_counts = {}, ((), Counts()), self._create_message_counter()
         self._summary_counts = (Summary(), {})
         self._reported_readings = set()
         self.count_record, self._real_window, self.scale = None, None, 1.0
@@ -144,7 +144,11 @@ class Meter:
         ruler, self._scheduled_ruler = self._scheduled_ruler, None
         if ruler is not None:
             self.ruler = ruler
-            self._text_counts, self._tool_counts, self._message_counts = {}, ((), Counts()), self._message_counter()
+            self._text_counts, self._tool_counts, self._message_counts = (
+                {},
+                ((), Counts()),
+                self._create_message_counter(),
+            )
             self._summary_counts = (Summary(), {})
             self._full_count = None
 
@@ -189,8 +193,8 @@ class Meter:
     @property
     def tool_tokens(self) -> int:
         """Estimated tokens of the tool definitions in the last measurement."""
-        known = self._known_tool_tokens(self._tool_counts[0])
-        return self.estimator.tokens(self._tool_counts[1]) if known is None else known
+        known_tokens = self._known_tool_tokens(self._tool_counts[0])
+        return self.estimator.tokens(self._tool_counts[1]) if known_tokens is None else known_tokens
 
     def restore_tool_tokens(self, tools: tuple[ToolSpec, ...], tokens: int) -> None:
         """Use the token count that an earlier request gave for these definitions, until they are counted again."""
@@ -204,11 +208,13 @@ class Meter:
 
     def fresh_copy(self) -> "Meter":
         """Return an independent meter with the same estimates."""
-        other = Meter(self.estimator, self.ruler)
-        known = self._known_tool_tokens(self._tool_counts[0])
-        other.restore_tool_tokens(*(self._restored_tools if known is None else (self._tool_counts[0], known)))
-        other.scale = self.scale
-        return other
+        copy = Meter(self.estimator, self.ruler)
+        known_tokens = self._known_tool_tokens(self._tool_counts[0])
+        copy.restore_tool_tokens(
+            *(self._restored_tools if known_tokens is None else (self._tool_counts[0], known_tokens))
+        )
+        copy.scale = self.scale
+        return copy
 
     def update_scale(self, conversation: Conversation, budget: ContextBudget) -> None:
         """Compute the scale of later estimates from the provider's count of this conversation. `budget`: the
@@ -216,7 +222,7 @@ class Meter:
         if conversation.anchor is None:
             return
         summary = count_summary(conversation.summary, self.ruler).values()
-        message_counts = self._message_counter().value_for(self._view.messages(conversation))
+        message_counts = self._create_message_counter().value_for(self._view.messages(conversation))
         estimated = self.estimator.tokens(
             sum_counts(summary) + message_counts.counts + self._found_tool_counts(message_counts.names)
         )
@@ -226,9 +232,9 @@ class Meter:
     def begin_turn(self, message: Message) -> int:
         """Start the counters of a turn with the user's message. Return its estimated tokens."""
         self.is_output_cut = False
-        seed = self.message_tokens(message)
-        self.counters = self.counters.at_turn_start(seed)
-        return seed
+        tokens = self.message_tokens(message)
+        self.counters = self.counters.at_turn_start(tokens)
+        return tokens
 
     def enter_final_turn(self) -> None:
         """Settle the counters for the final turn, in which the model only writes a report."""
@@ -237,9 +243,9 @@ class Meter:
     def schema_scale(self, tools: Sequence[ToolSpec]) -> float | None:
         """Return the tokens of the tool definitions per four characters; None if their size has not changed since the
         last call."""
-        schema, before = self.counters.schema, self._previous_schema
+        schema, previous_schema = self.counters.schema, self._previous_schema
         self._previous_schema = schema
-        return None if schema == before else round(schema / max(chars_estimate(tools_text(tools)), 1), 3)
+        return None if schema == previous_schema else round(schema / max(chars_estimate(tools_text(tools)), 1), 3)
 
     def end_turn(self, conversation: Conversation) -> None:
         """Settle the counters at the end of a turn: use the provider's count, plus an estimate for messages that it has
@@ -257,7 +263,8 @@ class Meter:
         self._visible_minimum = (), 0
 
     def take_real_window(self) -> int | None:
-        """Return the actual window of a server that truncated the last counted request, once; afterwards None."""
+        """Return the actual window of the server if it truncated the last counted request, and clear it; otherwise
+        return None."""
         window, self._real_window = self._real_window, None
         return window
 
@@ -305,21 +312,23 @@ class Meter:
     def _record_for(self, conversation: Conversation, reply: Reply) -> CountRecord:
         """Return the record to compare a count with. A resumed session starts with its last count, unless requests may
         have become shorter since then."""
-        is_other = has_foreign_anchor(conversation, reply.message.model) or may_drop_reasoning(conversation)
+        is_incomparable = has_foreign_anchor(conversation, reply.message.model) or may_drop_reasoning(conversation)
         if self.count_record is not None:
-            return self.count_record.after_rewrite() if is_other else self.count_record
-        if conversation.anchor is None or is_other:
+            return self.count_record.after_rewrite() if is_incomparable else self.count_record
+        if conversation.anchor is None or is_incomparable:
             return CountRecord()
-        before = self._view.messages(conversation)[: max(conversation.anchored - 1, 0)]
-        return CountRecord().with_earlier_count(min_tokens(before), conversation.anchor.prompt)
+        counted_messages = self._view.messages(conversation)[: max(conversation.anchored - 1, 0)]
+        return CountRecord().with_earlier_count(min_tokens(counted_messages), conversation.anchor.prompt)
 
     def _sent_request(self, conversation: Conversation, usage: Usage, budget: ContextBudget) -> CountedRequest:
         visible = self._view.messages(conversation)
-        before, minimum = self._visible_minimum if is_prefix(self._visible_minimum[0], visible) else ((), 0)
-        minimum += min_tokens(visible[len(before) :])
-        self._visible_minimum = visible, minimum
+        measured_messages, min_count = (
+            self._visible_minimum if is_prefix(self._visible_minimum[0], visible) else ((), 0)
+        )
+        min_count += min_tokens(visible[len(measured_messages) :])
+        self._visible_minimum = visible, min_count
         return counted_request(
-            visible, minimum, usage.prompt, budget, self._messages_tokens, is_first=has_no_reply(conversation)
+            visible, min_count, usage.prompt, budget, self._messages_tokens, is_first=has_no_reply(conversation)
         )
 
     def _without_server_counts(self, conversation: Conversation) -> Conversation:
@@ -334,11 +343,11 @@ class Meter:
     def _learn_from_usage(self, conversation: Conversation, usage: Usage, model: str) -> None:
         seen, unseen = self._seen_and_unseen(conversation)
         if conversation.anchor is None:
-            written = (
+            text_counts = (
                 *(self._cached_text_counts(text) for text in self._system_texts),
                 *self._summary_counts[1].values(),
             )
-            counts_without_tools = sum_counts(written) + seen + unseen
+            counts_without_tools = sum_counts(text_counts) + seen + unseen
             self._full_count = self._more_precise(_FullCount(self._tool_counts[0], counts_without_tools, usage.prompt))
             counts = counts_without_tools + self._tool_counts[1]
             self.estimator = learn(self.estimator, counts, usage.prompt, usage.prompt, whole=True)
@@ -351,15 +360,15 @@ class Meter:
     def _more_precise(self, counted: _FullCount) -> _FullCount:
         """Return whichever full count says more about the tool definitions: one without images, otherwise the one with
         fewer estimated tokens outside the definitions."""
-        known = self._full_count
-        if known is None or known.tools != counted.tools:
+        current = self._full_count
+        if current is None or current.tools != counted.tools:
             return counted
         return min(
-            known,
+            current,
             counted,
-            key=lambda one: (
-                one.counts_without_tools.exact_tokens > 0,
-                self.estimator.tokens(one.counts_without_tools),
+            key=lambda full_count: (
+                full_count.counts_without_tools.exact_tokens > 0,
+                self.estimator.tokens(full_count.counts_without_tools),
             ),
         )
 
@@ -387,8 +396,8 @@ class Meter:
         return self._text_counts[text]
 
     def _seen_and_unseen(self, conversation: Conversation) -> tuple[Counts, Counts]:
-        """Return two counts: all messages if the provider has not counted any yet, and the messages added since its
-        last count."""
+        """Return the counts of all messages if the provider has counted none yet, and the counts of the messages added
+        since its last count. One of the two is always empty."""
         visible = self._view.messages(conversation)
         if conversation.anchor is None:
             message_counts = self._message_counts.value_for(visible)
@@ -396,13 +405,13 @@ class Meter:
         unseen = visible[conversation.anchored :]
         if not unseen:
             return Counts(), Counts()
-        message_counts = self._message_counter().value_for(unseen)
+        message_counts = self._create_message_counter().value_for(unseen)
         return Counts(), message_counts.counts + self._found_tool_counts(message_counts.names) + Counts(replies=1)
 
-    def _message_counter(self) -> "IncrementalFold[_MessageCounts, Message]":
+    def _create_message_counter(self) -> "IncrementalFold[_MessageCounts, Message]":
         """Return a counter of messages that uses the current ruler."""
         ruler = self.ruler
-        return IncrementalFold(_MessageCounts, lambda inside, message: inside.plus(message, ruler))
+        return IncrementalFold(_MessageCounts, lambda message_counts, message: message_counts.plus(message, ruler))
 
     def _found_tool_counts(self, names: Sequence[str]) -> Counts:
         """Return the counts of deferred definitions that the provider's search has found and the model therefore
@@ -417,13 +426,13 @@ class Meter:
     def _known_tool_tokens(self, tools: tuple[ToolSpec, ...]) -> int | None:
         if self._full_count is None or self._full_count.tools != tools:
             return self._restored_tools[1] if tools and self._restored_tools[0] == tools else None
-        guess = self.estimator.tokens(self._tool_counts[1])
+        estimate = self.estimator.tokens(self._tool_counts[1])
         return min(
             max(
                 self._full_count.prompt_tokens - self.estimator.tokens(self._full_count.counts_without_tools),
-                guess // 3,
+                estimate // 3,
             ),
-            guess * 4,
+            estimate * 4,
         )
 
     def _report_reading(

@@ -30,7 +30,7 @@ PROVIDER_TABLES = {
     "openai-chat": ("openai",),
     "vertex": ("vertex", "anthropic"),
 }
-"""The registry tables that contain a provider's models, if not only the one of its own name."""
+"""Registry tables by provider. A provider that is missing here uses only the table named after it."""
 
 CACHE_TTL_SECONDS = {"anthropic": 300.0, "openai": 300.0, "openai-chat": 300.0, "ollama": 1800.0}
 """Minimum lifetime of a provider's cache, in seconds. The value for Ollama is the time for which requests ask it to
@@ -64,7 +64,7 @@ arguments of calls."""
 _MODEL_SIZE = regex(r"(?<![\w.])(?:(\d+)x)?(\d{1,4}(?:\.\d+)?)b(?![a-z\d])", re.IGNORECASE)
 _DATE = regex(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest|default)$")
 _BEDROCK_NAME = regex(r"^(?:arn:[^/]*/)?(?:[a-z-]+\.)?anthropic\.(.+?)(?:-v\d+(?::\d+)?)?$")
-"""A model's id at Bedrock: with the ARN of its profile, its region, its maker and its version."""
+"""A Bedrock model id, which may include a profile's ARN, a region and a version."""
 
 
 def registry_facts(
@@ -125,10 +125,10 @@ def with_live_facts(
 
 
 def parameter_count(name: str) -> float | None:
-    """Return the number of parameters stated in a model's name, such as `qwen2.5-coder:1.5b`; None if there is none. Of
-    several numbers the largest counts, since a smaller one is the number of active parameters."""
-    found = [int(times or 1) * float(number) * 1e9 for times, number in _MODEL_SIZE.findall(name)]
-    return max(found, default=None)
+    """Return the number of parameters stated in a model's name, such as `qwen2.5-coder:1.5b`; None if there is none. If
+    there are several numbers, the largest is used, since a smaller one counts only active parameters."""
+    counts = [int(times or 1) * float(number) * 1e9 for times, number in _MODEL_SIZE.findall(name)]
+    return max(counts, default=None)
 
 
 def with_parameter_count(facts: ModelFacts, parameters: object, *, has_default_temperature: bool) -> ModelFacts:
@@ -174,14 +174,14 @@ def is_updated(provider: str, updates: Path) -> bool:
     return _registry_table(table, updates) is not _registry_table(table, None)
 
 
-def _registry_row(provider: str, name: str, updates: Path | None) -> Mapping[str, Any] | None:
+def _registry_row(provider: str, model_name: str, updates: Path | None) -> Mapping[str, Any] | None:
     """Return the registry row for a model. A name with a date or a cloud's prefix is also looked up without it."""
-    names = [name.rpartition("/")[2] if name.startswith("arn:") else name]
-    if (at_bedrock := _BEDROCK_NAME.match(name)) is not None:
-        names.append(at_bedrock[1])
-    names += [_DATE.sub("", known) for known in names]
+    names = [model_name.rpartition("/")[2] if model_name.startswith("arn:") else model_name]
+    if (bedrock_match := _BEDROCK_NAME.match(model_name)) is not None:
+        names.append(bedrock_match[1])
+    names += [_DATE.sub("", name) for name in names]
     tables = [registry_rows(table, updates) for table in PROVIDER_TABLES.get(provider, (provider,))]
-    return next((row for table in tables for each in names if (row := table.get(each)) is not None), None)
+    return next((row for table in tables for candidate in names if (row := table.get(candidate)) is not None), None)
 
 
 def registry_rows(provider: str, updates: Path | None = None) -> Mapping[str, dict[str, Any]]:
@@ -225,7 +225,7 @@ def _defaults(provider: str, name: str) -> dict[str, Any]:
         "thinking": "none",
         "tool_search": "none",
         "prices": FREE_PRICES if is_local else None,
-        "cache_min_tokens": next((least for family, least in CACHE_MIN_TOKENS if family in name), 1024),
+        "cache_min_tokens": next((min_tokens for family, min_tokens in CACHE_MIN_TOKENS if family in name), 1024),
         "cache_ttl": OPENAI_BREAKPOINT_TTL_SECONDS
         if provider == "openai" and has_breakpoints(name)
         else CACHE_TTL_SECONDS.get(provider, 300.0),
@@ -233,35 +233,42 @@ def _defaults(provider: str, name: str) -> dict[str, Any]:
 
 
 def _validate_override(provider: str, name: str, key: str, value: object) -> object:
-    kind = SETTABLE_FACTS[key]
+    fact_type = SETTABLE_FACTS[key]
     allowed_words = TOOL_SEARCH_KINDS.get(provider, ("none",)) if key == "tool_search" else THINKING_KINDS
-    is_number = kind is int and isinstance(value, int) and not isinstance(value, bool) and value > 0
-    if is_number or (kind is not int and isinstance(value, kind) and (kind is not str or value in allowed_words)):
+    is_number = fact_type is int and isinstance(value, int) and not isinstance(value, bool) and value > 0
+    if is_number or (
+        fact_type is not int and isinstance(value, fact_type) and (fact_type is not str or value in allowed_words)
+    ):
         return value
-    expectations = {int: "a whole number above 0", bool: "true or false", str: f"one of {', '.join(allowed_words)}"}
+    expectation_by_type = {
+        int: "a whole number above 0",
+        bool: "true or false",
+        str: f"one of {', '.join(allowed_words)}",
+    }
     raise ConfigError(
-        f'`providers.{provider}.models."{name}".{key}` is {value!r}: it must be {expectations.get(kind, "a table")}.'
+        f'`providers.{provider}.models."{name}".{key}` is {value!r}: '
+        f"it must be {expectation_by_type.get(fact_type, 'a table')}."
     )
 
 
-def _merged_prices(set_by_user: Mapping[str, object], known: Prices | None, model: str) -> Prices:
-    """Return the known prices, with the user's prices in place of them. If the user sets both `input` and `output`, no
-    known price is kept, not even for long requests."""
+def _merged_prices(user_prices: Mapping[str, object], known_prices: Prices | None, model: str) -> Prices:
+    """Return the known prices, overridden by the user's. If the user sets both `input` and `output`, no known price is
+    kept, not even for long requests."""
     allowed = {field.name for field in fields(Prices)}
-    numbers = {
+    prices = {
         key: float(value)
-        for key, value in set_by_user.items()
+        for key, value in user_prices.items()
         if key in allowed and isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
     }
-    if len(numbers) != len(set_by_user):
+    if len(prices) != len(user_prices):
         raise ConfigError(
             f"the prices of {model} must be numbers: US dollars per million tokens, by {sorted(allowed)}."
         )
-    if "long_above" in numbers:
-        numbers["long_above"] = int(numbers["long_above"])
-    if known is not None and not {"input", "output"} <= numbers.keys():
-        return replace(known, **cast(dict[str, Any], numbers))
-    if not {"input", "output"} <= numbers.keys():
+    if "long_above" in prices:
+        prices["long_above"] = int(prices["long_above"])
+    if known_prices is not None and not {"input", "output"} <= prices.keys():
+        return replace(known_prices, **cast(dict[str, Any], prices))
+    if not {"input", "output"} <= prices.keys():
         raise ConfigError(f"the prices of {model} must have `input` and `output`.")
-    cache_defaults = {"cache_read": numbers["input"], "cache_write": numbers["input"]}
-    return Prices(**cast(dict[str, Any], {**cache_defaults, **numbers}))
+    cache_defaults = {"cache_read": prices["input"], "cache_write": prices["input"]}
+    return Prices(**cast(dict[str, Any], {**cache_defaults, **prices}))

@@ -1,8 +1,8 @@
-"""Detects text that has begun to repeat itself endlessly. Pure.
+"""Detects text that has begun to repeat itself endlessly.
 
 Models, especially small ones, can fall into a loop that continues until the output limit. Deliberate repetition, such
-as tables of zeros, rulers and lists, must not be detected. It is shorter: none of 145,000 files shipped with programs
-and their documentation reached half of the thresholds.
+as tables of zeros, separator lines and lists, must not be detected. It is shorter: none of 145,000 files shipped with
+programs and their documentation reached half of the thresholds.
 """
 
 from dataclasses import field
@@ -19,7 +19,7 @@ MAX_PIECE_CHARS = 3_000
 CHECK_INTERVAL_CHARS = 500
 """Number of new characters after which a growing text is checked again."""
 _TAIL_CHARS = 64
-"""Number of characters at the end of the text that are searched for earlier in it."""
+"""Length of the end of the text that is searched for in the text before it, in characters."""
 _WORD = regex(r"[^\W\d_]{3,}")
 
 
@@ -65,16 +65,16 @@ def trailing_repetition(text: str) -> Repetition | None:
     if len(text) < MIN_WORD_REPETITION_CHARS:
         return None
     tail_start = len(text) - _TAIL_CHARS
-    before = text.rfind(text[tail_start:], tail_start - MAX_PIECE_CHARS, len(text) - 1)
-    if before < 0:
+    previous_offset = text.rfind(text[tail_start:], tail_start - MAX_PIECE_CHARS, len(text) - 1)
+    if previous_offset < 0:
         return None
-    size = tail_start - before
-    piece = text[-size:]
+    piece_chars = tail_start - previous_offset
+    piece = text[-piece_chars:]
     is_wordy = not piece.strip() or len(set(_WORD.findall(piece))) > 1
-    min_chars = max(MIN_WORD_REPETITION_CHARS if is_wordy else MIN_SYMBOL_REPETITION_CHARS, MIN_REPEATS * size)
-    if len(text) < min_chars or text[-min_chars:-size] != text[size - min_chars :]:
+    min_chars = max(MIN_WORD_REPETITION_CHARS if is_wordy else MIN_SYMBOL_REPETITION_CHARS, MIN_REPEATS * piece_chars)
+    if len(text) < min_chars or text[-min_chars:-piece_chars] != text[piece_chars - min_chars :]:
         return None
     start = len(text) - min_chars
-    while start > 0 and text[start - 1] == text[start - 1 + size]:
+    while start > 0 and text[start - 1] == text[start - 1 + piece_chars]:
         start -= 1
-    return Repetition(start, size, (len(text) - start) // size)
+    return Repetition(start, piece_chars, (len(text) - start) // piece_chars)

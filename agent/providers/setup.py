@@ -94,33 +94,37 @@ def find_setting(config: Config, provider: str, model: str, key: str) -> ModelSe
     ]
     if config.sources.get(agent_key) == "command line":
         candidates.reverse()
-    found = [
-        ModelSetting(value, config.sources[place] if place == agent_key else f"{place} in {config.sources[place]}")
-        for value, place in candidates
+    model_settings = [
+        ModelSetting(
+            value, config.sources[key_path] if key_path == agent_key else f"{key_path} in {config.sources[key_path]}"
+        )
+        for value, key_path in candidates
         if value is not None
     ]
-    from_command_line = [setting for setting in found if any(word in setting.source for word in _COMMAND_LINE_SOURCES)]
-    return next(iter([*from_command_line, *found]), None)
+    from_command_line = [
+        setting for setting in model_settings if any(source in setting.source for source in _COMMAND_LINE_SOURCES)
+    ]
+    return next(iter([*from_command_line, *model_settings]), None)
 
 
 def registry_overrides(config: Config, settings: ProviderConfig, provider: str, model: str) -> dict[str, object]:
     """Return the settings that override the registry's facts."""
-    chosen = dict(settings.models.get(model, {}))
-    window = find_setting(config, provider, model, "context_window")
-    if window is not None:
-        chosen["context_window"] = window.value
-    return chosen
+    overrides = dict(settings.models.get(model, {}))
+    window_setting = find_setting(config, provider, model, "context_window")
+    if window_setting is not None:
+        overrides["context_window"] = window_setting.value
+    return overrides
 
 
 def find_window(facts: ModelFacts, config: Config, *, is_precise: bool = False) -> Window:
     """Return the window for a session, with its reserves and the source of each number. `is_precise`: past estimates
     for this model were accurate, so a smaller safety margin is enough."""
     fact_sources = dict(facts.sources)
-    size = _window_size(facts, config)
+    size_setting = _window_size(facts, config)
     output_setting = find_setting(config, facts.provider, facts.name, "max_output_tokens")
-    output = (
+    output_value = (
         ModelSetting(
-            min(facts.max_output_tokens, DEFAULT_OUTPUT_RESERVE_TOKENS, default_output_reserve(size.value)),
+            min(facts.max_output_tokens, DEFAULT_OUTPUT_RESERVE_TOKENS, default_output_reserve(size_setting.value)),
             fact_sources.get("max_output_tokens", "default"),
         )
         if output_setting is None
@@ -128,41 +132,43 @@ def find_window(facts: ModelFacts, config: Config, *, is_precise: bool = False) 
         if fact_sources.get("max_output_tokens") in ("registry", "live")
         else output_setting
     )
-    buffer = find_setting(config, facts.provider, facts.name, "context_window_buffer_tokens") or ModelSetting(
-        min(PRECISE_BUFFER_TOKENS if is_precise else DEFAULT_BUFFER_TOKENS, size.value // 8),
+    buffer_value = find_setting(config, facts.provider, facts.name, "context_window_buffer_tokens") or ModelSetting(
+        min(PRECISE_BUFFER_TOKENS if is_precise else DEFAULT_BUFFER_TOKENS, size_setting.value // 8),
         "learned" if is_precise else "default",
     )
     # A user who sets the window accepts the higher price of long requests. The default window stays within the standard
     # price tier.
-    tier = facts.prices.long_above if facts.prices and size.source in ("registry", "live", "default") else None
+    price_tier = (
+        facts.prices.long_above if facts.prices and size_setting.source in ("registry", "live", "default") else None
+    )
     window = Window(
-        size.value, output.value, buffer.value, max_input=facts.max_input_tokens, price_tier=tier,
-        sources=(("context_window", size.source),),
+        size_setting.value, output_value.value, buffer_value.value, max_input=facts.max_input_tokens,
+        price_tier=price_tier, sources=(("context_window", size_setting.source),),
     )  # fmt: skip
-    limit = min(n for n in (window.size, window.max_input, window.price_tier) if n is not None)
-    reserves = fitting_reserves(limit, output.value, buffer.value)
-    shrunk_note = "" if reserves == (output.value, buffer.value) else ", less in a small window"
+    limit = min(tokens for tokens in (window.size, window.max_input, window.price_tier) if tokens is not None)
+    reserves = fitting_reserves(limit, output_value.value, buffer_value.value)
+    shrunk_note = "" if reserves == (output_value.value, buffer_value.value) else ", less in a small window"
     sources = (
-        ("context_window", size.source),
-        ("max_output_tokens", output.source + shrunk_note),
-        ("context_window_buffer_tokens", buffer.source + shrunk_note),
+        ("context_window", size_setting.source),
+        ("max_output_tokens", output_value.source + shrunk_note),
+        ("context_window_buffer_tokens", buffer_value.source + shrunk_note),
         *((("max_input_tokens", fact_sources.get("max_input_tokens", "registry")),) if facts.max_input_tokens else ()),
-        *((("price_tier", fact_sources.get("prices", "registry")),) if tier else ()),
+        *((("price_tier", fact_sources.get("prices", "registry")),) if price_tier else ()),
     )
     window = replace(window, output=reserves[0], buffer=reserves[1], sources=sources)
-    notices = tuple(_notices(facts, size, (output_setting,), bool(shrunk_note)))
+    notices = tuple(_notices(facts, size_setting, (output_setting,), bool(shrunk_note)))
     return replace(window, **_trigger_shares(window, config), notices=notices)
 
 
 def _window_size(facts: ModelFacts, config: Config) -> ModelSetting:
     """Return the window size. The server's value can lower the user's setting, but never raise it."""
     source = dict(facts.sources).get("context_window", "default")
-    chosen = find_setting(config, facts.provider, facts.name, "context_window")
-    if chosen is None:
+    setting = find_setting(config, facts.provider, facts.name, "context_window")
+    if setting is None:
         return ModelSetting(facts.context_window, source)
-    if source == "live" and facts.context_window < chosen.value:
+    if source == "live" and facts.context_window < setting.value:
         return ModelSetting(facts.context_window, "live")
-    return chosen
+    return setting
 
 
 def _trigger_shares(window: Window, config: Config) -> dict[str, Any]:
@@ -175,21 +181,21 @@ def _trigger_shares(window: Window, config: Config) -> dict[str, Any]:
 
 
 def _notices(
-    facts: ModelFacts, size: ModelSetting, outputs: tuple[ModelSetting | None, ...], shrunk: bool
+    facts: ModelFacts, size_setting: ModelSetting, outputs: tuple[ModelSetting | None, ...], is_shrunk: bool
 ) -> Iterator[str]:
-    if size.source == "default" and facts.provider != "ollama":
+    if size_setting.source == "default" and facts.provider != "ollama":
         yield (
-            f"nothing is known about `{facts.id}`: its window is assumed to be {size.value:,} tokens, its replies to "
-            f"be at most {facts.max_output_tokens:,}, and its price is unknown; set `context_window`, "
+            f"nothing is known about `{facts.id}`: its window is assumed to be {size_setting.value:,} tokens, its "
+            f"replies to be at most {facts.max_output_tokens:,}, and its price is unknown; set `context_window`, "
             f'`max_output_tokens` and `prices` in `[providers.{facts.provider}.models."{facts.name}"]`'
         )
-    if shrunk and any(outputs):
+    if is_shrunk and any(outputs):
         yield f"the window of `{facts.id}` is too small for the configured reserves: they were reduced to fit"
 
 
 def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> Endpoint:
-    """A provider's address and key. Raises `ConfigError` for a malformed URL, and `AuthFailed` if a required key is
-    missing. Ollama, clouds with a sign-in of their own and servers on this machine need none."""
+    """Return a provider's address and key. Raises `ConfigError` for a malformed URL, and `AuthFailed` if a required key
+    is missing. Ollama, clouds with their own sign-in and servers on this machine need none."""
     url = provider_address(name, settings, environment)
     host = urlsplit(url).hostname or ""
     key_name = key_variable(name, settings)
@@ -197,22 +203,23 @@ def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str,
     if not key and name != "ollama" and name not in CLOUDS and not is_loopback(host):
         text = f"there is no key for {name}: type `/key {name}` in a session, run `ebb key set {name}`, "
         text += f"or set the environment variable {key_name}"
-        others = [(key, model) for key, model in DEFAULT_MODELS if _stripped_value(environment, key)]
-        raise AuthFailed(text + "".join(f"; {key} is set: `-m {model}` takes it" for key, model in others[:1]))
+        usable_defaults = [(key, model) for key, model in DEFAULT_MODELS if _stripped_value(environment, key)]
+        raise AuthFailed(text + "".join(f"; {key} is set: `-m {model}` uses it" for key, model in usable_defaults[:1]))
     default_timeout = LOCAL_REQUEST_TIMEOUT_S if is_loopback(host) else REQUEST_TIMEOUT_S
     return Endpoint(url.rstrip("/"), key or None, settings.timeout or default_timeout)
 
 
 def _stripped_value(environment: Mapping[str, str], variable: str) -> str:
-    """Return a variable without surrounding whitespace: files written on Windows leave a carriage return, and pasted
-    text a newline."""
+    """Return a variable's value without surrounding whitespace. Files written on Windows leave a carriage return, and
+    pasted text leaves a newline."""
     return environment.get(variable, "").strip()
 
 
 def provider_address(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> str:
-    """A provider's address. Raises `ConfigError` for a malformed URL, and if a variable of a cloud is missing."""
-    variable, usual_url = _BASE_URLS[name]
-    url, source = usual_url, "the default"
+    """Return a provider's address. Raises `ConfigError` for a malformed URL, and if a variable that a cloud needs is
+    missing."""
+    variable, default_url = _BASE_URLS[name]
+    url, source = default_url, "the default"
     if from_environment := _stripped_value(environment, variable):
         url, source = from_environment, f"environment {variable}"
     if settings.base_url:
@@ -238,11 +245,11 @@ def key_variable(name: str, settings: ProviderConfig) -> str | None:
 
 def _validate_url(url: str, source: str) -> None:
     try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
+        split_url = urlsplit(url)
+        host, _ = split_url.hostname, split_url.port
     except ValueError as error:
         raise ConfigError(f"{source}: `{redact_url(url)}` is not a URL: {error}") from error
-    if parts.scheme not in ("http", "https") or not host:
+    if split_url.scheme not in ("http", "https") or not host:
         raise ConfigError(f"{source}: `{redact_url(url)}` is not a URL; write it as `https://host/path`")
 
 

@@ -174,14 +174,14 @@ def _second_request(
     request: Request, reply: Reply, provider: Provider, budget: ContextBudget | None
 ) -> tuple[Request, str] | None:
     """Return the request to send again, and the reason; None if the reply is accepted."""
-    larger = with_more_output(request, reply, provider, budget)
+    larger_request = with_more_output(request, reply, provider, budget)
     if _is_empty(reply):
         is_done = budget is not None and reply.stop_reason == "end" and is_after_success(request.messages)
-        return None if is_done or reply.stop_reason == "refusal" else (larger, "the model sent an empty answer")
-    if budget is None or larger.max_output_tokens == request.max_output_tokens:
+        return None if is_done or reply.stop_reason == "refusal" else (larger_request, "the model sent an empty answer")
+    if budget is None or larger_request.max_output_tokens == request.max_output_tokens:
         return None
-    limits = f"{request.max_output_tokens:,} tokens; the new limit is {larger.max_output_tokens:,}"
-    return larger, f"the reply was cut at {limits}"
+    limits = f"{request.max_output_tokens:,} tokens; the new limit is {larger_request.max_output_tokens:,}"
+    return larger_request, f"the reply was cut at {limits}"
 
 
 def with_more_output(
@@ -191,8 +191,8 @@ def with_more_output(
     otherwise the same request."""
     larger_limit = min(MAX_RETRY_OUTPUT_TOKENS, provider.facts.max_output_tokens)
     window = budget.window if budget is not None else provider.window
-    prompt = max(reply.usage.prompt, budget.used if budget is not None else 0)
-    if reply.stop_reason != "max_tokens" or prompt + larger_limit > window.size:
+    prompt_tokens = max(reply.usage.prompt, budget.used if budget is not None else 0)
+    if reply.stop_reason != "max_tokens" or prompt_tokens + larger_limit > window.size:
         return request
     return replace(request, max_output_tokens=max(larger_limit, request.max_output_tokens))
 
@@ -225,14 +225,14 @@ class _RetryLoop:
     has_fallback: bool
 
     async def reply_with_retries(self, request: Request) -> Reply:
-        attempt, broken_streams, start, model = 1, 0, self.retries.now(), self.provider.facts.id
+        attempt, broken_streams, start_time, model = 1, 0, self.retries.now(), self.provider.facts.id
         while True:
             received: list[str] = []
             try:
                 reply = await self.interrupt.race(_read_reply(self.provider, request, self.emit, received))
             except ProviderError as error:
                 broken_streams += isinstance(error, StreamCut)
-                delay = self._next_delay(attempt, broken_streams, start, error, bool(received))
+                delay = self._next_delay(attempt, broken_streams, start_time, error, bool(received))
                 attempt += 1
                 await self.interrupt.race(self.retries.sleep(delay))
                 if not self.interrupt.is_requested():
@@ -250,7 +250,7 @@ class _RetryLoop:
             return reply
 
     def _next_delay(
-        self, attempt: int, broken_streams: int, start: float, error: ProviderError, has_text: bool
+        self, attempt: int, broken_streams: int, start_time: float, error: ProviderError, has_text: bool
     ) -> float:
         """Return the delay before the next attempt, in seconds, and report it. Raises the error if there is no next
         attempt. `broken_streams`: number of broken streams, which are counted separately."""
@@ -260,31 +260,35 @@ class _RetryLoop:
             raise error
         reached = self.provider.facts.id in self.retries.reached_models
         limit = self.retries.limits.retry_seconds(error, reached=reached, has_fallback=self.has_fallback)
-        waited = self.retries.now() - start
-        number, max_attempts = (broken_streams, MAX_STREAM_ATTEMPTS) if isinstance(error, StreamCut) else (attempt, 0)
-        delay = retry_delay(number, error, random.random(), waited, limit)
+        waited = self.retries.now() - start_time
+        attempt_number, max_attempts = (
+            (broken_streams, MAX_STREAM_ATTEMPTS) if isinstance(error, StreamCut) else (attempt, 0)
+        )
+        delay = retry_delay(attempt_number, error, random.random(), waited, limit)
         if delay is None:
             raise _final_error(error, attempt, waited, limit)
         remaining = None if limit is None else max(limit - waited - delay, 0.0)
         reason = str(error).removesuffix(error.todo).rstrip(" .")
-        self.emit(RetryScheduled(number + 1, max_attempts, delay, reason, remaining))
+        self.emit(RetryScheduled(attempt_number + 1, max_attempts, delay, reason, remaining))
         return delay
 
 
 def _final_error(error: ProviderError, attempt: int, waited: float, limit: float | None) -> ProviderError:
     """Return the error with a sentence added: how long the request was retried, or why it was not."""
-    wait = error.retry_after
-    if error.retryable and wait is not None and limit is not None and wait > limit - waited:
-        explanation = f"It asks to wait {_duration_text(wait)}, longer than `retry.patience` allows."
+    requested_delay = error.retry_after
+    if error.retryable and requested_delay is not None and limit is not None and requested_delay > limit - waited:
+        explanation = f"It asks to wait {_duration_text(requested_delay)}, longer than `retry.patience` allows."
     elif attempt > 1:
         explanation = f"Tried {attempt} times in {_duration_text(waited)}."
     else:
         return error
     text = str(error).removesuffix(error.todo).rstrip()
-    copied = copy(error)  # a copy keeps the type and attributes of the error
-    copied.args = (f"{text}{'' if text.endswith(('.', '!', '?')) else '.'} {explanation} {error.todo}".rstrip(),)
-    copied.__cause__ = error
-    return copied
+    extended_error = copy(error)  # a copy keeps the type and attributes of the error
+    extended_error.args = (
+        f"{text}{'' if text.endswith(('.', '!', '?')) else '.'} {explanation} {error.todo}".rstrip(),
+    )
+    extended_error.__cause__ = error
+    return extended_error
 
 
 def _duration_text(seconds: float) -> str:
@@ -294,7 +298,7 @@ def _duration_text(seconds: float) -> str:
 
 
 async def _read_reply(provider: Provider, request: Request, emit: Emit, received: list[str]) -> Reply:
-    is_watched = provider.facts.may_repeat
+    may_repeat = provider.facts.may_repeat
     text_watch, reasoning_watch = RepetitionWatch(), RepetitionWatch()
     chunks = provider.stream(request)
     try:
@@ -303,16 +307,16 @@ async def _read_reply(provider: Provider, request: Request, emit: Emit, received
                 case TextChunk(text):
                     received.append(text)
                     emit(TextDelta(text))
-                    if is_watched and (found := text_watch.add(text)) is not None:
+                    if may_repeat and (repetition := text_watch.add(text)) is not None:
                         return _repetition_reply(
-                            "".join(received)[: found.end_of_first], "said", found.times, provider, emit
+                            "".join(received)[: repetition.end_of_first], "said", repetition.times, provider, emit
                         )
                 case ReasoningChunk(text):
                     emit(ReasoningDelta(text))
-                    if is_watched and (found := reasoning_watch.add(text)) is not None:
-                        return _repetition_reply("".join(received), "thought", found.times, provider, emit)
-                case CallChunk(_, name, size, id):
-                    emit(CallDelta(name, size, id))
+                    if may_repeat and (repetition := reasoning_watch.add(text)) is not None:
+                        return _repetition_reply("".join(received), "thought", repetition.times, provider, emit)
+                case CallChunk(_, name, argument_chars, call_id):
+                    emit(CallDelta(name, argument_chars, call_id))
                 case Reply():
                     return chunk
     finally:

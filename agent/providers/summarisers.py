@@ -36,7 +36,7 @@ class Summarisers:
         """`models`: the models in order of preference. `measure`: order them by speed instead."""
         self._models = tuple(dict.fromkeys(models))
         self._connect = connect
-        self._measure = measure
+        self._by_speed = measure
         self._connected: tuple[Provider, ...] | None = None
 
     async def __call__(self, job: SummaryJob, emit: Emit) -> Sequence[Provider]:
@@ -44,15 +44,15 @@ class Summarisers:
         measure their speed. Raises `AgentError` if none is reachable."""
         if self._connected is None:
             connected = await asyncio.gather(*map(self._connect, self._models), return_exceptions=True)
-            failed = [found for found in connected if isinstance(found, BaseException)]
-            for failure in failed:
-                if not isinstance(failure, AgentError):
-                    raise failure
-            providers = [found for found in connected if not isinstance(found, BaseException)]
-            if failed and not providers:
-                raise failed[0]
+            errors = [result for result in connected if isinstance(result, BaseException)]
+            for error in errors:
+                if not isinstance(error, AgentError):
+                    raise error
+            providers = [result for result in connected if not isinstance(result, BaseException)]
+            if errors and not providers:
+                raise errors[0]
             self._connected = (
-                await _order_by_speed(providers, emit) if self._measure and len(providers) > 1 else tuple(providers)
+                await _order_by_speed(providers, emit) if self._by_speed and len(providers) > 1 else tuple(providers)
             )
         return self._connected
 
@@ -67,7 +67,7 @@ class CheaperSummarisers:
 
     def __init__(self, own: Callable[[], ModelFacts], others: Sequence[ModelFacts], connect: ConnectProvider) -> None:
         """`own`: returns the facts about the session's current model. `others`: the models that may be cheaper."""
-        self._own_facts = own
+        self._get_own_facts = own
         self._others = {facts.id: facts for facts in others}
         self._connect = connect
         self._connected: dict[str, Provider] = {}
@@ -85,9 +85,9 @@ class CheaperSummarisers:
         return ()
 
     def _cheapest_model(self, job: SummaryJob) -> str | None:
-        own = self._own_facts()
-        price = own.prices.per_token(job.context) if own.prices else None
-        others = (facts for facts in self._others.values() if facts.id != own.id)
+        own_facts = self._get_own_facts()
+        price = own_facts.prices.per_token(job.context) if own_facts.prices else None
+        others = (facts for facts in self._others.values() if facts.id != own_facts.id)
         return cheapest_summary_model(price, job, tuple(_summary_offer(facts, job) for facts in others))
 
     async def close(self) -> None:
@@ -104,12 +104,12 @@ async def with_silence_timeout(
     clock = asyncio.get_running_loop().time
     last_event, is_notified = clock(), False
 
-    def note(event: Event) -> None:
+    def record_event(event: Event) -> None:
         nonlocal last_event
         last_event = clock()
         emit(event)
 
-    task = asyncio.ensure_future(ask(note))
+    task = asyncio.ensure_future(ask(record_event))
     try:
         while True:
             limit = SILENCE_TIMEOUT_S if is_notified else WAIT_NOTICE_DELAY_S
@@ -121,8 +121,8 @@ async def with_silence_timeout(
             if is_notified:
                 raise TimedOut(f"no response for {SILENCE_TIMEOUT_S:.0f} s")
             is_notified = True
-            silent = f"`{model}` has not responded for {WAIT_NOTICE_DELAY_S:.0f} s while writing the summary"
-            notify(Noticed(f"{silent}; after {SILENCE_TIMEOUT_S:.0f} s the session's own model takes over"))
+            message = f"`{model}` has not responded for {WAIT_NOTICE_DELAY_S:.0f} s while writing the summary"
+            notify(Noticed(f"{message}; after {SILENCE_TIMEOUT_S:.0f} s the session's own model takes over"))
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -137,8 +137,8 @@ def _summary_offer(facts: ModelFacts, job: SummaryJob) -> SummaryCandidate:
 async def _order_by_speed(providers: Sequence[Provider], emit: Emit) -> tuple[Provider, ...]:
     measured = await asyncio.gather(*(_measure_model(provider, emit) for provider in providers))
     by_model = {provider.facts.id: provider for provider in providers}
-    first = [by_model[model] for model in fastest_first(measured)]
-    return (*first, *(provider for provider in providers if provider not in first))
+    ordered = [by_model[model] for model in fastest_first(measured)]
+    return (*ordered, *(provider for provider in providers if provider not in ordered))
 
 
 async def _measure_model(provider: Provider, emit: Emit) -> TimedSummaryModel:

@@ -33,7 +33,7 @@ MAX_VOCABULARY_BYTES = 16 * 1024 * 1024
 _PIECE_CHARS = 100_000
 """Number of characters encoded at once. On some long texts, a tokenizer needs much more than linear time."""
 
-_loading = threading.Lock()
+_load_lock = threading.Lock()
 
 
 def load_tokenizer(name: str, folder: Path, model: str = "") -> TokenCounter | None:
@@ -43,12 +43,12 @@ def load_tokenizer(name: str, folder: Path, model: str = "") -> TokenCounter | N
     if name == "bytes":
         return None
     if family == "approximate":
-        per_token = float(variant) if variant else 4.0
-        return lambda text: chars_estimate(text, per_token)
+        chars_per_token = float(variant) if variant else 4.0
+        return lambda text: chars_estimate(text, chars_per_token)
     if family == "tiktoken":
         return _at_least_chars(load_encoding(variant, folder), 1.0, 1 / 3)
-    factor, per_byte = _family_factors(family, variant or model)
-    return _at_least_chars(load_encoding("o200k_base", folder), factor, per_byte)
+    factor, tokens_per_byte = _family_factors(family, variant or model)
+    return _at_least_chars(load_encoding("o200k_base", folder), factor, tokens_per_byte)
 
 
 def token_factor(provider: str, model: str) -> float:
@@ -63,36 +63,36 @@ def _family_factors(family: str, model: str) -> tuple[float, float]:
     """Return a family's number of tokens per token of `o200k_base`, and its number of tokens per byte."""
     if family not in ("anthropic", "claude"):
         return 1.1, 1 / 3
-    numbers = [int(part) for part in model.replace(".", "-").split("-") if part.isdigit() and len(part) < 3]
+    numbers = [int(number) for number in model.replace(".", "-").split("-") if number.isdigit() and len(number) < 3]
     is_old = bool(numbers) and (numbers[0], numbers[1] if len(numbers) > 1 else 0) < (4, 7)
     return (1.27, 1 / 3) if is_old else (1.65, 1 / 2.2)
 
 
-def _at_least_chars(count: TokenCounter | None, factor: float, per_byte: float) -> TokenCounter:
+def _at_least_chars(count_tokens: TokenCounter | None, factor: float, tokens_per_byte: float) -> TokenCounter:
     """Return a counter that never counts less than one token per four characters."""
 
-    def by_bytes(text: str) -> float:
-        return max(len(text.encode("utf-8", "surrogatepass")) * per_byte, chars_estimate(text))
+    def count_bytes(text: str) -> float:
+        return max(len(text.encode("utf-8", "surrogatepass")) * tokens_per_byte, chars_estimate(text))
 
-    def by_tokens(text: str) -> float:
-        assert count is not None
-        return max(count(text) * factor, chars_estimate(text))
+    def count_scaled(text: str) -> float:
+        assert count_tokens is not None
+        return max(count_tokens(text) * factor, chars_estimate(text))
 
-    return by_bytes if count is None else by_tokens
+    return count_bytes if count_tokens is None else count_scaled
 
 
 def load_encoding(name: str, folder: Path) -> TokenCounter | None:
     """Return the counter for an encoding, or for the encoding of a model; None if its vocabulary is not on this
     machine."""
-    file = _vocabulary_name(name)
-    if file is None or not has_vocabulary(file, folder):
+    vocabulary = _vocabulary_name(name)
+    if vocabulary is None or not has_vocabulary(vocabulary, folder):
         return None
-    encoding = _load_with_tiktoken(name if name in (*VOCABULARY_DIGESTS, *SHARED_VOCABULARIES) else file, folder)
+    encoding = _load_with_tiktoken(name if name in (*VOCABULARY_DIGESTS, *SHARED_VOCABULARIES) else vocabulary, folder)
 
-    def count(text: str) -> float:
+    def count_tokens(text: str) -> float:
         return sum(len(encoding.encode_ordinary(piece)) for piece in _pieces(text))
 
-    return count
+    return count_tokens
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -107,10 +107,14 @@ def _vocabulary_name(name: str) -> str | None:
     import tiktoken.model  # noqa: PLC0415  # deferred: takes 50 ms, and is only needed with a configured tokenizer
 
     try:
-        found = tiktoken.model.encoding_name_for_model(name)
+        encoding_name = tiktoken.model.encoding_name_for_model(name)
     except KeyError:
         return None
-    return SHARED_VOCABULARIES.get(found, found) if found in (*VOCABULARY_DIGESTS, *SHARED_VOCABULARIES) else None
+    return (
+        SHARED_VOCABULARIES.get(encoding_name, encoding_name)
+        if encoding_name in (*VOCABULARY_DIGESTS, *SHARED_VOCABULARIES)
+        else None
+    )
 
 
 def vocabulary_file(name: str, folder: Path) -> Path:
@@ -133,16 +137,16 @@ def has_vocabulary(name: str, folder: Path) -> bool:
 
 
 def _tiktoken_cache_files(name: str) -> tuple[Path, ...]:
-    usual = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
-    return (Path(usual or Path(tempfile.gettempdir(), "data-gym-cache")) / name,)
+    cache_folder = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
+    return (Path(cache_folder or Path(tempfile.gettempdir(), "data-gym-cache")) / name,)
 
 
 def _save_vocabulary(content: bytes, target: Path) -> bool:
     try:
         make_private(target.parent)
-        part = target.with_suffix(f".{os.getpid()}")
-        part.write_bytes(content)
-        part.replace(target)
+        temporary_path = target.with_suffix(f".{os.getpid()}")
+        temporary_path.write_bytes(content)
+        temporary_path.replace(target)
     except OSError:
         return False
     return True
@@ -150,35 +154,34 @@ def _save_vocabulary(content: bytes, target: Path) -> bool:
 
 @cache
 def _load_with_tiktoken(name: str, folder: Path) -> Any:  # noqa: ANN401  # `tiktoken` is imported when it is used
-    """Load an encoding with `tiktoken`, which looks for vocabularies in the folder that an environment variable
-    names."""
-    with _loading:
-        before = os.environ.get("TIKTOKEN_CACHE_DIR")
+    """Load an encoding with `tiktoken`. An environment variable tells it where to look for vocabularies."""
+    with _load_lock:
+        previous_folder = os.environ.get("TIKTOKEN_CACHE_DIR")
         os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
         try:
             import tiktoken  # noqa: PLC0415  # deferred: only needed for counting
 
             return tiktoken.get_encoding(name)
         finally:
-            if before is None:
+            if previous_folder is None:
                 del os.environ["TIKTOKEN_CACHE_DIR"]
             else:
-                os.environ["TIKTOKEN_CACHE_DIR"] = before
+                os.environ["TIKTOKEN_CACHE_DIR"] = previous_folder
 
 
 def load_in_background(
     name: str, folder: Path, use: Callable[[TokenCounter], None], url: str = VOCABULARY_URL
 ) -> threading.Thread:
     """Load an encoding in a daemon thread, downloading its vocabulary if necessary, then call `use` with its counter.
-    `use` is not called on failure. The thread does not delay the end of the program."""
+    `use` is not called on failure. The thread does not keep the program from exiting."""
 
-    def work() -> None:
+    def load() -> None:
         if has_vocabulary(name, folder) or download_vocabulary(name, folder, url):
-            count = load_encoding(name, folder)
-            if count is not None:
-                use(count)
+            count_tokens = load_encoding(name, folder)
+            if count_tokens is not None:
+                use(count_tokens)
 
-    thread = threading.Thread(target=work, name="vocabulary", daemon=True)
+    thread = threading.Thread(target=load, name="vocabulary", daemon=True)
     thread.start()
     return thread
 
@@ -190,9 +193,9 @@ def download_vocabulary(name: str, folder: Path, url: str = VOCABULARY_URL) -> b
     deadline = time.monotonic() + DOWNLOAD_TIMEOUT_S
     content = bytearray()
     try:
-        with urllib.request.urlopen(url.format(name), timeout=DOWNLOAD_TIMEOUT_S) as answer:
-            while piece := answer.read1(1 << 16):
-                content += piece
+        with urllib.request.urlopen(url.format(name), timeout=DOWNLOAD_TIMEOUT_S) as response:
+            while chunk := response.read1(1 << 16):
+                content += chunk
                 if time.monotonic() > deadline or len(content) > MAX_VOCABULARY_BYTES:
                     return False
     except (OSError, ValueError):

@@ -238,7 +238,7 @@ def test_who_lacks_the_key_of_a_model_is_told_of_the_one_that_there_is() -> None
     assert str(failed.value) == (
         "there is no key for openai: type `/key openai` in a session, run `ebb key set openai`, "
         "or set the environment variable OPENAI_API_KEY; "
-        f"ANTHROPIC_API_KEY is set: `-m {ANTHROPIC}` takes it"
+        f"ANTHROPIC_API_KEY is set: `-m {ANTHROPIC}` uses it"
     )
 
 

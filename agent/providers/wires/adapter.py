@@ -29,7 +29,7 @@ BuildBody: TypeAlias = Callable[[Request, ModelFacts, Window, frozenset[str], Wr
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """The parts in which one wire differs from the others."""
+    """The differences between one API and the others."""
 
     path: str
     """Path appended to the server's address."""
@@ -46,6 +46,7 @@ class Adapter:
     quirks: Mapping[str, str] = field(default_factory=dict)
     """Names of quirks by a clue in the error text, see `Quirks`."""
     demands: Mapping[str, str] = field(default_factory=dict)
+    """Names of quirks by a clue in errors that demand a field."""
     known_quirks: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Known quirks of servers, by host."""
 
@@ -71,8 +72,8 @@ class WireProvider:
         self._wire = adapter.sdk(self._origin) if wire == "sdk" else _http_wire(adapter, self._origin)
         self._written_request = WrittenRequest(adapter.writer)
         self._writing_lock = Lock()
-        known = adapter.known_quirks.get(self._origin.host, frozenset())
-        self._quirks = Quirks(adapter.quirks, known, adapter.demands)
+        known_quirks = adapter.known_quirks.get(self._origin.host, frozenset())
+        self._quirks = Quirks(adapter.quirks, known_quirks, adapter.demands)
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
         request = without_secrets(request, self._secrets)

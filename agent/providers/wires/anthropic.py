@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 OFFICIAL_URL = "https://api.anthropic.com"
 
 API_VERSION = "2026-10-21"
-"""The API version for which this module is written. The SDK uses the same."""
+"""The API version for which this module is written. The SDK uses this version as well."""
 
 UNCACHEABLE_BLOCKS = ("thinking", "redacted_thinking")
 """Types of blocks that the API does not allow to be marked for caching."""
@@ -75,7 +75,7 @@ PARAMETER_NAME_PATTERN = r"[a-zA-Z0-9_.-]{1,64}"
 
 EMPTY_MESSAGE_TEXT = "(nothing)"
 """Text of an empty message after a reply, since the API rejects empty text."""
-REMOVED_TOOL_DESCRIPTION = "Not available any more."
+REMOVED_TOOL_DESCRIPTION = "No longer available."
 """Description of a tool that was called earlier but is not offered now. It is sent if no tools are offered, because the
 API rejects calls to undefined tools."""
 
@@ -169,7 +169,7 @@ def _cache_mark(facts: ModelFacts) -> Json:
 
 
 def _system_blocks(request: Request, cache_mark: Json) -> list[Json]:
-    """Return the system prompt as blocks that never change: the prefix shared with other sessions, then the rest."""
+    """Return the system prompt as blocks: the prefix shared with other sessions, then the remaining text."""
     block_ends = sorted({request.stable, len(request.system)} - {0})
     blocks = [_text_block(request.system[start:end]) for start, end in pairwise([0, *block_ends])]
     for end, block in zip(block_ends, blocks, strict=True):
@@ -207,7 +207,7 @@ class AnthropicWriter:
         if isinstance(message, Assistant) and message.is_paused and blocks and blocks[-1]["type"] == "text":
             blocks[-1] |= {"text": str(blocks[-1]["text"]).rstrip()}  # it also rejects one that ends in whitespace
         if not blocks and role == "user" and last_item and not earlier_blocks:
-            blocks.append(_text_block(EMPTY_MESSAGE_TEXT))  # a model would continue a reply at the end
+            blocks.append(_text_block(EMPTY_MESSAGE_TEXT))  # a model would continue a reply that comes last
         if blocks and earlier_blocks:
             self.encoded.replace_last({"role": role, "content": earlier_blocks + blocks})
         elif blocks:
@@ -216,17 +216,17 @@ class AnthropicWriter:
 
 def _has_valid_searches(message: Message, deferred: frozenset[str]) -> bool:
     """Whether the searches in a reply can be sent again. The API rejects references to tools that are not deferred now.
-    If searches are left out, the model can search again."""
-    found = [name for part in message.parts if isinstance(part, ProviderItem) for name in part.tools]
-    return bool(deferred) and deferred.issuperset(found)
+    If searches are omitted, the model can search again."""
+    found_tools = [name for part in message.parts if isinstance(part, ProviderItem) for name in part.tools]
+    return bool(deferred) and deferred.issuperset(found_tools)
 
 
 def _is_search(part: UserPart | AssistantPart) -> bool:
     if not isinstance(part, ProviderItem):
         return False
     native = part.native
-    by_name = native.get("type") == "server_tool_use" and str(native.get("name")).startswith("tool_search_tool")
-    return by_name or native.get("type") == "tool_search_tool_result"
+    is_search_call = native.get("type") == "server_tool_use" and str(native.get("name")).startswith("tool_search_tool")
+    return is_search_call or native.get("type") == "tool_search_tool_result"
 
 
 def _part_block(part: UserPart | AssistantPart, message: Message, facts: ModelFacts, ids: CallIds) -> Json | None:
@@ -241,9 +241,9 @@ def _part_block(part: UserPart | AssistantPart, message: Message, facts: ModelFa
             return _image_block(part, facts)
         case ToolOutput():
             return _output_block(part, facts, ids)
-        case ToolCall(id=id, name=name, called=called):
+        case ToolCall(id=call_id, name=name, called=called):
             name = wire_name(called or name)
-            return {"type": "tool_use", "id": ids[id], "name": name, "input": dict(written_arguments(part))}
+            return {"type": "tool_use", "id": ids[call_id], "name": name, "input": dict(written_arguments(part))}
         case Reasoning(native=native) | ProviderItem(native=native):
             return dict(native) if is_own else None
 
@@ -329,7 +329,7 @@ class AnthropicDecoder:
             output=token_count(self._usage.get("output_tokens")),
             reasoning=token_count((self._usage.get("output_tokens_details") or {}).get("thinking_tokens")),
         )
-        parts = [self._reply_part(place) for place in range(len(self._blocks))]
+        parts = [self._reply_part(block_index) for block_index in range(len(self._blocks))]
         searches = sum(str(block["type"]).endswith("_tool_result") for block in self._blocks)
         return replace(make_reply(parts, self.origin.model, usage, self._stop_reason), passes=1 + searches)
 
@@ -352,11 +352,11 @@ class AnthropicDecoder:
         block = {"type": "text", **block}
         for name in _TEXT_FIELDS.get(block["type"], ()):
             block[name] = block.get(name) or ""
-        place = self._block_at_index[index] = len(self._blocks)
+        block_index = self._block_at_index[index] = len(self._blocks)
         self._blocks.append(block)
         if block["type"] == "tool_use":
-            self._argument_chars[place] = 0
-            yield self._call_chunk(place)
+            self._argument_chars[block_index] = 0
+            yield self._call_chunk(block_index)
         elif block["type"] == "text" and block["text"]:
             yield TextChunk(sendable_text(block["text"]))
         elif block["type"] == "thinking" and block["thinking"]:
@@ -366,8 +366,8 @@ class AnthropicDecoder:
         kind = delta.get("type")
         if index not in self._block_at_index and kind in _BLOCK_OF_DELTA:  # some servers omit the start of a block
             yield from self._start_block(index, {"type": _BLOCK_OF_DELTA[kind]})
-        place = self._block_at_index[index]
-        block = self._blocks[place]
+        block_index = self._block_at_index[index]
+        block = self._blocks[block_index]
         match kind:
             case "text_delta" if delta.get("text"):
                 block["text"] += delta["text"]
@@ -380,26 +380,26 @@ class AnthropicDecoder:
             case "citations_delta":
                 block["citations"] = [*(block.get("citations") or []), delta["citation"]]
             case "input_json_delta" if delta.get("partial_json"):
-                self._inputs.setdefault(place, []).append(delta["partial_json"])
-                if place in self._argument_chars:
-                    self._argument_chars[place] += len(delta["partial_json"])
-                    yield self._call_chunk(place)
+                self._inputs.setdefault(block_index, []).append(delta["partial_json"])
+                if block_index in self._argument_chars:
+                    self._argument_chars[block_index] += len(delta["partial_json"])
+                    yield self._call_chunk(block_index)
 
-    def _call_chunk(self, place: int) -> CallChunk:
-        block = self._blocks[place]
+    def _call_chunk(self, block_index: int) -> CallChunk:
+        block = self._blocks[block_index]
         return CallChunk(
-            list(self._argument_chars).index(place),
+            list(self._argument_chars).index(block_index),
             sendable_text(block["name"]),
-            self._argument_chars[place],
+            self._argument_chars[block_index],
             sendable_text(block["id"]),
         )
 
-    def _reply_part(self, place: int) -> AssistantPart:
-        block, source = self._blocks[place], "".join(self._inputs.get(place, ()))
+    def _reply_part(self, block_index: int) -> AssistantPart:
+        block, source = self._blocks[block_index], "".join(self._inputs.get(block_index, ()))
         match block["type"]:
             case "text":
-                plain = set(block) <= {"type", "text", "citations"} and not block.get("citations")
-                return Text(sendable_text(block["text"]), None if plain else block)
+                is_plain = set(block) <= {"type", "text", "citations"} and not block.get("citations")
+                return Text(sendable_text(block["text"]), None if is_plain else block)
             case "tool_use":
                 sent_input = block.get("input")
                 if not source and isinstance(sent_input, dict) and sent_input:

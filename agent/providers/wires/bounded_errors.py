@@ -16,26 +16,26 @@ async def truncate_error_body(response: httpx2.Response) -> None:
 
 async def read_beginning(chunk: bytes, chunks: AsyncIterable[bytes], limit: int) -> bytes:
     """Return the first `limit` bytes of a document that begins with `chunk` and continues with `chunks`."""
-    parts, size = [chunk], len(chunk)
-    async for rest in chunks:
-        if size > limit:
+    received, byte_count = [chunk], len(chunk)
+    async for next_chunk in chunks:
+        if byte_count > limit:
             break
-        parts.append(rest)
-        size += len(rest)
-    return b"".join(parts)[:limit]
+        received.append(next_chunk)
+        byte_count += len(next_chunk)
+    return b"".join(received)[:limit]
 
 
 class _TruncatedStream(httpx2.AsyncByteStream):
-    def __init__(self, whole: httpx2.AsyncByteStream) -> None:
-        self._whole = whole
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         remaining = MAX_ERROR_BYTES
-        async for chunk in self._whole:
+        async for chunk in self._stream:
             yield chunk[:remaining]
             remaining -= len(chunk)
             if remaining <= 0:
                 return
 
     async def aclose(self) -> None:
-        await self._whole.aclose()
+        await self._stream.aclose()

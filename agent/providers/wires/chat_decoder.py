@@ -72,14 +72,14 @@ class PartialCalls:
     def add(self, piece: Json) -> PartialCall:
         """Add a piece to the call that it belongs to, or to a new one."""
         function = piece.get("function") or {}
-        id, name = piece.get("id") or "", function.get("name") or ""
+        call_id, name = piece.get("id") or "", function.get("name") or ""
         arguments = function.get("arguments")
         if isinstance(arguments, dict | list):
             arguments = json.dumps(arguments, ensure_ascii=False)
-        call = self._call_for(piece.get("index"), id, name)
+        call = self._call_for(piece.get("index"), call_id, name)
         if name and name != call.name and not call.pieces:
             call.name += name
-        call.id, call.name = call.id or id, call.name or name
+        call.id, call.name = call.id or call_id, call.name or name
         if arguments:
             call.pieces.append(arguments)
             call.argument_chars += len(arguments)
@@ -87,26 +87,32 @@ class PartialCalls:
             call.native["extra_content"] = piece["extra_content"]
         return call
 
-    def _call_for(self, index: int | None, id: str, name: str) -> PartialCall:
+    def _call_for(self, index: int | None, call_id: str, name: str) -> PartialCall:
         newest = self.calls[-1] if self.calls else None
-        known = newest
-        if id and (same := next((call for call in self.calls if call.id == id), None)) is not None:
-            known = same
-        elif index is not None and (index in self._newest_at_index or id or name):
-            known = self._newest_at_index.get(index)
-        if known is None or self._starts_new_call(known, index, id, name):
-            known = PartialCall()
-            self.calls.append(known)
+        call = newest
+        if (
+            call_id
+            and (call_with_id := next((known_call for known_call in self.calls if known_call.id == call_id), None))
+            is not None
+        ):
+            call = call_with_id
+        elif index is not None and (index in self._newest_at_index or call_id or name):
+            call = self._newest_at_index.get(index)
+        if call is None or self._starts_new_call(call, index, call_id, name):
+            call = PartialCall()
+            self.calls.append(call)
         if index is not None:
-            self._newest_at_index[index] = known
-        return known
+            self._newest_at_index[index] = call
+        return call
 
-    def _starts_new_call(self, known: PartialCall, index: int | None, id: str, name: str) -> bool:
-        """Whether a piece starts a new call instead of continuing the known one."""
-        if id and known.id and id != known.id:
+    def _starts_new_call(self, call: PartialCall, index: int | None, call_id: str, name: str) -> bool:
+        """Whether a piece starts a new call instead of continuing `call`."""
+        if call_id and call.id and call_id != call.id:
             return True
-        is_repeated = bool(id) and id == known.id and (index is None or self._newest_at_index.get(index) is known)
-        return bool(name) and known.is_complete and not is_repeated
+        is_repeated = (
+            bool(call_id) and call_id == call.id and (index is None or self._newest_at_index.get(index) is call)
+        )
+        return bool(name) and call.is_complete and not is_repeated
 
 
 @dataclass(slots=True)
@@ -138,8 +144,8 @@ class PartialChoice:
         for piece in (*(delta.get("tool_calls") or ()), legacy):
             if isinstance(piece, dict) and (piece.get("extra_content") or any((piece.get("function") or {}).values())):
                 call = self.calls.add(piece)
-                place = next(place for place, known in enumerate(self.calls.calls) if known is call)
-                yield CallChunk(place, sendable_text(call.name), call.argument_chars, sendable_text(call.id))
+                index = next(index for index, partial_call in enumerate(self.calls.calls) if partial_call is call)
+                yield CallChunk(index, sendable_text(call.name), call.argument_chars, sendable_text(call.id))
 
     def _add_thoughts(self, delta: Json) -> Iterator[Chunk]:
         thought = ""
@@ -160,15 +166,15 @@ class PartialChoice:
     def _add_detail(self, item: Json) -> None:
         """Merge the pieces of a detail, which share their type and index."""
         key = (item.get("type"), item.get("index"))
-        known = next((each for each in self.details if (each.get("type"), each.get("index")) == key), None)
-        if known is None or None in key:
+        existing = next((detail for detail in self.details if (detail.get("type"), detail.get("index")) == key), None)
+        if existing is None or None in key:
             self.details.append(dict(item))
             return
         for name, value in item.items():
-            if name in ("text", "summary", "data") and isinstance(known.get(name), str) and isinstance(value, str):
-                known[name] += value
+            if name in ("text", "summary", "data") and isinstance(existing.get(name), str) and isinstance(value, str):
+                existing[name] += value
             elif value is not None:
-                known[name] = value
+                existing[name] = value
 
     def parts(self) -> list[AssistantPart]:
         """Return the parts of the answer without its calls."""
@@ -185,7 +191,7 @@ class PartialChoice:
 
 
 def _typed_texts(content: object) -> Iterator[tuple[str, str]]:
-    """Yield the kind (`text` or `thinking`) and the text of each piece of a content. A content may be text, a part, or
+    """Yield the kind (`text` or `thinking`) and the text of each piece of content. Content may be text, a part, or
     a list of parts (Mistral, Anthropic's and Google's compatible servers)."""
     match content:
         case str():
@@ -203,13 +209,13 @@ def _typed_texts(content: object) -> Iterator[tuple[str, str]]:
             pass
 
 
-def _add_sources(sources: dict[str, list[Any]], found: Json) -> None:
+def _add_sources(sources: dict[str, list[Any]], delta: Json) -> None:
     """Add the sources in a delta that are not known yet. Perplexity repeats all of them in every frame."""
     for name in SOURCE_FIELDS:
-        if isinstance(found.get(name), list):
-            known = sources.setdefault(name, [])
-            known += [item for item in found[name] if item not in known]
-            if not known:
+        if isinstance(delta.get(name), list):
+            known_sources = sources.setdefault(name, [])
+            known_sources += [item for item in delta[name] if item not in known_sources]
+            if not known_sources:
                 del sources[name]
 
 
@@ -232,58 +238,66 @@ class ChatDecoder:
         if event is STREAM_END:
             self.finished = True
             # Snowflake, and Novita through OpenRouter, send no finish reason.
-            self.complete = self.complete or any(each.texts or each.calls.calls for each in self._choices.values())
+            self.complete = self.complete or any(
+                partial_choice.texts or partial_choice.calls.calls for partial_choice in self._choices.values()
+            )
             return
         if event.get("error"):
             raise self.origin.response_error(200, {}, event)
         self._usage = event.get("usage") or self._usage
         choices = [choice for choice in event.get("choices") or () if isinstance(choice, dict)]
-        for place, choice in enumerate(choices):
-            yield from self._add_choice(self._choice_number(choice, place, choices), choice)
+        for position, choice in enumerate(choices):
+            yield from self._add_choice(self._choice_number(choice, position, choices), choice)
         if self._choices:
             _add_sources(self._choices[min(self._choices)].sources, event)
 
     def reply(self) -> Reply:
         choice = self._choices[min(self._choices)] if self._choices else PartialChoice()
-        called = choice if choice.calls.calls else next((c for c in self._choices.values() if c.calls.calls), choice)
-        parts = [*choice.parts(), *map(_tool_call, called.calls.calls)]
+        choice_with_calls = (
+            choice
+            if choice.calls.calls
+            else next(
+                (partial_choice for partial_choice in self._choices.values() if partial_choice.calls.calls), choice
+            )
+        )
+        parts = [*choice.parts(), *map(_tool_call, choice_with_calls.calls.calls)]
         usage = openai_usage(self._usage, "prompt", "completion")
-        return make_reply(parts, self.origin.model, usage, called.stop_reason or choice.stop_reason or "end")
+        return make_reply(parts, self.origin.model, usage, choice_with_calls.stop_reason or choice.stop_reason or "end")
 
     def _choice_number(self, choice: Json, position: int, choices: Sequence[Json]) -> int:
         """Return the number of a choice. The index is not used if it is repeated: Copilot gives all choices of an event
         the same index."""
         index = choice.get("index")
-        is_unique = [each.get("index") for each in choices].count(index) == 1
+        is_unique = [event_choice.get("index") for event_choice in choices].count(index) == 1
         return index if isinstance(index, int) and is_unique else position
 
     def _add_choice(self, number: int, choice: Json) -> Iterator[Chunk]:
-        known = self._choices.setdefault(number, PartialChoice())
-        chunks = known.add(_added_delta(choice, known))
+        partial_choice = self._choices.setdefault(number, PartialChoice())
+        chunks = partial_choice.add(_added_delta(choice, partial_choice))
         if number == min(self._choices):
             yield from chunks
         else:
             yield from (chunk for chunk in chunks if isinstance(chunk, CallChunk))
         reason = str(choice.get("finish_reason") or "").lower()
         if choice.get("error") or reason in FAILURE_REASONS:
-            raise self._failure(choice.get("error"), reason)
+            raise self._failure_error(choice.get("error"), reason)
         if reason or (choice.get("message") and "delta" not in choice):  # an unstreamed completion may lack a reason
             self.complete = True
-        if reason and known.stop_reason != "refusal":
-            known.stop_reason = STOP_REASONS.get(reason, "end")
+        if reason and partial_choice.stop_reason != "refusal":
+            partial_choice.stop_reason = STOP_REASONS.get(reason, "end")
 
-    def _failure(self, error: object, reason: str) -> Exception:
+    def _failure_error(self, error: object, reason: str) -> Exception:
         if error:
             return self.origin.response_error(200, {}, {"error": error})
         return Overloaded(f"the server of {self.origin.model} could not complete its reply ({reason}). Try again.")
 
 
-def _added_delta(choice: Json, known: PartialChoice) -> Json:
+def _added_delta(choice: Json, partial_choice: PartialChoice) -> Json:
     """Return what a choice adds: its delta, or the message if the completion is not streamed. Perplexity sends both,
     and its message contains all text so far."""
     delta, message = choice.get("delta") or {}, choice.get("message") or {}
     is_empty = not any(value for name, value in delta.items() if name != "role")
-    return message if message and is_empty and not known.texts and not known.calls.calls else delta
+    return message if message and is_empty and not partial_choice.texts and not partial_choice.calls.calls else delta
 
 
 def _tool_call(call: PartialCall) -> ToolCall:

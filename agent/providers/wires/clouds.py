@@ -1,6 +1,6 @@
-"""Adapters for models of Anthropic and OpenAI at a cloud provider, which differ in the address, the sign-in and, for
+"""Adapters for Anthropic's and OpenAI's models at cloud providers, which differ in the address, the sign-in and, for
 Bedrock, the framing of the stream. Bedrock and Vertex AI always use the SDK, which finds the cloud's credentials and
-signs requests; Azure does so without a key."""
+signs requests; Azure uses it only if no key is set."""
 
 import asyncio
 import base64
@@ -32,37 +32,36 @@ if TYPE_CHECKING:
 
 _AZURE_SCOPE = "https://cognitiveservices.azure.com/.default"
 """The scope of tokens for Azure's models."""
-_VERTEX = re.compile(r"(?P<root>.+)/projects/(?P<project>[^/]+)/locations/(?P<region>[^/]+)$")
+_VERTEX_ADDRESS = re.compile(r"(?P<root>.+)/projects/(?P<project>[^/]+)/locations/(?P<region>[^/]+)$")
 _OPENAI_MODEL = re.compile(r"(?i)(?:^|[-_./])(?:gpt-?[5-9]|o[134](?![a-z0-9])|codex|computer-use)")
-"""Names of models that OpenAI serves through its Responses API, also as a part of the name of a deployment."""
-_CREDENTIAL_ERRORS = ("botocore", "google.auth", "azure")
+"""Matches models that OpenAI serves through its Responses API, also inside the name of a deployment."""
+_SIGN_IN_PACKAGES = ("botocore", "google.auth", "azure")
 """Packages whose exceptions concern the sign-in."""
 _NETWORK_ERRORS = ("EndpointConnectionError", "ConnectTimeoutError", "TransportError", "ServiceRequestError")
-"""Exceptions of these packages that mean that the server for the sign-in was not reached."""
+"""Exceptions of these packages that mean that the sign-in server was not reached."""
 _UNUSED_REGION = "us-east-1"
 
 
 def cloud_adapter(name: str, model: str, endpoint: Endpoint, wire: WireName) -> tuple[Adapter, Endpoint, WireName]:
-    """Return the adapter for a model at a cloud provider, its endpoint, and the wire: the given one, unless the sign-in
-    needs the SDK. Raises
-    `UsageError` if packages are missing."""
+    """Return the adapter for a model at a cloud provider, its endpoint, and the wire, which is `wire` unless the
+    sign-in needs the SDK. Raises `UsageError` if packages are missing."""
     cloud = CLOUDS[name]
-    signs_in = cloud.needs_extra or not endpoint.key
-    if signs_in and not all(map(_is_installed, cloud.modules)):
-        wanted = f"`{name}/…` needs more packages" if cloud.needs_extra else f"`{name}/…` without a key needs packages"
-        raise UsageError(f"{wanted}: install them with `{install_command(cloud.extra)}`")
+    needs_sign_in = cloud.needs_extra or not endpoint.key
+    if needs_sign_in and not all(map(_is_installed, cloud.modules)):
+        problem = f"`{name}/…` needs more packages" if cloud.needs_extra else f"`{name}/…` without a key needs packages"
+        raise UsageError(f"{problem}: install them with `{install_command(cloud.extra)}`")
     match name:
         case "bedrock":
             return _BEDROCK if not _is_mantle(endpoint) else _MANTLE, endpoint, "sdk"
         case "vertex":
             return _VERTEX_AI, endpoint, "sdk"
         case "foundry":
-            return _FOUNDRY, endpoint, "sdk" if signs_in else wire
+            return _FOUNDRY, endpoint, "sdk" if needs_sign_in else wire
         case _:
             is_older = "?" in endpoint.base_url
             adapter = _AZURE_CHAT if is_older or not _OPENAI_MODEL.search(model) else _AZURE_RESPONSES
             endpoint = replace(endpoint, base_url=deployment_address(endpoint.base_url, model))
-            return adapter, endpoint, "sdk" if signs_in else wire
+            return adapter, endpoint, "sdk" if needs_sign_in else wire
 
 
 def _is_installed(module: str) -> bool:
@@ -73,7 +72,7 @@ def _is_installed(module: str) -> bool:
 
 
 def _is_mantle(endpoint: Endpoint) -> bool:
-    """Whether the address is that of Bedrock's second API, which streams as Anthropic's own does."""
+    """Whether the address belongs to Bedrock's second API, which streams like Anthropic's own."""
     return (urlsplit(endpoint.base_url).hostname or "").startswith("bedrock-mantle.")
 
 
@@ -97,7 +96,7 @@ class BedrockReader:
 
 
 def _event_text(payload: bytes) -> str:
-    """The event in a frame, which is base64 in JSON."""
+    """Return the event in a frame, which contains it as base64 in JSON."""
     try:
         return base64.b64decode(json.loads(payload)["bytes"]).decode("utf-8", "replace")
     except (ValueError, KeyError, TypeError, binascii.Error):
@@ -117,7 +116,7 @@ def _bedrock_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicBedrock":
     import anthropic as sdk  # noqa: PLC0415 - deferred: 1.5 s that other providers do not need
 
     client = sdk.AsyncAnthropicBedrock(aws_region=_region(origin), **_client_arguments(origin))
-    client.api_key = origin.endpoint.key  # the SDK also takes an empty variable for a key
+    client.api_key = origin.endpoint.key  # the SDK would use an empty variable as the key
     return client
 
 
@@ -128,23 +127,23 @@ def _mantle_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicBedrockMantle
 
 
 def _region(origin: Origin) -> str | None:
-    """Return the region that the host names; None if the SDK must take it from the environment. With a key nothing is
-    signed, so that any region will do."""
+    """Return the region in the host name; None if the SDK must take it from the environment. With a key, nothing is
+    signed, so any region works."""
     host = urlsplit(origin.endpoint.base_url).hostname or ""
-    found = re.search(r"(?:^|\.)bedrock-[a-z]+(?:-fips)?\.([a-z0-9-]+)\.", host)
-    return found[1] if found else _UNUSED_REGION if origin.endpoint.key else None
+    match = re.search(r"(?:^|\.)bedrock-[a-z]+(?:-fips)?\.([a-z0-9-]+)\.", host)
+    return match[1] if match else _UNUSED_REGION if origin.endpoint.key else None
 
 
 def _vertex_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicVertex":
     import anthropic as sdk  # noqa: PLC0415 - deferred: 1.5 s that other providers do not need
 
-    parts = _VERTEX.match(origin.endpoint.base_url)
-    if parts is None:
+    match = _VERTEX_ADDRESS.match(origin.endpoint.base_url)
+    if match is None:
         raise AuthFailed(f"the address of {origin.model} must end with `/projects/PROJECT/locations/REGION`.")
     arguments = _client_arguments(origin)
     token = arguments.pop("api_key")
-    arguments |= {"base_url": parts["root"], "access_token": token}
-    return sdk.AsyncAnthropicVertex(region=parts["region"], project_id=parts["project"], **arguments)
+    arguments |= {"base_url": match["root"], "access_token": token}
+    return sdk.AsyncAnthropicVertex(region=match["region"], project_id=match["project"], **arguments)
 
 
 def _foundry_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicFoundry":
@@ -152,7 +151,7 @@ def _foundry_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicFoundry":
 
     arguments = _client_arguments(origin)
     if not arguments["api_key"]:
-        arguments["azure_ad_token_provider"] = _azure_tokens()
+        arguments["azure_ad_token_provider"] = _azure_token_getter()
     return sdk.AsyncAnthropicFoundry(**arguments)
 
 
@@ -168,15 +167,17 @@ def _client_arguments(origin: Origin) -> dict[str, Any]:
 
 
 def _azure_client(origin: Origin) -> "openai.AsyncOpenAI":
-    """The client for both of Azure's APIs: with the key in Azure's header, or with tokens of the signed-in user."""
-    return openai_client(origin, None if origin.endpoint.key else _azure_tokens(), _azure_headers(origin.endpoint))
+    """Create the client for both of Azure's APIs, with the key in Azure's header or with the user's sign-in tokens."""
+    return openai_client(
+        origin, None if origin.endpoint.key else _azure_token_getter(), _azure_headers(origin.endpoint)
+    )
 
 
-def _azure_tokens() -> Callable[[], Awaitable[str]]:
+def _azure_token_getter() -> Callable[[], Awaitable[str]]:
     """Return a function that requests a token of the signed-in user, in a thread because the library blocks."""
     identity = import_module("azure.identity")
-    token: Callable[[], str] = identity.get_bearer_token_provider(identity.DefaultAzureCredential(), _AZURE_SCOPE)
-    return lambda: asyncio.to_thread(token)
+    get_token: Callable[[], str] = identity.get_bearer_token_provider(identity.DefaultAzureCredential(), _AZURE_SCOPE)
+    return lambda: asyncio.to_thread(get_token)
 
 
 def _azure_headers(endpoint: Endpoint) -> dict[str, str]:
@@ -192,12 +193,12 @@ class CloudWire(SdkWire[Any]):
                 async for event in events:
                     yield event
         except ProviderError as error:
-            if (explained := _explained(error, self._origin)) is None:
+            if (explained := _explained_error(error, self._origin)) is None:
                 raise
             raise explained from error
 
 
-def _explained(error: ProviderError, origin: Origin) -> ProviderError | None:
+def _explained_error(error: ProviderError, origin: Origin) -> ProviderError | None:
     """Return a better error if the sign-in failed or was rejected; None for any other error."""
     cause = error.__cause__
     while cause is not None:
@@ -214,23 +215,23 @@ def _sign_in_error(error: BaseException, origin: Origin) -> ProviderError | None
     reason = sanitise_message(str(error).partition("\n")[0], origin.endpoint.key).rstrip(".")
     if package.startswith("botocore.eventstream"):
         return stream_cut_error(origin)
-    if package.startswith(_CREDENTIAL_ERRORS) and name in _NETWORK_ERRORS:
+    if package.startswith(_SIGN_IN_PACKAGES) and name in _NETWORK_ERRORS:
         return Unreachable(f"the sign-in server of {origin.model} cannot be reached: {reason}. Try again.")
     if isinstance(error, ValueError) and "AWS region" in str(error):
         return AuthFailed(f"no region for {origin.model}. Set `AWS_REGION`, such as `us-east-1`.")
     is_missing = isinstance(error, RuntimeError) and "credentials" in str(error).lower()
-    if not package.startswith(_CREDENTIAL_ERRORS) and not is_missing:
+    if not package.startswith(_SIGN_IN_PACKAGES) and not is_missing:
         return None
     return AuthFailed(f"no credentials for {origin.model}: {reason}. {_sign_in_advice(origin)}")
 
 
 def _rejected_sign_in(error: ProviderError, origin: Origin) -> AuthFailed:
-    """Return the error for credentials that a cloud rejects. Those of AWS are read again for the next request, because
-    the SDK caches them for the whole process, and the user may renew them meanwhile."""
+    """Return the error for credentials that a cloud rejects. AWS credentials are read again for the next request,
+    because the SDK caches them for the whole process and the user may renew them in the meantime."""
     if origin.model.startswith("bedrock/"):
         session_cache = getattr(import_module("anthropic.lib.aws._auth"), "_get_session", None)
-        if (forget := getattr(session_cache, "cache_clear", None)) is not None:
-            forget()
+        if (clear_cache := getattr(session_cache, "cache_clear", None)) is not None:
+            clear_cache()
     reason = str(error).partition(". ")[0].replace("rejected the API key", "rejected your credentials")
     return AuthFailed(f"{reason}. {_sign_in_advice(origin)}", status=error.status)
 

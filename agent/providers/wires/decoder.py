@@ -32,7 +32,7 @@ USAGE_TIMEOUT_S = 5.0
 """Maximum time to wait for the usage and the end of the stream after a complete reply, in seconds."""
 
 _ID_SUFFIX_CHARS = 5
-"""Number of characters left free when an id is shortened, so that it can be made unique."""
+"""Number of characters reserved when an id is shortened, so that it can be made unique."""
 _MAX_PLAUSIBLE_TOKENS = 1_000_000_000
 
 IDLE_EVENT_TYPES = (
@@ -74,22 +74,22 @@ class Decoder(Protocol):
 
 def decode(events: Iterable[Json], decoder: Decoder, origin: Origin) -> Iterator[Chunk]:
     """Yield the chunks of a recorded stream, ending with one `Reply`."""
-    reading = TolerantDecoder(decoder)
+    tolerant_decoder = TolerantDecoder(decoder)
     for event in events:
-        yield from reading.feed(event)
+        yield from tolerant_decoder.feed(event)
         if decoder.finished:
             break
-    yield reading.reply(origin)
+    yield tolerant_decoder.reply(origin)
 
 
 async def stream_chunks(wire: Wire, body: Json, decoder: Decoder, origin: Origin) -> AsyncGenerator[Chunk, None]:
     """Yield the chunks of one reply as they arrive, ending with one `Reply`."""
-    reading = TolerantDecoder(decoder)
+    tolerant_decoder = TolerantDecoder(decoder)
     async with aclosing(wire.events(body)) as events:
         reply_timeout = ReplyTimeout(origin)
         while (event := await reply_timeout.next_event(events, decoder)) is not None:
             has_output = False
-            for chunk in reading.feed(event):
+            for chunk in tolerant_decoder.feed(event):
                 has_output = True
                 yield chunk
             if decoder.complete and not has_output:
@@ -99,7 +99,7 @@ async def stream_chunks(wire: Wire, body: Json, decoder: Decoder, origin: Origin
             if decoder.finished:
                 await drain_events(events)
                 break
-    yield reading.reply(origin)
+    yield tolerant_decoder.reply(origin)
 
 
 class TolerantDecoder:
@@ -164,7 +164,7 @@ class ReplyTimeout:
         self.restart(origin.endpoint.timeout)
 
     def restart(self, seconds: float) -> None:
-        """Restart the time limit."""
+        """Start a new time limit."""
         self._deadline = asyncio.get_running_loop().time() + seconds
 
     async def next_event(self, events: AsyncGenerator[Json, None], decoder: Decoder) -> Json | None:
@@ -238,11 +238,11 @@ def new_call_id() -> str:
 
 def unique_name(name: str, used: set[str]) -> str:
     """Return the name, or the first of `name-2`, `name-3`, … that is not in use."""
-    count, free = 1, name
-    while free in used:
-        count += 1
-        free = f"{name}-{count}"
-    return free
+    number, candidate = 1, name
+    while candidate in used:
+        number += 1
+        candidate = f"{name}-{number}"
+    return candidate
 
 
 def make_call(id: str, name: str, source: str) -> ToolCall:
@@ -279,19 +279,19 @@ def read_arguments(source: str) -> tuple[Mapping[str, object], str]:
         if isinstance(arguments, str):
             arguments = parse_document(arguments)
     except (ValueError, RecursionError) as error:
-        return {}, f"the arguments are not valid JSON ({error}): send them again, whole"
+        return {}, f"the arguments are not valid JSON ({error}): send them again in full"
     if not isinstance(arguments, dict):
         return {}, "the arguments are not a JSON object: send an object with the tool's parameters"
     if is_nested_deeper(arguments, MAX_NESTING_DEPTH):
-        return {}, f"the arguments nest deeper than {MAX_NESTING_DEPTH} levels: send them flatter"
+        return {}, f"the arguments are nested more than {MAX_NESTING_DEPTH} levels deep: flatten them"
     if "\\u" in source and not is_encodable(json.dumps(arguments, ensure_ascii=False)):
         return {}, SURROGATE_ERROR
     return arguments, ""
 
 
 class CallIds:
-    """The ids with which calls are sent. They are unique within a conversation, even if models of several servers took
-    part, and each output is sent with the id of its call."""
+    """The ids with which calls are sent. They are unique within a conversation, even if several servers have created
+    ids for it, and each output is sent with the id of its call."""
 
     def __init__(self, model: str, unsafe: str = "", max_chars: int = 0) -> None:
         self._model = model
@@ -317,8 +317,8 @@ class CallIds:
 
 
 def can_send_images(facts: ModelFacts) -> bool:
-    """Whether images may be sent. They may unless the model is known not to accept them; if not, a note replaces each
-    image."""
+    """Whether images may be sent, which is so unless the model is known not to accept them. If they may not be sent, a
+    note replaces each image."""
     return facts.images or not facts.known or ("images", "default") in facts.sources
 
 
@@ -341,7 +341,10 @@ def openai_usage(usage: Json, input_name: str, output_name: str) -> Usage:
     prompt, output = token_count(usage.get(f"{input_name}_tokens")), token_count(usage.get(f"{output_name}_tokens"))
     cached_names = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens")  # DeepSeek, Moonshot, Mistral
     cached = next(
-        filter(None, (token_count(details.get("cached_tokens")), *(token_count(usage.get(n)) for n in cached_names))), 0
+        filter(
+            None, (token_count(details.get("cached_tokens")), *(token_count(usage.get(name)) for name in cached_names))
+        ),
+        0,
     )
     cached = min(cached, prompt)
     cache_written = min(token_count(details.get("cache_write_tokens")), prompt - cached)

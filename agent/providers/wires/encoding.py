@@ -1,4 +1,4 @@
-"""Encodes messages for an API, both as values and as bytes. Each message is encoded only once. Pure.
+"""Encodes messages for an API, both as values and as bytes. Each message is encoded only once.
 
 Each request repeats the previous one. If every request encoded all messages again, each step would be slower than the
 one before.
@@ -37,7 +37,7 @@ class EncodedMessages:
         self._items: list[dict[str, Any]] = []
         self._pieces: list[bytes] = []
         self._joined_pieces: list[bytes] = []
-        """The joined JSON of each `ITEMS_PER_PIECE` items, except that of the newest items."""
+        """JSON of the older items, `ITEMS_PER_PIECE` items per element."""
 
     def __len__(self) -> int:
         return len(self._items)
@@ -56,26 +56,28 @@ class EncodedMessages:
 
     def items(self, marks: Sequence[int] = (), mark: Mapping[str, object] | None = None) -> EncodedItems:
         """Return all items. The blocks that end the parts in `marks` are marked with `mark`."""
-        found = EncodedItems(self._items)
-        places = {end for part in marks if (end := self.markable_ends[part - 1]) is not None}
-        for index, name, number in places:
-            blocks = list(found[index][name])
-            blocks[number] = {**blocks[number], **(mark or {})}
-            found[index] = {**found[index], name: blocks}
-        found.pieces = self._all_pieces({index: compact_json(found[index]) for index in {place[0] for place in places}})
-        return found
+        marked_items = EncodedItems(self._items)
+        positions = {end for part in marks if (end := self.markable_ends[part - 1]) is not None}
+        for index, name, block_index in positions:
+            blocks = list(marked_items[index][name])
+            blocks[block_index] = {**blocks[block_index], **(mark or {})}
+            marked_items[index] = {**marked_items[index], name: blocks}
+        marked_items.pieces = self._all_pieces(
+            {index: compact_json(marked_items[index]) for index in {position[0] for position in positions}}
+        )
+        return marked_items
 
     def _all_pieces(self, marked: Mapping[int, bytes]) -> Sequence[bytes]:
         """Return the JSON of all items in a few pieces, with the marked items replaced."""
         while (len(self._joined_pieces) + 1) * ITEMS_PER_PIECE < len(self._pieces):  # the last item may be replaced
             self._joined_pieces.append(self._join_piece(len(self._joined_pieces), {}))
         joined = [*self._joined_pieces, b""]
-        for number in {len(self._joined_pieces), *(index // ITEMS_PER_PIECE for index in marked)}:
-            joined[number] = self._join_piece(number, marked)
+        for piece_index in {len(self._joined_pieces), *(index // ITEMS_PER_PIECE for index in marked)}:
+            joined[piece_index] = self._join_piece(piece_index, marked)
         return joined if self._pieces else ()
 
-    def _join_piece(self, number: int, marked: Mapping[int, bytes]) -> bytes:
-        start = number * ITEMS_PER_PIECE
+    def _join_piece(self, piece_index: int, marked: Mapping[int, bytes]) -> bytes:
+        start = piece_index * ITEMS_PER_PIECE
         pieces = self._pieces[start : start + ITEMS_PER_PIECE]
         return b",".join(marked.get(index, piece) for index, piece in enumerate(pieces, start))
 
@@ -121,8 +123,8 @@ def compact_json(value: object) -> bytes:
 
 
 def encode_body(body: Mapping[str, Any]) -> bytes:
-    """Return the body as JSON, equal to that of `compact_json`. A body may be large, so its pieces are copied only
-    once."""
+    """Return the body as JSON, with the same result as `compact_json`. A body may be large, so its pieces are copied
+    only once."""
     pieces: list[bytes] = []
     for name, value in body.items():
         pieces += (b"," if pieces else b"{", compact_json(name), b":")
@@ -131,6 +133,6 @@ def encode_body(body: Mapping[str, Any]) -> bytes:
 
 
 def _json_array(items: Sequence[bytes]) -> Sequence[bytes]:
-    between = [b","] * max(2 * len(items) - 1, 0)
-    between[::2] = items
-    return (b"[", *between, b"]")
+    separated = [b","] * max(2 * len(items) - 1, 0)
+    separated[::2] = items
+    return (b"[", *separated, b"]")

@@ -1,4 +1,4 @@
-"""Extracts the content of a server's error response, in any format. Pure."""
+"""Extracts the content of a server's error response, in any format."""
 
 import json
 import re
@@ -66,13 +66,13 @@ def parse_error_body(body: object, key: str | None = None) -> ErrorAnswer:
     texts = [value for name in MESSAGE_FIELDS for value in fields.get(name, ()) if isinstance(value, str)]
     texts += [re.sub(r"(?s)<style.*?</style>|<script.*?</script>|<[^>]*>", " ", page)] if is_page else []
     delays = [f"retry in {value}" for value in fields.get("retrydelay", ()) if isinstance(value, str)]
-    numbers = [value for name in ("code", "status") for value in fields.get(name, ()) if _is_status(value)]
+    statuses = [value for name in ("code", "status") for value in fields.get(name, ()) if _is_status(value)]
     kinds = (_normalised_kind(value) for name in KIND_FIELDS for value in fields.get(name, ()))
     return ErrorAnswer(
         kinds=tuple(kind for kind in kinds if kind),
         message=sanitise_message(texts[0] if texts else "", key),
         text=re.sub(_URL, "", sanitise_message(" | ".join([*texts, *delays]), key, max_chars=20_000)),
-        status=int(numbers[0]) if numbers else None,
+        status=int(statuses[0]) if statuses else None,
         size=next((value for value in fields.get("n_prompt_tokens", ()) if isinstance(value, int)), None),
         limit=next((value for value in fields.get("n_ctx", ()) if isinstance(value, int)), None),
         is_web_page=is_page,
@@ -89,10 +89,10 @@ def sanitise_message(text: str, key: str | None = None, max_chars: int = MAX_MES
 
 def stated_wait(text: str) -> float | None:
     """Return the delay before a retry that a text states, in seconds; None if it states none."""
-    found = re.search(_RETRY_AFTER, text)
-    if found is None:
+    match = re.search(_RETRY_AFTER, text)
+    if match is None:
         return None
-    pieces = re.findall(r"(\d+(?:\.\d+)?) ?([a-z]+)", found["span"].lower())
+    pieces = re.findall(r"(\d+(?:\.\d+)?) ?([a-z]+)", match["span"].lower())
     seconds = sum(float(number) * _unit_seconds(unit) for number, unit in pieces)
     return seconds if seconds < MAX_WAIT_SECONDS else None
 
@@ -115,8 +115,8 @@ def _normalised_kind(value: object) -> str:
 
 
 def _is_status(value: object) -> bool:
-    number = value if isinstance(value, int) else int(value) if isinstance(value, str) and value.isdecimal() else 0
-    return 400 <= number < 600
+    status = value if isinstance(value, int) else int(value) if isinstance(value, str) and value.isdecimal() else 0
+    return 400 <= status < 600
 
 
 def _parse_body(body: object) -> object:
@@ -153,5 +153,5 @@ def _plain_fields(value: object, depth: int = 0) -> Iterator[tuple[str, object]]
 
 def _embedded_json(text: str) -> object:
     """Parse the JSON object embedded in a text, as in messages that gateways forward."""
-    begin = text.find("{")
-    return _parse_body(text[begin : text.rfind("}") + 1]) if begin >= 0 else text
+    start = text.find("{")
+    return _parse_body(text[start : text.rfind("}") + 1]) if start >= 0 else text

@@ -1,5 +1,5 @@
 """Rules that classify a server's error response by its status and the server's name for the error, and by its text only
-as a last resort. Pure."""
+as a last resort."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -32,7 +32,7 @@ class ErrorMeaning:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRule:
-    """A rule with the meaning of a response that has one of these statuses and one of these names or texts."""
+    """Gives a meaning to responses that have one of the statuses and one of the names or texts."""
 
     meaning: ErrorMeaning
     statuses: Collection[int] = ()
@@ -46,8 +46,8 @@ class ErrorRule:
             return False
         if not self.kinds and not self.text:
             return True
-        named = bool(self.kinds) and any(re.fullmatch(self.kinds, kind) for kind in answer.kinds)
-        return named or (bool(self.text) and re.search(self.text, answer.text, re.I | re.S) is not None)
+        has_kind = bool(self.kinds) and any(re.fullmatch(self.kinds, kind) for kind in answer.kinds)
+        return has_kind or (bool(self.text) and re.search(self.text, answer.text, re.I | re.S) is not None)
 
 
 MAX_RATE_WAIT_S = 3600.0
@@ -123,18 +123,18 @@ def error_meaning(status: int, headers: Mapping[str, str], answer: ErrorAnswer) 
     """Classify an error response. The names in `headers` are in lower case. Status 200 means that the error was sent in
     place of a reply."""
     is_page = answer.is_web_page or answer.text.startswith("error code: ")
-    if is_page and (found := _page_meaning(status, headers, answer)) is not None:
-        return found
-    if (found := _first_match(RULES_BEFORE_SIZE, status, answer)) is not None:
-        return found
+    if is_page and (meaning := _page_meaning(status, headers, answer)) is not None:
+        return meaning
+    if (meaning := _first_match(RULES_BEFORE_SIZE, status, answer)) is not None:
+        return meaning
     if exceeds_rate_limit(answer.text):
         return ErrorMeaning(ContextOverflow)
-    if (found := _quota_meaning(status, answer)) is not None:
-        return found
+    if (meaning := _quota_meaning(status, answer)) is not None:
+        return meaning
     if _is_too_large(status, answer):
         return ErrorMeaning(ContextOverflow)
-    if (found := _first_match(REMAINING_RULES, status, answer)) is not None:
-        return found
+    if (meaning := _first_match(REMAINING_RULES, status, answer)) is not None:
+        return meaning
     if status == 200 and not any(re.fullmatch(words.PERMANENT_KINDS, kind) for kind in answer.kinds):
         return ErrorMeaning(Overloaded)  # the server accepted the request and then failed, as with a 5xx status
     return ErrorMeaning(BadRequest)
@@ -159,22 +159,22 @@ def _page_meaning(status: int, headers: Mapping[str, str], answer: ErrorAnswer) 
 
 
 def _quota_meaning(status: int, answer: ErrorAnswer) -> ErrorMeaning | None:
-    found = _first_match(QUOTA_RULES, status, answer)
-    if found is None or any(re.fullmatch(words.QUOTA_KINDS, kind) for kind in answer.kinds):
-        return found
+    meaning = _first_match(QUOTA_RULES, status, answer)
+    if meaning is None or any(re.fullmatch(words.QUOTA_KINDS, kind) for kind in answer.kinds):
+        return meaning
     wait = stated_wait(answer.text)
-    is_rate = status == 429 and (
+    is_rate_limit = status == 429 and (
         (wait is not None and wait <= MAX_RATE_WAIT_S) or re.search(words.RATE_TEXT, answer.text, re.I)
     )
-    return ErrorMeaning(RateLimited) if is_rate else found
+    return ErrorMeaning(RateLimited) if is_rate_limit else meaning
 
 
 def _is_too_large(status: int, answer: ErrorAnswer) -> bool:
     if status in (401, 403, 429):
         return False
-    is_rate = any(re.fullmatch(words.RATE_KINDS, kind) for kind in answer.kinds)
-    named = any(re.fullmatch(words.OVERFLOW_KINDS, kind) for kind in answer.kinds)
-    return status == 413 or named or (is_overflow(answer.text) and not is_rate)
+    is_rate_limit = any(re.fullmatch(words.RATE_KINDS, kind) for kind in answer.kinds)
+    has_overflow_kind = any(re.fullmatch(words.OVERFLOW_KINDS, kind) for kind in answer.kinds)
+    return status == 413 or has_overflow_kind or (is_overflow(answer.text) and not is_rate_limit)
 
 
 def _first_match(rules: Collection[ErrorRule], status: int, answer: ErrorAnswer) -> ErrorMeaning | None:

@@ -1,5 +1,5 @@
 """Patterns for the error texts of many servers. Error names, as normalised by `error_answers.parse_error_body`, must
-match completely; texts are searched, ignoring case. Pure data."""
+match completely; texts are searched, ignoring case."""
 
 _NAME = r"(?:[`'\"][^`'\"]*[`'\"]|[^.:,;`'\"])"
 """Part of a sentence: a quoted name, or a single character."""

@@ -1,4 +1,4 @@
-"""Converts a server's error response into a `ProviderError` with a message. Pure."""
+"""Converts a server's error response into a `ProviderError` with a message."""
 
 import re
 from collections.abc import Mapping
@@ -104,18 +104,18 @@ def _sentences(
     else:
         happened, todo = _TEXTS_BY_CAUSE.get(meaning.cause) or _TEXTS_BY_KIND.get(meaning.kind, _DEFAULT_TEXTS)
     detail = f": {message}" if message else ""
-    end = "" if detail.endswith((".", "!", "?", "…")) else "."
-    return f"{happened.format(model=provider, status=status)}{detail}{end}", todo
+    full_stop = "" if detail.endswith((".", "!", "?", "…")) else "."
+    return f"{happened.format(model=provider, status=status)}{detail}{full_stop}", todo
 
 
 def _safe_redirect_target(location: str) -> str:
     """Return the target of a redirect, without user names, passwords and tokens."""
     try:
-        parts = urlsplit(redact_url(location))
+        split_url = urlsplit(redact_url(location))
     except ValueError:
         return "elsewhere"
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "", "")) or "elsewhere"
+    host = split_url.netloc.rpartition("@")[2]
+    return urlunsplit((split_url.scheme, host, split_url.path, "", "")) or "elsewhere"
 
 
 def retry_after(headers: Mapping[str, str], text: str = "", now: float | None = None) -> float | None:
@@ -124,22 +124,22 @@ def retry_after(headers: Mapping[str, str], text: str = "", now: float | None = 
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         # A number with more digits is a date in seconds, or invalid. Some servers add a unit, and proxies may append a
         # delay of their own.
-        found = re.match(
+        match = re.match(
             r"([0-9]{1,9}(?:\.[0-9]+)?)(?: ?s(?:ec(?:ond)?s?)?)?(?:, |$)", headers.get(name, "").strip(), re.I
         )
-        if found:
-            return float(found[1]) / scale
+        if match:
+            return float(match[1]) / scale
     retry_date, server_date = _unix_seconds(headers.get("retry-after")), _unix_seconds(headers.get("date"))
-    # If the server sends its own time, that is used, so that a wrong local clock does not matter.
-    if retry_date is not None and (start := server_date if server_date is not None else now) is not None:
-        return max(retry_date - start, 0.0)
+    # The server's own time is used if it is sent, so that a wrong local clock does not matter.
+    if retry_date is not None and (current_time := server_date if server_date is not None else now) is not None:
+        return max(retry_date - current_time, 0.0)
     return stated_wait(text)  # without a valid date, the text may state the delay
 
 
 def _unix_seconds(date: str | None) -> float | None:
     """Return a date in Unix seconds; None if the text is not a date."""
     try:
-        found = parsedate_to_datetime(date or "")
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        parsed = parsedate_to_datetime(date or "")
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
     except (TypeError, ValueError, OverflowError):
         return None

@@ -68,10 +68,10 @@ class LineReader:
         if end < 0 and not (self._unfinished and self._unfinished[-1].endswith(b"\r")):
             self._unfinished.append(chunk)
             return []
-        joined = b"".join([*self._unfinished, chunk])
-        end = max(joined.rfind(b"\n"), joined.rfind(b"\r", 0, -1)) + 1
-        self._unfinished = [joined[end:]] if end < len(joined) else []
-        return [line.decode("utf-8", "replace") for line in joined[:end].splitlines()]
+        buffered = b"".join([*self._unfinished, chunk])
+        end = max(buffered.rfind(b"\n"), buffered.rfind(b"\r", 0, -1)) + 1
+        self._unfinished = [buffered[end:]] if end < len(buffered) else []
+        return [line.decode("utf-8", "replace") for line in buffered[:end].splitlines()]
 
     def close(self) -> list[str]:
         """Return the last line, if the stream ended without a line break."""
@@ -198,8 +198,8 @@ class HttpWire:
             content = encode_body(body)
             async with AsyncExitStack() as stack:
                 with translate_errors(self._origin, has_begun=False):
-                    answer = self._client.stream("POST", self._url, headers=self._headers, content=content)
-                    response = await stack.enter_async_context(answer)
+                    response_context = self._client.stream("POST", self._url, headers=self._headers, content=content)
+                    response = await stack.enter_async_context(response_context)
                 if response.status_code != 200:
                     raise self._origin.response_error(response.status_code, response.headers, await response.aread())
                 events = read_events(response.headers, response.aiter_bytes(), self._reader(), self._origin)
@@ -265,7 +265,7 @@ def translate_errors(origin: Origin, *, has_begun: bool = True) -> Iterator[None
 
 
 async def drain_events(events: AsyncIterator[Json]) -> None:
-    """Read the rest of a finished response, but only for a short time, so that the connection can be reused."""
+    """Read what remains of a finished response, but only for a short time, so that the connection can be reused."""
     try:
         async with asyncio.timeout(0.25):
             async for _ in events:

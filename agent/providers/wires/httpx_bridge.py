@@ -35,31 +35,31 @@ class HttpxBridge(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         headers = {name: value for name, value in request.headers.items() if name in self._passed_headers}
         content = await request.aread()
-        sent = self._client.build_request(
+        outgoing = self._client.build_request(
             request.method, str(request.url), headers={**headers, **self._added_headers}, content=content
         )
         with translate_errors(self._origin, has_begun=False):
-            answer = await self._client.send(sent, stream=True)
+            response = await self._client.send(outgoing, stream=True)
         # The error must be raised here, because the SDK would drop the headers, which may state the delay before a
         # retry.
-        if answer.status_code != 200 or "html" in answer.headers.get("content-type", ""):
-            body = await read_beginning(b"", answer.aiter_bytes(), MAX_ERROR_BYTES)
-            await answer.aclose()
-            raise self._origin.response_error(answer.status_code, answer.headers, body)
-        forwarded = [(name, value) for name, value in answer.headers.multi_items() if name not in DROPPED_HEADERS]
-        return httpx.Response(answer.status_code, headers=forwarded, stream=_BodyStream(answer))
+        if response.status_code != 200 or "html" in response.headers.get("content-type", ""):
+            body = await read_beginning(b"", response.aiter_bytes(), MAX_ERROR_BYTES)
+            await response.aclose()
+            raise self._origin.response_error(response.status_code, response.headers, body)
+        forwarded = [(name, value) for name, value in response.headers.multi_items() if name not in DROPPED_HEADERS]
+        return httpx.Response(response.status_code, headers=forwarded, stream=_BodyStream(response))
 
     async def aclose(self) -> None:
         await self._client.aclose()
 
 
 class _BodyStream(httpx.AsyncByteStream):
-    def __init__(self, answer: httpx2.Response) -> None:
-        self._answer = answer
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._answer.aiter_bytes():
+        async for chunk in self._response.aiter_bytes():
             yield chunk
 
     async def aclose(self) -> None:
-        await self._answer.aclose()
+        await self._response.aclose()

@@ -26,9 +26,10 @@ def translate_error(error: Exception, origin: Origin, *, has_begun: bool = True)
             return proxy_error(origin, str(error))
         case httpx2.ConnectError() if (problem := _tls_cause(error)) is not None:
             return tls_error(origin, problem)
-        case httpx2.ConnectError() if start := _start_command(origin):
+        case httpx2.ConnectError() if command := _start_command(origin):
             return Unreachable(
-                f"no server is running at `{origin.host}` for {origin.model}. Start it with `{start}`, then try again.",
+                f"no server is running at `{origin.host}` for {origin.model}. Start it with `{command}`, then try "
+                "again.",
                 cause="not_running",
             )
         case httpx2.ConnectError() | httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
@@ -106,12 +107,12 @@ def proxy_error(origin: Origin, reason: str) -> ProviderError:
 
 def _start_command(origin: Origin) -> str:
     """Return the command that starts a local model server; empty if the server is unknown, remote or behind a proxy."""
-    parts = urlsplit(origin.endpoint.base_url)
-    if not is_loopback(parts.hostname or "") or proxies.proxy_for(origin.endpoint.base_url) is not None:
+    split_url = urlsplit(origin.endpoint.base_url)
+    if not is_loopback(split_url.hostname or "") or proxies.proxy_for(origin.endpoint.base_url) is not None:
         return ""
     if origin.model.startswith("ollama/"):
         return "ollama serve"
-    return next((start for _, url, start in CHAT_SERVERS if urlsplit(url).port == parts.port), "")
+    return next((command for _, url, command in CHAT_SERVERS if urlsplit(url).port == split_url.port), "")
 
 
 def unreachable_error(origin: Origin, reason: str) -> Unreachable:

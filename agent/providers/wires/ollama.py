@@ -88,17 +88,19 @@ async def live_facts(endpoint: Endpoint, facts: ModelFacts, configured_window: i
         return facts  # the server is old or not running; the first request will report that
     info = details.get("model_info")
     info = info if isinstance(info, dict) else {}
-    length = info.get(f"{info.get('general.architecture')}.context_length")
+    max_window = info.get(f"{info.get('general.architecture')}.context_length")
     capabilities = details.get("capabilities")
-    found = with_live_facts(
+    updated_facts = with_live_facts(
         facts,
-        max_window=length if isinstance(length, int) else None,
+        max_window=max_window if isinstance(max_window, int) else None,
         capabilities=tuple(map(str, capabilities)) if isinstance(capabilities, list) else None,
         configured_window=configured_window,
     )
-    chosen = details.get("parameters")
-    is_default = not (isinstance(chosen, str) and "temperature" in chosen.split())
-    return with_parameter_count(found, info.get("general.parameter_count"), has_default_temperature=is_default)
+    server_parameters = details.get("parameters")
+    has_default_temperature = not (isinstance(server_parameters, str) and "temperature" in server_parameters.split())
+    return with_parameter_count(
+        updated_facts, info.get("general.parameter_count"), has_default_temperature=has_default_temperature
+    )
 
 
 def server_url(endpoint: Endpoint) -> str:
@@ -110,7 +112,8 @@ def server_url(endpoint: Endpoint) -> str:
         if host.count(":") > 1 and not host.startswith("["):
             host = f"[{host}]"  # an IPv6 address, which Ollama itself accepts without brackets
         has_port = host.rpartition(":")[2].isdigit() and not host.endswith("]")
-        name, port = "127.0.0.1" if host.startswith(":") else "", "" if has_port else f":{DEFAULT_PORT}"
+        name = "127.0.0.1" if host.startswith(":") else ""
+        port = "" if has_port else f":{DEFAULT_PORT}"
         address = f"http://{name}{host}{port}{slash}{path}"
     return address.replace("://0.0.0.0", "://127.0.0.1", 1)
 
@@ -146,8 +149,8 @@ def body(
     if facts.temperature is not None:
         content["options"]["temperature"] = facts.temperature
     if facts.thinking != "none":
-        levels = facts.thinking == "effort" and request.effort in ("low", "medium", "high")
-        content["think"] = request.effort if levels else request.effort != "none"
+        has_levels = facts.thinking == "effort" and request.effort in ("low", "medium", "high")
+        content["think"] = request.effort if has_levels else request.effort != "none"
     return content
 
 
@@ -178,7 +181,7 @@ def _reduce_property(schema: object) -> Json:
 
 
 class OllamaWriter:
-    """Encodes the conversation, leaving out empty messages."""
+    """Encodes the conversation without empty messages."""
 
     def __init__(self, system: str, facts: ModelFacts) -> None:
         self.encoded = EncodedMessages()
@@ -262,8 +265,8 @@ class OllamaDecoder:
             yield TextChunk(sendable_text(message["content"]))
         for call in message.get("tool_calls") or ():
             self._calls.append(parse_call(call["function"], self.make_id()))
-            size = len(json.dumps(self._calls[-1].arguments, ensure_ascii=False))
-            yield CallChunk(len(self._calls) - 1, self._calls[-1].name, size, self._calls[-1].id)
+            argument_chars = len(json.dumps(self._calls[-1].arguments, ensure_ascii=False))
+            yield CallChunk(len(self._calls) - 1, self._calls[-1].name, argument_chars, self._calls[-1].id)
         if event.get("done"):
             self._final_event = event
             self.finished = True

@@ -63,7 +63,7 @@ def body(
     written: "WrittenRequest[ChatWriter] | None" = None,
 ) -> Json:
     """Return the JSON body of a request. `written`: the encoded messages of the previous request, which are reused."""
-    limit = "max_completion_tokens" if "max_completion_tokens" in quirks else "max_tokens"
+    limit_field = "max_completion_tokens" if "max_completion_tokens" in quirks else "max_tokens"
     encoded = (written or WrittenRequest(ChatWriter)).encoded_for(
         request.messages, request.system, facts, "no thoughts" not in quirks, "empty thoughts" in quirks
     )
@@ -71,7 +71,7 @@ def body(
     content: Json = {
         "model": facts.name,
         "messages": messages,
-        limit: request.max_output_tokens,
+        limit_field: request.max_output_tokens,
         "stream": True,
     }
     if "no stream_options" not in quirks:
@@ -128,14 +128,14 @@ def _user_messages(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]
         for output in message.outputs
     ]
     output_images = [image for output in message.outputs for image in output.images]
-    parts = [_text(TOOL_IMAGES_HEADING)] if output_images else []
-    parts += [_image(image, facts) for image in output_images]
+    parts = [_text_part(TOOL_IMAGES_HEADING)] if output_images else []
+    parts += [_image_part(image, facts) for image in output_images]
     for part in message.parts:
         match part:
             case Text(text=text) | Note(text=text) if text:
-                parts.append(_text(text))
+                parts.append(_text_part(text))
             case Image():
-                parts.append(_image(part, facts))
+                parts.append(_image_part(part, facts))
             case _:
                 pass
     if all(part["type"] == "text" for part in parts):
@@ -144,13 +144,13 @@ def _user_messages(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]
     return [*converted, {"role": "user", "content": parts}]
 
 
-def _text(text: str) -> Json:
+def _text_part(text: str) -> Json:
     return {"type": "text", "text": sendable_text(text)}
 
 
-def _image(image: Image, facts: ModelFacts) -> Json:
+def _image_part(image: Image, facts: ModelFacts) -> Json:
     if not can_send_images(facts):
-        return _text(OMITTED_IMAGE_TEXT)
+        return _text_part(OMITTED_IMAGE_TEXT)
     return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{image.data}"}}
 
 

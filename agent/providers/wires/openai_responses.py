@@ -75,9 +75,9 @@ def body(
 ) -> Json:
     """Return the JSON body of a request. `written`: the encoded messages of the previous request, which are reused."""
     namespaces = {tool.name: tool.deferred.name for tool in request.tools if tool.deferred is not None}
-    is_free = "free_text" not in quirks and can_send_free_text(facts.name)
+    uses_free_text = "free_text" not in quirks and can_send_free_text(facts.name)
     encoded = (written or WrittenRequest(ResponsesWriter)).encoded_for(
-        request.messages, facts, tuple(namespaces.items()), is_free
+        request.messages, facts, tuple(namespaces.items()), uses_free_text
     )
     marks = request.breakpoints.parts if "breakpoints" not in quirks and has_breakpoints(facts.name) else ()
     content: Json = {
@@ -90,7 +90,7 @@ def body(
     if request.system.strip():
         content["instructions"] = sendable_text(request.system)
     if request.tools:
-        content["tools"] = _tool_definitions(request.tools, is_free=is_free)
+        content["tools"] = _tool_definitions(request.tools, is_free=uses_free_text)
     if "prompt_cache_key" not in quirks:
         content["prompt_cache_key"] = request.session
     if facts.thinking == "effort":
@@ -99,7 +99,7 @@ def body(
 
 
 def can_send_free_text(name: str) -> bool:
-    """Whether an OpenAI model can call tools with plain text. Models since GPT-5 can, on any server."""
+    """Whether an OpenAI model can call tools with plain text. GPT-5 and later can, on any server."""
     version = re.search(r"(?:^|[/:])gpt-(\d+)(?!\d|o)", name)
     return version is not None and int(version[1]) >= 5
 
@@ -116,9 +116,9 @@ def _tool_definitions(tools: Sequence[ToolSpec], *, is_free: bool) -> list[Json]
             definitions.append(_function_definition(tool))
         else:
             if group.name not in namespaces:
-                about: Json = {"type": "namespace", "name": group.name, "description": group.about, "tools": []}
-                namespaces[group.name] = about
-                definitions.append(about)
+                namespace: Json = {"type": "namespace", "name": group.name, "description": group.about, "tools": []}
+                namespaces[group.name] = namespace
+                definitions.append(namespace)
             namespaces[group.name]["tools"].append(_function_definition(tool))
     has_deferred = any(tool.deferred is not None for tool in tools)
     return [*definitions, {"type": "tool_search"}] if has_deferred else definitions
@@ -172,7 +172,7 @@ class ResponsesWriter:
             match part:
                 case ToolOutput():
                     kind = self._call_item_types.get(part.call_id, "function_call")
-                    output = _output(part, self._facts, self._ids, kind)
+                    output = _output_item(part, self._facts, self._ids, kind)
                     blocks = output["output"]
                     position = (len(self.encoded), "output", len(blocks) - 1)
                     self.encoded.add([output])
@@ -181,7 +181,7 @@ class ResponsesWriter:
                     content.append({"type": "input_text", "text": sendable_text(text)})
                     is_markable = True
                 case Image():
-                    content.append(_image(part, self._facts))
+                    content.append(_image_block(part, self._facts))
                     is_markable = True
                 case _:
                     is_markable = False
@@ -194,23 +194,23 @@ class ResponsesWriter:
         return "custom_tool_call" if is_free else "function_call"
 
 
-def _output(output: ToolOutput, facts: ModelFacts, ids: CallIds, kind: str) -> Json:
+def _output_item(output: ToolOutput, facts: ModelFacts, ids: CallIds, call_type: str) -> Json:
     """Return the output as text or as a list of blocks. For models with breakpoints, it is always a list, so that
     adding a breakpoint does not change its format."""
     text = output_text(output)
-    blocks = [{"type": "input_text", "text": text}, *(_image(image, facts) for image in output.images)]
+    blocks = [{"type": "input_text", "text": text}, *(_image_block(image, facts) for image in output.images)]
     content = blocks if output.images or has_breakpoints(facts.name) else text
-    return {"type": f"{kind}_output", "call_id": ids[output.call_id], "output": content}
+    return {"type": f"{call_type}_output", "call_id": ids[output.call_id], "output": content}
 
 
-def _image(image: Image, facts: ModelFacts) -> Json:
+def _image_block(image: Image, facts: ModelFacts) -> Json:
     if not can_send_images(facts):
         return {"type": "input_text", "text": OMITTED_IMAGE_TEXT}
     return {"type": "input_image", "detail": "auto", "image_url": f"data:{image.media_type};base64,{image.data}"}
 
 
 def _assistant_items(
-    message: Assistant, facts: ModelFacts, ids: CallIds, namespaces: Mapping[str, str], kinds: Mapping[str, str]
+    message: Assistant, facts: ModelFacts, ids: CallIds, namespaces: Mapping[str, str], item_types: Mapping[str, str]
 ) -> list[Json]:
     is_own = message.model == facts.id
     items: list[Json] = []
@@ -220,10 +220,10 @@ def _assistant_items(
                 items.append(dict(native))
             case Text(text=text):
                 items += [{"role": "assistant", "content": sendable_text(text)}] if text else []
-            case ToolCall() if kinds[part.id] == "custom_tool_call":
+            case ToolCall() if item_types[part.id] == "custom_tool_call":
                 items.append(_free_text_call(part, ids))
             case ToolCall():
-                items.append(_call(part, ids, namespaces.get(part.name, "")))
+                items.append(_call_item(part, ids, namespaces.get(part.name, "")))
             case Reasoning(native=native):
                 # Without encrypted content, an item only refers to data that is not stored on the server.
                 items += [dict(native)] if is_own and native.get("encrypted_content") else []
@@ -236,7 +236,7 @@ def _assistant_items(
 
 def _has_valid_searches(message: Assistant, namespaces: Mapping[str, str]) -> bool:
     """Whether the searches in a reply can be sent again: the tools that they loaded must be deferred now, in the same
-    namespaces, because the API checks calls against loaded tools. If searches are left out, the model can search again.
+    namespaces, because the API checks calls against loaded tools. If searches are omitted, the model can search again.
     """
     loaded = [pair for part in message.parts if isinstance(part, ProviderItem) for pair in _loaded_tools(part.native)]
     return bool(namespaces) and all(namespaces.get(name) == namespace for name, namespace in loaded)
@@ -246,7 +246,7 @@ def _loaded_tools(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the name and namespace of each tool that a search loaded."""
     for tool in (item.get("tools") or ()) if item.get("type") == "tool_search_output" else ():
         if tool.get("type") == "namespace":
-            yield from ((inner["name"], tool["name"]) for inner in tool["tools"])
+            yield from ((nested_tool["name"], tool["name"]) for nested_tool in tool["tools"])
         else:
             yield tool["name"], ""
 
@@ -264,7 +264,7 @@ def _without_searches(message: Assistant) -> list[AssistantPart]:
     return parts
 
 
-def _call(call: ToolCall, ids: CallIds, namespace: str) -> Json:
+def _call_item(call: ToolCall, ids: CallIds, namespace: str) -> Json:
     item: Json = {
         "type": "function_call",
         "call_id": ids[call.id],
@@ -275,11 +275,11 @@ def _call(call: ToolCall, ids: CallIds, namespace: str) -> Json:
 
 
 def _free_text_call(call: ToolCall, ids: CallIds) -> Json:
-    """Return the call with its single text argument. If the call has other arguments, because it was made through
+    """Return the call with its text argument as input. If the call has other arguments, because it was made through
     another API, its original source is used."""
     text = call.arguments.get(traits_of(call.name).free_text_argument) if len(call.arguments) == 1 else None
-    written = text if isinstance(text, str) else call.source
-    return {"type": "custom_tool_call", "call_id": ids[call.id], "name": call.name, "input": written}
+    sent_input = text if isinstance(text, str) else call.source
+    return {"type": "custom_tool_call", "call_id": ids[call.id], "name": call.name, "input": sent_input}
 
 
 @dataclass(slots=True)
@@ -287,7 +287,7 @@ class PartialItem:
     """An item of the output whose pieces are still arriving."""
 
     latest: Json
-    """The item as the server last sent it: at its start, or completed."""
+    """The item as last received: when it started or, later, when it was completed."""
     index: int | None
     text: list[str] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
@@ -369,13 +369,13 @@ class ResponsesDecoder:
     def reply(self) -> Reply:
         items = self._output_items()
         usage = self._response.get("usage") or {}
-        made = make_reply(
+        reply = make_reply(
             [_reply_part(item) for item in items],
             self.origin.model,
             openai_usage(usage, "input", "output"),
             self._stop_reason(items),
         )
-        return replace(made, passes=1 + sum(item["type"] == "tool_search_output" for item in items))
+        return replace(reply, passes=1 + sum(item["type"] == "tool_search_output" for item in items))
 
     def _end_reply(self, response: Json) -> None:
         self._response = response
@@ -385,39 +385,39 @@ class ResponsesDecoder:
         """Return the item that a delta belongs to, or a new one. Copilot's ids differ in each event, so the index takes
         precedence. Some servers send no index, or the same one for several items; then the delta belongs to the newest.
         """
-        index, id = event.get("output_index"), event.get("item_id")
+        index, item_id = event.get("output_index"), event.get("item_id")
         for item in reversed(self._items):
-            if (item.index == index) if index is not None else (item.latest.get("id") == id):
+            if (item.index == index) if index is not None else (item.latest.get("id") == item_id):
                 return item
         self._items.append(PartialItem({"type": kind}, index))
         return self._items[-1]
 
     def _store_final_item(self, event: Json) -> None:
-        """Store an item that the server has sent completed."""
+        """Store a completed item."""
         item, index = event["item"], event.get("output_index")
-        for known in self._items:
-            is_same = known.latest.get("id") == item.get("id") if index is None else known.index == index
-            only_deltas = known.index is None and known.latest == {"type": item["type"]}
-            if not known.is_final and (is_same or only_deltas):
-                known.latest, known.index, known.is_final = item, index, True
+        for partial_item in self._items:
+            is_same = partial_item.latest.get("id") == item.get("id") if index is None else partial_item.index == index
+            has_only_deltas = partial_item.index is None and partial_item.latest == {"type": item["type"]}
+            if not partial_item.is_final and (is_same or has_only_deltas):
+                partial_item.latest, partial_item.index, partial_item.is_final = item, index, True
                 return
         self._items.append(PartialItem(item, index, is_final=True))
 
     def _output_items(self) -> list[Json]:
         """Return the items of the reply, as the server completed them or as assembled from their deltas."""
         is_ordered = all(item.index is not None for item in self._items)
-        found = sorted(self._items, key=lambda item: item.index or 0) if is_ordered else self._items
-        return [item.complete_item for item in found] or self._response.get("output") or []
+        ordered_items = sorted(self._items, key=lambda item: item.index or 0) if is_ordered else self._items
+        return [item.complete_item for item in ordered_items] or self._response.get("output") or []
 
     def _call_chunk(self, call: PartialItem) -> CallChunk:
         index = next(index for index, item in enumerate(filter(_IS_CALL, self._items)) if item is call)
-        name, id = sendable_text(_tool_name(call.latest["name"])), sendable_text(call.latest.get("call_id") or "")
-        return CallChunk(index, name, call.argument_chars, id)
+        name, call_id = sendable_text(_tool_name(call.latest["name"])), sendable_text(call.latest.get("call_id") or "")
+        return CallChunk(index, name, call.argument_chars, call_id)
 
     def _stop_reason(self, items: Sequence[Json]) -> StopReason:
         details = self._response.get("incomplete_details") or {}
-        refused = any(part.get("type") == "refusal" for item in items for part in item.get("content") or ())
-        return INCOMPLETE_REASONS.get(details.get("reason") or "", "refusal" if refused else "end")
+        is_refused = any(part.get("type") == "refusal" for item in items for part in item.get("content") or ())
+        return INCOMPLETE_REASONS.get(details.get("reason") or "", "refusal" if is_refused else "end")
 
 
 def _arguments_text(arguments: object) -> str:
@@ -434,8 +434,8 @@ def _reply_part(item: Json) -> AssistantPart:
             texts = (part.get("text") or part.get("refusal") or "" for part in item["content"])
             return Text(sendable_text("".join(texts)), native)
         case "function_call":
-            id = item.get("call_id") or item.get("id") or ""
-            return make_call(id, _tool_name(item["name"]), _arguments_text(item.get("arguments") or ""))
+            call_id = item.get("call_id") or item.get("id") or ""
+            return make_call(call_id, _tool_name(item["name"]), _arguments_text(item.get("arguments") or ""))
         case "custom_tool_call":
             name = _tool_name(item["name"])
             return make_call(item["call_id"], name, _arguments_json(name, item["input"]))
@@ -457,7 +457,7 @@ def _arguments_json(name: str, text: str) -> str:
 
 
 def _tool_name(name: str) -> str:
-    return next((ours for ours, alias in RESERVED_NAME_ALIASES.items() if alias == name), name)
+    return next((our_name for our_name, alias in RESERVED_NAME_ALIASES.items() if alias == name), name)
 
 
 ADAPTER = Adapter(

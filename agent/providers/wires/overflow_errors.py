@@ -1,4 +1,4 @@
-"""Recognises error messages about requests that are too large, and extracts the numbers in them. Pure."""
+"""Recognises error messages about requests that are too large, and extracts the numbers in them."""
 
 import re
 
@@ -88,15 +88,15 @@ def is_overflow(text: str) -> bool:
 
 def exceeds_rate_limit(text: str) -> bool:
     """Whether a single request is larger than a rate limit allows in a minute or day."""
-    found = re.search(_EXCEEDS_RATE_PATTERN, text)
-    return found is not None and _parse_number(found["size"]) > _parse_number(found["limit"])
+    match = re.search(_EXCEEDS_RATE_PATTERN, text)
+    return match is not None and _parse_number(match["size"]) > _parse_number(match["limit"])
 
 
 def size_and_limit(text: str) -> tuple[int | None, int | None]:
     """Return the size of the request and the limit, each None if the text does not state it."""
     for pattern in (*OVERFLOW_PATTERNS, _EXCEEDS_RATE_PATTERN):
-        if found := re.search(pattern, text):
-            groups = found.groupdict()
+        if match := re.search(pattern, text):
+            groups = match.groupdict()
             size, limit = groups.get("size"), groups.get("limit")
             return _parse_number(size) if size else None, _parse_number(limit) if limit else None
     return None, None

@@ -22,26 +22,26 @@ class ProxySetting:
     @property
     def has_valid_address(self) -> bool:
         try:
-            parts = urlsplit(self.value if "://" in self.value else f"http://{self.value}")
-            _ = parts.port
+            split_url = urlsplit(self.value if "://" in self.value else f"http://{self.value}")
+            _ = split_url.port
         except ValueError:
             return False
-        return parts.scheme in PROXY_SCHEMES and bool(parts.hostname)
+        return split_url.scheme in PROXY_SCHEMES and bool(split_url.hostname)
 
     @property
     def description(self) -> str:
         """Description of the proxy for display, without user name and password."""
-        scheme, _, rest = self.value.rpartition("://")
-        place = rest.rpartition("@")[2]
-        return f"the proxy `{scheme}://{place}` (`{self.variable}`)" if scheme else f"the proxy `{place}`"
+        scheme, _, user_and_address = self.value.rpartition("://")
+        address = user_and_address.rpartition("@")[2]
+        return f"the proxy `{scheme}://{address}` (`{self.variable}`)" if scheme else f"the proxy `{address}`"
 
 
 def proxy_for(url: str) -> ProxySetting | None:
     """Return the proxy used for requests to a URL; None if there is none."""
-    parts = urlsplit(url)
-    if proxy_bypass(parts.netloc.rpartition("@")[2]):
+    split_url = urlsplit(url)
+    if proxy_bypass(split_url.netloc.rpartition("@")[2]):
         return None
-    return next((proxy for scheme in (parts.scheme, "all") if (proxy := _configured_proxy(scheme))), None)
+    return next((proxy for scheme in (split_url.scheme, "all") if (proxy := _configured_proxy(scheme))), None)
 
 
 def check_proxy(url: str) -> None:
@@ -56,9 +56,9 @@ def client_error(error: Exception) -> RouteFailed:
     if isinstance(error, OSError):  # `ssl.SSLError` is an `OSError` as well
         return _certificate_error(error)
     proxies = (proxy for scheme in ("http", "https", "all") if (proxy := _configured_proxy(scheme)))
-    wrong = next((proxy for proxy in proxies if not proxy.has_valid_address), None)
-    if wrong is not None:
-        return _address_error(wrong)
+    invalid_proxy = next((proxy for proxy in proxies if not proxy.has_valid_address), None)
+    if invalid_proxy is not None:
+        return _address_error(invalid_proxy)
     return RouteFailed("no connection is possible with the proxy variables in the environment. Check them.")
 
 
@@ -77,7 +77,7 @@ def _address_error(proxy: ProxySetting) -> RouteFailed:
 
 
 def _certificate_error(error: OSError) -> RouteFailed:
-    reason = "it holds none" if isinstance(error, ssl.SSLError) else (error.strerror or type(error).__name__).lower()
+    reason = "it contains none" if isinstance(error, ssl.SSLError) else (error.strerror or type(error).__name__).lower()
     name = next((name for name in CERTIFICATE_VARIABLES if os.environ.get(name)), None)
     if name is None:
         return RouteFailed(f"the certificates of this system cannot be read: {reason}.", cause="certificate")

@@ -12,7 +12,7 @@ from ebbtide.agent.providers.wires.http import Json
 from ebbtide.tools.lazy import regex
 
 ALTERNATION_CLUES = {"oles must alternate": "alternating", "nexpected role": "alternating"}
-"""Clues in the errors of chat templates, which many local models have on any server, and of Mistral's servers."""
+"""Clues in errors from Mistral's servers and from the chat templates of local models."""
 
 
 _DEMAND_PATTERN = regex(r"must be (?:passed|sent|included|provided)|is required|is missing", re.IGNORECASE)
@@ -46,27 +46,27 @@ class Quirks:
         Local servers respond with 500 if a model's chat template rejects the messages."""
         if error.status not in (400, 422, 500):
             return False
-        table = self._demands if _DEMAND_PATTERN.search(str(error)) else self._table
-        new = {quirk for clue, quirk in table.items() if clue in str(error)} - self._active
-        self._active |= new
-        return bool(new)
+        quirk_by_clue = self._demands if _DEMAND_PATTERN.search(str(error)) else self._table
+        new_quirks = {quirk for clue, quirk in quirk_by_clue.items() if clue in str(error)} - self._active
+        self._active |= new_quirks
+        return bool(new_quirks)
 
 
 def with_alternating_roles(messages: Sequence[Json]) -> list[Json]:
-    """Return the messages with alternating roles, as some models' chat templates require: adjacent messages of the
-    user, or of the assistant, are merged."""
-    joined: list[Json] = []
+    """Return the messages with alternating roles, as some models' chat templates require: adjacent messages of the same
+    role are merged."""
+    merged: list[Json] = []
     for message in messages:
-        previous = joined[-1] if joined else {"role": "system"}
-        joined_text: Json = {"content": "\n\n".join(filter(None, (_message_text(previous), _message_text(message))))}
+        previous = merged[-1] if merged else {"role": "system"}
+        merged_text: Json = {"content": "\n\n".join(filter(None, (_message_text(previous), _message_text(message))))}
         images = [*previous.get("images", ()), *message.get("images", ())]
         if message["role"] == "user" and previous["role"] in ("user", "tool"):
-            joined[-1] = previous | joined_text | ({"images": images} if images else {})
+            merged[-1] = previous | merged_text | ({"images": images} if images else {})
         elif message["role"] == previous["role"] == "assistant" and "tool_calls" not in previous:
-            joined[-1] = previous | message | joined_text
+            merged[-1] = previous | message | merged_text
         else:
-            joined.append(message)
-    return joined
+            merged.append(message)
+    return merged
 
 
 def _message_text(message: Json) -> str:

@@ -26,7 +26,7 @@ class ReachableServer:
 async def check_server(provider: str, endpoint: Endpoint) -> ReachableServer:
     """Send one request with the key. Raises `ProviderError` if there is no response, or if the key is rejected."""
     origin = Origin(provider, endpoint)
-    is_cloud = provider in CLOUDS  # a cloud lists no models at this address, so that any response will do
+    is_cloud = provider in CLOUDS  # a cloud lists no models at this address, so any response will do
     url = endpoint.base_url if is_cloud else endpoint.base_url.rstrip("/") + _MODEL_LIST_PATHS.get(provider, "/models")
     with translate_errors(origin):
         async with open_client(origin) as client:
@@ -36,7 +36,7 @@ async def check_server(provider: str, endpoint: Endpoint) -> ReachableServer:
                 if response.status_code == 407 or (response.status_code in (401, 403) and not is_cloud):
                     raise origin.response_error(response.status_code, response.headers, await response.aread())
                 return ReachableServer(origin.host, response.status_code, milliseconds)
-    raise ProviderError(f"{origin.host} gave no answer")
+    raise ProviderError(f"{origin.host} did not respond")
 
 
 def _headers(provider: str, endpoint: Endpoint) -> Mapping[str, str]:

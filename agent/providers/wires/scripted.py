@@ -209,7 +209,9 @@ class Scripted:
     @classmethod
     def of(cls, *replies: Mapping[str, Any], context_window: int = 200_000) -> "Scripted":
         """Return a model with these replies. Each reply has the same keys as in a script file."""
-        return cls(Script(tuple(_parse_reply(n, reply) for n, reply in enumerate(replies, 1)), context_window))
+        return cls(
+            Script(tuple(_parse_reply(number, reply) for number, reply in enumerate(replies, 1)), context_window)
+        )
 
     @property
     def facts(self) -> ModelFacts:
@@ -227,15 +229,17 @@ class Scripted:
     def window(self) -> Window:
         if self.window_override is not None:
             return self.window_override
-        size = self.script.context_window
-        return Window(size, min(self.script.max_output_tokens, size // 4), min(8192, size // 8))
+        window_tokens = self.script.context_window
+        return Window(
+            window_tokens, min(self.script.max_output_tokens, window_tokens // 4), min(8192, window_tokens // 8)
+        )
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
         request = without_secrets(request, self.secrets)
         self.requests.append(request)
         for check in self.checks:
-            if (why := check(request, self.facts.id)) is not None:
-                raise BadRequest(f"no server would accept this request: {why}", status=400)
+            if (problem := check(request, self.facts.id)) is not None:
+                raise BadRequest(f"no server would accept this request: {problem}", status=400)
         reply = self._next_reply(request)
         await asyncio.sleep(reply.pause)
         if reply.error and reply.error != StreamCut.code:
@@ -263,9 +267,16 @@ class Scripted:
         last_text = last.text if isinstance(last, User) else ""
         for reply in self._replies_left:
             if not reply.when or reply.when in last_text:
-                chosen = next((r for r in self._replies_left if r.when and r.when in last_text), reply)
-                self._replies_left.remove(chosen)
-                return chosen
+                next_reply = next(
+                    (
+                        other_reply
+                        for other_reply in self._replies_left
+                        if other_reply.when and other_reply.when in last_text
+                    ),
+                    reply,
+                )
+                self._replies_left.remove(next_reply)
+                return next_reply
         raise BadRequest(
             f"the script has no reply left for request {len(self.requests)}; add a `[[reply]]` or start a new session"
         )
@@ -274,10 +285,12 @@ class Scripted:
         calls: list[ToolCall] = []
         for call in reply.calls:
             self._calls_made += 1
-            earlier = sum(len(message.calls) for message in request.messages if isinstance(message, Assistant))
-            name, written = str(call["name"]), call.get("arguments", {})
-            source = written if isinstance(written, str) else json.dumps(written)
-            call_id = str(call.get("id") or f"call-{earlier + len(calls) + 1}-{self._calls_made}")
+            earlier_call_count = sum(
+                len(message.calls) for message in request.messages if isinstance(message, Assistant)
+            )
+            name, arguments = str(call["name"]), call.get("arguments", {})
+            source = arguments if isinstance(arguments, str) else json.dumps(arguments)
+            call_id = str(call.get("id") or f"call-{earlier_call_count + len(calls) + 1}-{self._calls_made}")
             calls.append(make_call(call_id, name, source))
         return tuple(calls)
 
@@ -290,10 +303,12 @@ class Scripted:
         full_reply = make_reply([*parts, *calls], self.facts.id, Usage(), reply.stop or "end")
         if reply.usage is not None:
             return replace(full_reply, usage=Usage(**reply.usage))
-        size = estimate_text(request.system) + estimate_tools(request.tools) + estimate_messages(request.messages)
-        size = round(size * self.script.counts)
-        prompt = min(size, self.script.reads or size)
-        return replace(full_reply, usage=Usage(input=prompt, output=estimate_messages([full_reply.message])))
+        prompt_tokens = (
+            estimate_text(request.system) + estimate_tools(request.tools) + estimate_messages(request.messages)
+        )
+        prompt_tokens = round(prompt_tokens * self.script.counts)
+        read_tokens = min(prompt_tokens, self.script.reads or prompt_tokens)
+        return replace(full_reply, usage=Usage(input=read_tokens, output=estimate_messages([full_reply.message])))
 
 
 def _split_words(text: str) -> list[str]:

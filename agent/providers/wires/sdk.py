@@ -44,14 +44,14 @@ class SdkWire(Generic[C]):
         reader: Callable[[], EventReader] = SseReader,
         modules: tuple[str, ...] = (),
     ) -> None:
-        """`resource`: returns the part of the client that makes requests. `modules`: further modules that it
+        """`resource`: returns the part of the client that makes requests. `modules`: other modules that the client
         imports."""
         self._package = package
         self._reader = reader
         self._modules = modules
         self._origin = origin
         self._make_client = make_client
-        self._resource = resource
+        self._get_resource = resource
         self._client: C | None = None
 
     async def prepare(self) -> None:
@@ -64,7 +64,7 @@ class SdkWire(Generic[C]):
         with translate_sdk_errors(self._package, self._origin):
             if self._client is None:
                 self._client = self._make_client(self._origin)
-            resource = self._resource(self._client)
+            resource = self._get_resource(self._client)
             async with resource.with_streaming_response.create(**body) as response:
                 events = read_events(response.headers, response.iter_bytes(), self._reader(), self._origin)
                 async with aclosing(events):

@@ -38,19 +38,21 @@ async def with_served_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts
     """
     sources = dict(facts.sources)
     window_source = sources.get("context_window")
-    is_asked = window_source == "default" or (window_source == "config" and is_local_server(endpoint))
-    pages = await _server_answers(Origin(facts.id, endpoint)) if is_asked else None
-    if pages is None:
+    should_ask = window_source == "default" or (window_source == "config" and is_local_server(endpoint))
+    responses = await _server_answers(Origin(facts.id, endpoint)) if should_ask else None
+    if responses is None:
         return facts
-    props, studio, models = pages
+    props, studio, models = responses
     facts = with_parameter_count(
         facts, listed_parameters(models, facts.name), has_default_temperature=has_default_sampling(props)
     )
-    found = window_from_props(props) or window_from_models(studio, facts.name) or window_from_models(models, facts.name)
-    if found is None or window_source != "default":
+    window = (
+        window_from_props(props) or window_from_models(studio, facts.name) or window_from_models(models, facts.name)
+    )
+    if window is None or window_source != "default":
         return facts
     return replace(
-        facts, context_window=found, known=True, sources=tuple({**sources, "context_window": "live"}.items())
+        facts, context_window=window, known=True, sources=tuple({**sources, "context_window": "live"}.items())
     )
 
 
@@ -82,18 +84,17 @@ async def _get(client: "httpx2.AsyncClient", origin: Origin, url: str) -> object
             asyncio.timeout(timeout),
             client.stream("GET", url, headers=bearer_headers(origin.endpoint)) as response,
         ):
-            read = bytearray()
+            content = bytearray()
             async for chunk in response.aiter_bytes():
-                read += chunk
-                if len(read) > MAX_ANSWER_BYTES:
+                content += chunk
+                if len(content) > MAX_ANSWER_BYTES:
                     return None
-            return json.loads(read) if response.status_code == 200 else None
+            return json.loads(content) if response.status_code == 200 else None
     return None
 
 
 def window_from_props(props: object) -> int | None:
-    """Return the window of each llama.cpp slot, which may be smaller than the window with which the server was
-    started."""
+    """Return the context window of a llama.cpp slot. It may be smaller than the window the server was started with."""
     return _plausible_window(_generation_settings(props).get("n_ctx"))
 
 
@@ -115,7 +116,7 @@ def window_from_models(listed: object, model: str) -> int | None:
     takes precedence over the one used in training."""
     row, meta = _model_entry(listed, model)
     values: Sequence[Any] = [*(row.get(name) for name in _WINDOW_FIELDS), meta.get("n_ctx"), meta.get("n_ctx_train")]
-    return next((found for value in values if (found := _plausible_window(value)) is not None), None)
+    return next((window for value in values if (window := _plausible_window(value)) is not None), None)
 
 
 def listed_parameters(listed: object, model: str) -> object:
@@ -126,9 +127,9 @@ def listed_parameters(listed: object, model: str) -> object:
 def _model_entry(listed: object, model: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Return the entry of a model, or of the only one, in a list of models, and the metadata of its file."""
     rows = listed.get("data") if isinstance(listed, Mapping) else None
-    known = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
-    named = [row for row in known if row.get("id") == model]
-    row = next(iter(named[:1] or (known if len(known) == 1 else [])), {})
+    valid_rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    matching_rows = [row for row in valid_rows if row.get("id") == model]
+    row = next(iter(matching_rows[:1] or (valid_rows if len(valid_rows) == 1 else [])), {})
     meta = row.get("meta")
     return row, meta if isinstance(meta, Mapping) else {}
 

@@ -1,4 +1,4 @@
-"""Adapts a tool's definition to what servers accept: its name, description and parameter schema. Pure."""
+"""Adapts a tool's definition to what servers accept: its name, description and parameter schema."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -22,34 +22,39 @@ def sent_schema(schema: Mapping[str, object], name_pattern: str = "") -> Json:
     """Return a tool's parameters in a form that servers accept. They reject a request if any tool has alternatives at
     the top level of its schema, so the parameters of all alternatives are merged. `name_pattern`: a pattern that
     parameter names must match. Calls are still checked against the original schema."""
-    sent = {name: value for name, value in schema.items() if name not in _REJECTED_KEYS}
-    choices = [each for name in _ALTERNATIVE_KEYS if isinstance(found := schema.get(name), list) for each in found]
-    if any(isinstance(each, dict) for each in choices):
-        sent["properties"] = {**_merged_parameters(choices), **_merged_parameters([schema])}
-    properties = sent.get("properties")
+    sendable = {name: value for name, value in schema.items() if name not in _REJECTED_KEYS}
+    candidates = [
+        alternative
+        for name in _ALTERNATIVE_KEYS
+        if isinstance(alternatives := schema.get(name), list)
+        for alternative in alternatives
+    ]
+    if any(isinstance(alternative, dict) for alternative in candidates):
+        sendable["properties"] = {**_merged_parameters(candidates), **_merged_parameters([schema])}
+    properties = sendable.get("properties")
     invalid_names = (
         {name for name in properties if not re.fullmatch(name_pattern, name)}
         if name_pattern and isinstance(properties, dict)
         else ()
     )
     if invalid_names and isinstance(properties, dict):
-        required = sent.get("required")
-        sent["properties"] = {name: value for name, value in properties.items() if name not in invalid_names}
-        sent["required"] = (
+        required = sendable.get("required")
+        sendable["properties"] = {name: value for name, value in properties.items() if name not in invalid_names}
+        sendable["required"] = (
             [name for name in required if name not in invalid_names] if isinstance(required, list) else []
         )
-    return sent
+    return sendable
 
 
 def _merged_parameters(schemas: Iterable[object]) -> Json:
     """Return all parameters of the schemas. A parameter with different schemas gets an `anyOf` of them."""
-    found: dict[str, list[object]] = {}
+    schemas_by_name: dict[str, list[object]] = {}
     for schema in schemas:
         properties = schema.get("properties") if isinstance(schema, Mapping) else None
         for name, value in properties.items() if isinstance(properties, Mapping) else ():
-            if value not in found.setdefault(name, []):
-                found[name].append(value)
-    return {name: values[0] if len(values) == 1 else {"anyOf": values} for name, values in found.items()}
+            if value not in schemas_by_name.setdefault(name, []):
+                schemas_by_name[name].append(value)
+    return {name: values[0] if len(values) == 1 else {"anyOf": values} for name, values in schemas_by_name.items()}
 
 
 def shortened_description(text: str, max_chars: int) -> str:
@@ -58,6 +63,6 @@ def shortened_description(text: str, max_chars: int) -> str:
     if len(text) <= max_chars:
         return text
     start = text[: max_chars - len(_TRUNCATION_NOTE)]
-    ends = [found.end() for found in re.finditer(r"[.!?](?=\s)|\n(?=\s*\n)", start)]
+    ends = [match.end() for match in re.finditer(r"[.!?](?=\s)|\n(?=\s*\n)", start)]
     shortened = start[: ends[-1]] if ends and ends[-1] > len(start) // 2 else start.rpartition(" ")[0] or start
     return f"{shortened.rstrip()}{_TRUNCATION_NOTE}"

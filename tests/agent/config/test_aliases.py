@@ -94,7 +94,7 @@ def test_a_switch_that_turns_nothing_off_changes_nothing(text: str, tmp_path: Pa
     [
         ("[agent]\nremoveErrorsAfter = 5", "errors are condensed"),
         ("[prune]\ncondense_after_n = 5", "price and age"),
-        ("[tool_output_cache]\nenabled = false", "always kept whole"),
+        ("[tool_output_cache]\nenabled = false", "always stored in full"),
         ('[agent]\nsummarization_provider = "x"', "names no model"),
     ],
 )

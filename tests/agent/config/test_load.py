@@ -160,7 +160,7 @@ def test_hooks_are_the_users_own(place: Place) -> None:
         AfterToolHook("mcp__x", ("seen", "-q"), 5.0),
     )
     file = place.project / ".ebb" / "config.toml"
-    assert config.notices == (f"`hooks.after_tool` in {file} was left out: a project may only tighten permissions",)
+    assert config.notices == (f"`hooks.after_tool` in {file} was ignored: a project may only tighten permissions",)
 
 
 @pytest.mark.parametrize(

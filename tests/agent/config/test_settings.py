@@ -143,7 +143,7 @@ def test_an_edit_that_fails_does_not_empty_the_file(place: Place) -> None:
     def edit(document: dict[str, Any]) -> None:
         raise NonExistentKey("agent")
 
-    with pytest.raises(ConfigError, match="without disturbing it; by hand"):
+    with pytest.raises(ConfigError, match="safely; by hand"):
         edit_file(place.file, edit, dict[str, Any].clear, "by hand")
     assert place.file.read_text() == WRITTEN
 

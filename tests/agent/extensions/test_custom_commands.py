@@ -142,7 +142,7 @@ def test_commands_of_every_program_are_found_and_a_broken_one_is_one_line(projec
         ("lint", "Lint it", "", "project", "opencode"),
         ("explain", "Explains", "", "project", "gemini"),
     ]
-    assert [line.partition(" is left out: ")[2] for line in problems] == [
+    assert [line.partition(" is skipped: ")[2] for line in problems] == [
         "it is longer than 1,000,000 bytes",
         "it has no `prompt` string",
     ]
@@ -160,7 +160,7 @@ def test_skills_of_the_project_are_pinned_to_all_of_their_files(project: Extensi
         ("own", "user", ()),
         ("deploy", "project", ("Bash(echo:*)",)),
     ]
-    assert [line.partition(" is left out: ")[2] for line in problems] == [
+    assert [line.partition(" is skipped: ")[2] for line in problems] == [
         f"its file `key` leads out of `{project.root / '.claude/skills/leads'}`",
         "it has no description",
     ]
@@ -256,7 +256,7 @@ async def test_what_a_project_brings_is_one_question_and_then_can_be_used(projec
     events = await say(session, "hello")
     decide = "start `ebb` in a terminal to decide, or give `--trust` to use what this project contains"
     assert notices(events) == [
-        "the skill `deploy` and the command `look` of this project are not approved, so they are left out; " + decide
+        "the skill `deploy` and the command `look` of this project are not approved, so they are skipped; " + decide
     ]
     failed = (await say(session, "/look x"))[-1]
     assert isinstance(failed, TurnFailed)

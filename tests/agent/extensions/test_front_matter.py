@@ -98,9 +98,9 @@ def test_only_what_lies_within_is_read(tmp_path: Path) -> None:
     assert problems == [
         f"it leads out of `{folder}`",
         "it cannot be read: it is not a regular file",
-        "it is not a text",
+        "it is not text",
         "it is longer than 1,000,000 bytes",
-        "it is not there",
+        "it does not exist",
     ]
     assert read_text_file(folder / "out.md", None) == "s"
     assert [path.name for path in files_below(folder, folder)] == ["data.md", "long.md", "out.md", "pipe.md"]

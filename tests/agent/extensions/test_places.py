@@ -59,11 +59,11 @@ def test_the_folders_between_the_working_folder_and_the_top_count_the_nearest_fi
         ("Build packages/web/src/", "command:packages/web/src:build", "packages/web/src/.claude/commands/build.md"),
         ("Lint", "command:lint", ".claude/commands/lint.md"),
     ]
-    assert problems == ("the command `packages/web/.claude/commands/bad.md` is left out: it is empty",)
+    assert problems == ("the command `packages/web/.claude/commands/bad.md` is skipped: it is empty",)
 
 
 def test_more_than_the_limit_is_told(project: ExtensionProject) -> None:
     for number in range(201):
         project.write(f"ebb/config/commands/c{number}.md", "x", of_user=True)
     commands, problems = find_custom_commands(project.config())
-    assert (len(commands), problems) == (200, ("more than 200 commands: the others are left out",))
+    assert (len(commands), problems) == (200, ("more than 200 commands: the others are skipped",))

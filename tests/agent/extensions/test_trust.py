@@ -66,7 +66,7 @@ def test_hooks_are_named_by_their_file_since_that_is_what_is_approved() -> None:
     assert first == "This project has 1 file of hooks and 1 skill that you have not approved:"
     line, _, _ = unapproved_notice([(DEPLOY, "not approved"), (hooks, "not approved")]).partition(",")
     assert line == "the skill `deploy` and the hooks in `.claude/settings.json` of this project are not approved"
-    assert " have changed since they were approved, so they are left out; " in unapproved_notice([(hooks, "changed")])
+    assert " have changed since they were approved, so they are skipped; " in unapproved_notice([(hooks, "changed")])
 
 
 def test_what_runs_by_itself_stands_before_what_does_not() -> None:

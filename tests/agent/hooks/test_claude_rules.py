@@ -104,6 +104,6 @@ def test_what_is_no_rule_costs_a_line(project: HookProject) -> None:
     assert found.problems == ("`permissions.deny` in `.claude/settings.json`: 3 entries ignored, not valid rules",)
     project.write(".claude/settings.json", "\ufeff{]")
     (problem,) = load_claude_rules(project.config()).problems
-    assert problem.startswith("the rules of `.claude/settings.json` are left out: it is not valid JSON: ")
+    assert problem.startswith("the rules of `.claude/settings.json` are skipped: it is not valid JSON: ")
     declare(project, deny={"a": 1})
     assert load_claude_rules(project.config()).rules == ()

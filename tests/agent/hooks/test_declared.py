@@ -125,7 +125,7 @@ def test_servers_of_a_project_are_on_this_machine(project: HookProject) -> None:
     project.write(".claude/settings.json", settings)
     found = collect_hooks(project.config())
     assert [each.entry.action_text for each in found.hooks] == ["posts to http://localhost:8080/a"]
-    assert [each.partition("` for Stop is left out: hooks of a project")[0] for each in found.problems] == [
+    assert [each.partition("` for Stop is skipped: a project's hooks")[0] for each in found.problems] == [
         "the hook `posts to https://example.org/a",
         "the hook `posts to http://localhost.example.org/",
         "the hook `posts to http://127.0.0.1@b/",
@@ -195,22 +195,22 @@ def test_what_is_not_understood_is_left_out_and_named() -> None:
     assert found == (HookEntry("Stop", "", "ok"),)
     assert [problem[:60] for problem in problems] == [
         "unknown hook event `WorktreeCreate`, `Setup`; known events a",
-        "a hook for `Stop` is left out: its `type` is 'script'; known",
-        "a hook for `Stop` is left out: its `type` is \"['command']\"; ",
-        "a hook for `Stop` is left out: it is not a table",
-        "a hook for `Stop` is left out: `if` applies only to tool cal",
-        "a hook for `Stop` is left out: unknown key `only`",
-        "a hook for `Stop` is left out: its `async` must be true or f",
-        "a hook for `Stop` is left out: its `statusMessage` must be a",
-        "a hook for `Stop` is left out: its `shell` must be `bash` or",
-        "a hook for `Stop` is left out: its `url` must begin with `ht",
-        "a hook for `Stop` is left out: its `headers` must be strings",
-        "a hook for `Stop` is left out: its `allowedEnvVars` must be ",
-        "a hook for `Stop` is left out: unknown key `command`",
-        "a hook for `PreToolUse` is left out: its `if` must be a rule",
+        "a hook for `Stop` is skipped: its `type` is 'script'; known ",
+        "a hook for `Stop` is skipped: its `type` is \"['command']\"; k",
+        "a hook for `Stop` is skipped: it is not a table",
+        "a hook for `Stop` is skipped: `if` applies only to tool call",
+        "a hook for `Stop` is skipped: unknown key `only`",
+        "a hook for `Stop` is skipped: its `async` must be true or fa",
+        "a hook for `Stop` is skipped: its `statusMessage` must be a ",
+        "a hook for `Stop` is skipped: its `shell` must be `bash` or ",
+        "a hook for `Stop` is skipped: its `url` must begin with `htt",
+        "a hook for `Stop` is skipped: its `headers` must be strings ",
+        "a hook for `Stop` is skipped: its `allowedEnvVars` must be v",
+        "a hook for `Stop` is skipped: unknown key `command`",
+        "a hook for `PreToolUse` is skipped: its `if` must be a rule ",
         '`hooks.PreToolUse` must contain tables such as {matcher = "B',
-        "a hook for `SessionEnd` is left out: its `timeout` must be a",
-        "a hook for `SessionEnd` is left out: it has no `command`",
+        "a hook for `SessionEnd` is skipped: its `timeout` must be a ",
+        "a hook for `SessionEnd` is skipped: it has no `command`",
         "`hooks.SessionStart` must be a list of tables with `matcher`",
     ]
 
@@ -250,7 +250,7 @@ def test_a_project_declares_hooks_that_are_approved_with_the_scripts_that_they_r
 def test_broken_settings_cost_a_line(project: HookProject) -> None:
     settings = project.write(".claude/settings.json", "{")
     (problem,) = collect_hooks(project.config()).problems
-    assert problem.startswith("the hooks of `.claude/settings.json` are left out: it is not valid JSON: ")
+    assert problem.startswith("the hooks of `.claude/settings.json` are skipped: it is not valid JSON: ")
     for text in (
         '{"hooks": {}}',
         '{"permissions": {}}',
@@ -262,11 +262,11 @@ def test_broken_settings_cost_a_line(project: HookProject) -> None:
     settings.unlink()
     os.mkfifo(settings)
     (problem,) = collect_hooks(project.config()).problems
-    assert problem == "the hooks of `.claude/settings.json` are left out: it cannot be read: it is not a regular file"
+    assert problem == "the hooks of `.claude/settings.json` are skipped: it cannot be read: it is not a regular file"
     settings.unlink()
     settings.symlink_to("/etc/hostname")
     (problem,) = collect_hooks(project.config()).problems
-    assert problem == f"the hooks of `.claude/settings.json` are left out: it leads out of `{project.root}`"
+    assert problem == f"the hooks of `.claude/settings.json` are skipped: it leads out of `{project.root}`"
     project.write(".claude/settings.local.json", '{"hooks": {"Stop": [{"matcher": "(", "hooks": [{"command": "x"}]}]}}')
     assert "its matcher `(` is not a valid pattern" in collect_hooks(project.config()).problems[-1]
 

@@ -359,7 +359,7 @@ async def test_what_nobody_has_approved_does_not_run(project: HookProject) -> No
     done = await project.run()
     assert sorted(os.listdir(project.root)) == [".claude", ".git"]
     assert (
-        "the hooks of `~/.claude/settings.json` are not approved, so they are left out; start `ebb` in a terminal to "
+        "the hooks of `~/.claude/settings.json` are not approved, so they are skipped; start `ebb` in a terminal to "
         "decide, or give `--trust`"
     ) in done.told
 

@@ -42,9 +42,9 @@ def refuses(reason: str) -> ChildResult:
         ('{"ok": true} would be wrong here: {"ok": false, "reason": "no"}', refuses("no")),
         ('{"ok": "false"}', refuses("")),
         ('{"ok": false, "reason": "it runs "rm""}', refuses('{"ok": false, "reason": "it runs "rm""}')),
-        ("yes", ChildResult(1, b"", b"answers no verdict: yes")),
-        ('{"ok": "true"}', ChildResult(1, b"", b'answers no verdict: {"ok": "true"}')),
-        ("[" * 9_000, ChildResult(1, b"", b"answers no verdict: " + b"[" * 100)),
+        ("yes", ChildResult(1, b"", b"gave no verdict: yes")),
+        ('{"ok": "true"}', ChildResult(1, b"", b'gave no verdict: {"ok": "true"}')),
+        ("[" * 9_000, ChildResult(1, b"", b"gave no verdict: " + b"[" * 100)),
     ],
 )
 def test_an_answer_of_a_model_is_a_verdict(answer: str, means: ChildResult) -> None:
@@ -69,7 +69,7 @@ def test_what_is_wrong_with_such_hooks_is_named() -> None:
     found, problems = read_hooks({"Stop": [{"hooks": wrong}]})
     assert found == ()
     assert problems == tuple(
-        f"a hook for `Stop` is left out: {why}"
+        f"a hook for `Stop` is skipped: {why}"
         for why in (
             "it has no `prompt`",
             "its `prompt` must be a string",
@@ -96,7 +96,7 @@ async def test_a_model_that_gives_no_verdict_costs_a_line(project: HookProject) 
     project.script(DONE, {"text": "I think so"})
     done = await project.run()
     assert done.told == [
-        "the hook `asks a model: Done?` for Stop exited with 1: answers no verdict: I think so; it was skipped"
+        "the hook `asks a model: Done?` for Stop exited with 1: gave no verdict: I think so; it was skipped"
     ]
 
 
@@ -144,7 +144,7 @@ async def test_a_project_calls_no_tool_of_a_server_by_a_hook(project: HookProjec
     declare(project, Stop={"type": "mcp_tool", "server": "forge", "tool": "search"})
     project.script(DONE)
     assert (await project.run()).told == [
-        "the hook `calls `search` of the server `forge`` for Stop is left out: hooks of a project cannot call tools "
+        "the hook `calls `search` of the server `forge`` for Stop is skipped: a project's hooks cannot call tools "
         "without asking"
     ]
 
@@ -223,7 +223,7 @@ async def test_an_output_that_a_hook_changes_is_the_one_that_is_kept(project: Ho
     project.script(calls(bash("echo key: $((40 + 2))4711; seq 90000")), DONE)
     done = await project.run()
     assert done.outputs == [
-        ("done", "key: ***\nexit code 0\n[A hook of the user for `bash` has put this in the place of the output]")
+        ("done", "key: ***\nexit code 0\n[A hook of the user for `bash` replaced the output with this]")
     ]
     assert "424711" not in done.said
     stored = b"".join(path.read_bytes() for path in (project.user_home / "ebb").rglob("*") if path.is_file())

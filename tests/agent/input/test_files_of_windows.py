@@ -52,7 +52,7 @@ def test_long_instructions_are_cut_at_the_same_place_in_every_encoding(
 @pytest.mark.parametrize("raw", [b"a\0b", "a\0b".encode("utf-16")])
 def test_what_holds_a_nul_is_no_text_in_any_encoding(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "a.md").write_bytes(raw)
-    with pytest.raises(UnusableFile, match="it is not a text"):
+    with pytest.raises(UnusableFile, match="it is not text"):
         read_text_file(tmp_path / "a.md", tmp_path)
 
 

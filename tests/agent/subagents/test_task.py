@@ -137,7 +137,7 @@ def test_an_agent_of_a_trusted_project_is_told_its_text_and_has_no_more_than_its
     assert (done["name"], done["end"], done["read"], done["changed"]) == ("looker", "answered", ["a.py"], [])
     assert not (user.project / "b.py").exists()
     notices = [line["text"] for line in run.lines if line["type"] == "noticed"]
-    assert notices == ["the agent `.claude/agents/broken.md` is left out: it has no description"]
+    assert notices == ["the agent `.claude/agents/broken.md` is skipped: it has no description"]
 
 
 def test_an_agent_is_meant_in_other_letters_too_and_makes_no_more_requests_than_its_file_says(user: User) -> None:
@@ -194,7 +194,7 @@ def test_an_agent_of_a_project_that_is_not_trusted_is_named_and_not_sent_off(use
     (done,) = (line for line in run.lines if line["type"] == "tool_finished")
     assert done["text"].endswith("there is no agent `looker`; available: explore, review")
     (notice,) = (line["text"] for line in run.lines if line["type"] == "noticed")
-    assert notice.startswith("the agent `looker` of this project is not approved, so it is left out")
+    assert notice.startswith("the agent `looker` of this project is not approved, so it is skipped")
 
 
 def test_files_of_agents_narrow_what_an_agent_may_do(user: User) -> None:

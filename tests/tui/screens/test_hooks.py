@@ -32,7 +32,7 @@ RECORDS: tuple[tuple[DeclaredHook, HookRecord], ...] = (
     (hook("PreToolUse", MINE, action=HttpTarget("http://localhost:8080/guard"), once=True), HookRecord()),
     (hook("PreToolUse", FILE, matcher="Bash", condition="Bash(git *)", action=GUARD, timeout=10.0), HookRecord(1)),
 )
-LEFT_OUT = "`.claude/settings.json`: a hook for `Stop` is left out: its `type` is 'agent'; known are `command`, `http`"
+LEFT_OUT = "`.claude/settings.json`: a hook for `Stop` is skipped: its `type` is 'agent'; known are `command`, `http`"
 
 
 @dataclass

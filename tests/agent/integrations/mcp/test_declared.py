@@ -209,7 +209,7 @@ def test_a_projects_configuration_declares_no_server(project: McpProject) -> Non
     config = project.config()
     assert declared_servers(config, {}) == ()
     assert config.notices == (
-        f"`mcp.servers` in {path} was left out: a project's servers are declared in its `.mcp.json`",
+        f"`mcp.servers` in {path} was ignored: a project's servers are declared in its `.mcp.json`",
     )
 
 

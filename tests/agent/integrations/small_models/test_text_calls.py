@@ -372,7 +372,7 @@ async def test_calls_in_text_run_and_are_native_ones_from_then_on(home: Home) ->
 async def test_half_of_a_character_in_a_call_is_answered(home: Home) -> None:
     model = Local.of({"text": '{"name": "read", "arguments": {"path": "a\\ud800"}}'}, {"text": "done"})
     _, events = await first_turn(home.session(model))
-    answer = "the call was not run: the arguments hold half of a surrogate pair: send the character whole"
+    answer = "the call was not run: the arguments contain half of a surrogate pair: send the whole character"
     assert (finished(events), events[-1]) == ([("read", "failed", answer)], TurnFinished("answered", "done"))
 
 

@@ -442,7 +442,7 @@ async def test_azure_gets_its_key_in_its_own_header(
             async def token() -> str:
                 return "the-token"
 
-            monkeypatch.setattr(clouds, "_azure_tokens", lambda: token)
+            monkeypatch.setattr(clouds, "_azure_token_getter", lambda: token)
         if version:
             environment["OPENAI_API_VERSION"] = version
         assert await ask(model, environment) == "Grüße ✓"
