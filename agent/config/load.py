@@ -51,7 +51,7 @@ def find_folders(environment: Mapping[str, str]) -> Folders:
 
 
 def find_project(folder: Path) -> Path:
-    """Return the real path of the Git worktree that contains the folder; without Git, that of the folder itself."""
+    """Return the top folder of the Git worktree that contains `folder`, or else `folder`, as a real path."""
     real = folder.resolve()
     for candidate in (real, *real.parents):
         if (candidate / ".git").exists():
@@ -264,13 +264,13 @@ def _merge(
             notices.append(f"{named_source}: {setting.no_effect_reason}")
             continue
         option = _find_option(setting.key, source)
-        written = setting.written_name or setting.key
+        written_key = setting.written_name or setting.key
         real_key = "agent.compact_trigger" if setting.key == "agent.threshold_ratio" else setting.key
         if real_key in name_by_key:
             notices.append(
-                f"{source}: `{name_by_key[real_key]}` has no effect: `{written}` sets the same and takes precedence"
+                f"{source}: `{name_by_key[real_key]}` has no effect: `{written_key}` sets the same and takes precedence"
             )
-        name_by_key[real_key] = written
+        name_by_key[real_key] = written_key
         values[setting.key] = _parse_value(option.parse, setting.value, source, setting.written_name or setting.key)
         sources[setting.key] = named_source
         if setting.key == "agent.compact_trigger":

@@ -35,7 +35,7 @@ class Setting:
 
     @property
     def takes_effect(self) -> EffectTime:
-        """When a change takes effect."""
+        """When a change of the setting applies."""
         return "now" if self.key.startswith("tui.") else "in the next session"
 
 
@@ -51,7 +51,7 @@ class Settings:
     ) -> None:
         """`load`: reads the configuration again from all sources. `changed`: called with each new configuration."""
         self.config = config
-        self._load = load
+        self._load_config = load
         self._on_change = changed
         self.environment = environment
 
@@ -71,7 +71,7 @@ class Settings:
 
     def reload(self) -> None:
         """Read all files again. Raises `ConfigError`."""
-        self.config = self._load()
+        self.config = self._load_config()
         self._on_change(self.config)
 
     def unset_value(self, key: str) -> str:

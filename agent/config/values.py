@@ -180,9 +180,9 @@ class Config:
     tools_denied: tuple[str, ...]
     providers: Mapping[str, ProviderConfig]
     servers: Mapping[str, Mapping[str, object]] = field(repr=False)
-    """The user's settings of each MCP server, by `SERVER_KEYS`."""
+    """The user's settings for MCP servers, by server name and then by key (`SERVER_KEYS`)."""
     language_servers: Mapping[str, Mapping[str, object]] = field(repr=False)
-    """The user's settings of each language server, by `LANGUAGE_SERVER_KEYS`."""
+    """The user's settings for language servers, by server name and then by key (`LANGUAGE_SERVER_KEYS`)."""
     sources: Mapping[str, str]
     """The source of each value, by key (`agent.model`)."""
     hooks: "tuple[HookEntry, ...]" = ()

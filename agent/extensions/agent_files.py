@@ -95,7 +95,8 @@ def _read_agent(path: Path, extension_folder: ExtensionFolder) -> AgentFile | No
     details += [f"has the tools: {', '.join(tools)}"] if tools is not None else []
     details += [f"runs with the model: {model}"] if model else []
     item = trust_item(extension_folder, name, path, digest_of_text(file_text), details)
-    full_prompt, has_hooks = extension_folder.expand_plugin_root(prompt.strip()), bool(front_matter.get("hooks"))
+    full_prompt = extension_folder.expand_plugin_root(prompt.strip())
+    has_hooks = bool(front_matter.get("hooks"))
     max_requests = next(filter(None, (positive_integer(front_matter, key) for key in _MAX_REQUESTS_KEYS)), None)
     return AgentFile(
         name,

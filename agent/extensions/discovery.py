@@ -74,7 +74,7 @@ def ignored_hook_notices(kind: ExtensionKind, extensions: Iterable[HasHooks]) ->
     return tuple(notice.format(kind, extension.name) for extension in extensions if extension.has_hooks)
 
 
-def _skills_in(folder: Path, follows_links: bool, remaining_depth: int) -> Iterator[Path]:
+def _find_skill_files(folder: Path, follows_links: bool, remaining_depth: int) -> Iterator[Path]:
     """Yield the skill in this folder, or else the skills in its subfolders, since some users group skills by subject.
     In the top folder, both are yielded."""
     skill_file = next((name for name in (SKILL_FILE, SKILL_FILE.lower()) if os.path.lexists(folder / name)), "")
@@ -84,7 +84,7 @@ def _skills_in(folder: Path, follows_links: bool, remaining_depth: int) -> Itera
     for path in _sorted_entries(folder) if remaining_depth and (not skill_file or is_top_folder) else ():
         is_link = path.is_symlink() and not (follows_links or is_top_folder)
         if path.name[0] != "." and path.is_dir() and not is_link:
-            yield from _skills_in(path, follows_links, remaining_depth - 1)
+            yield from _find_skill_files(path, follows_links, remaining_depth - 1)
 
 
 def _sorted_entries(folder: Path) -> Sequence[Path]:
@@ -99,7 +99,7 @@ def candidate_files(extension_folder: ExtensionFolder) -> Iterator[Path]:
     if extension_folder.only_file:
         yield extension_folder.folder / extension_folder.only_file
     elif extension_folder.kind == "skill":
-        yield from _skills_in(extension_folder.folder, extension_folder.boundary is None, _MAX_SKILL_DEPTH)
+        yield from _find_skill_files(extension_folder.folder, extension_folder.boundary is None, _MAX_SKILL_DEPTH)
     else:
         suffix = ".toml" if (extension_folder.kind, extension_folder.source) == ("command", "gemini") else ".md"
         files = files_below(extension_folder.folder, extension_folder.boundary)

@@ -102,7 +102,7 @@ def _substitute(
 
 
 def _placeholders(part: TextPart) -> Iterator[re.Match[str]]:
-    """Yield the placeholders in a part of a text."""
+    """Yield the placeholders for arguments in a part."""
     for match in _PLACEHOLDER.finditer(part.text):
         if match["awk"]:
             yield from _placeholders(TextPart(match["awk"]))

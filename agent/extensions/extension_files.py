@@ -76,7 +76,9 @@ def files_below(folder: Path, boundary: Path | None) -> Iterator[Path]:
 def digest_of_folder(folder: Path, boundary: Path | None) -> tuple[str, tuple[str, ...]]:
     """Return a digest of all files in a folder, including hidden ones, and the files' names. The digest depends on
     names, modes and contents. Raises `UnusableFile` for links that lead outside, or if a limit is exceeded."""
-    digest, names, remaining_bytes = hashlib.sha256(), list[str](), MAX_TOTAL_BYTES
+    digest = hashlib.sha256()
+    names: list[str] = []
+    remaining_bytes = MAX_TOTAL_BYTES
     for parent, folders, files in os.walk(folder):
         folders.sort()
         linked_folders = [name for name in folders if os.path.islink(os.path.join(parent, name))]

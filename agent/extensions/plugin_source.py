@@ -61,7 +61,8 @@ def plugin_copy(source: str, parent: Path, name: str = "", ref: str = "") -> Ite
             raise UsageError(f"no folder `{source}`; an address begins with {_ADDRESS_EXAMPLES}{hint}")
         elif ref:
             raise UsageError("`--ref` works only with an address, not with a folder")
-        offers, offer = listed_plugins(folder), None
+        offers = listed_plugins(folder)
+        offer = None
         if offers is not None:
             offer = choose_plugin(offers, name)
             if isinstance(offer.location, RemotePlugin):
@@ -162,14 +163,16 @@ def _git_error_line(error_output: str) -> str:
 
 def _check_files(folder: Path) -> None:
     """Check the type, number and size of a plugin's files, and that no link leads outside. Raises `UnusableFile`."""
-    real_folder, file_count, total_bytes = os.path.realpath(folder), 0, 0
+    real_folder = os.path.realpath(folder)
+    file_count = total_bytes = 0
     for parent, folders, files in os.walk(folder):
         if Path(parent) == folder and ".git" in folders:
             folders.remove(".git")
         for name in (*folders, *files):
             path = Path(parent, name)
             relative, status = path.relative_to(folder), path.lstat()
-            file_count, total_bytes = file_count + 1, total_bytes + status.st_size
+            file_count += 1
+            total_bytes += status.st_size
             if stat.S_ISLNK(status.st_mode):
                 if os.path.isabs(os.readlink(path)) or not Path(os.path.realpath(path)).is_relative_to(real_folder):
                     raise UnusableFile(f"its link `{relative}` leads out of it")

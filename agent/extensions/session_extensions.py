@@ -31,7 +31,7 @@ class SessionExtensions:
         self.problems = (*problems[:MAX_EXTENSION_PROBLEMS], *cut_note)
         """One line for each skipped extension, with the reason."""
         self._trust = trust
-        self._announced: dict[str, int] = {}
+        self._announced_skills: dict[str, int] = {}
         self._announced_agents: dict[str, int] = {}
         self._offered_keys: set[str] = set()
         file_items = (*(command.item for command in self.commands), *(agent.item for agent in self.agents))
@@ -84,9 +84,9 @@ class SessionExtensions:
             if skill.for_model
             and self.trust_state(skill) == "on"
             and f"({skill.path})" not in system_prompt
-            and self._announced.get(skill.name) != epoch
+            and self._announced_skills.get(skill.name) != epoch
         ]
-        self._announced |= {skill.name: epoch for skill in new_skills}
+        self._announced_skills |= {skill.name: epoch for skill in new_skills}
         return tuple(new_skills)
 
     def usable_skills(self) -> tuple[Skill, ...]:

@@ -29,7 +29,7 @@ class SessionTrust:
         self._trust = ProjectTrust(config)
         self._channel = channel
         self._items: list[TrustItem] = []
-        self._postponed: set[str] = set()
+        self._postponed_digests: set[str] = set()
         """Digests of the items on which the user has postponed the decision."""
         self._is_problem_reported = not self._trust.problem
         self._later_questions: list[Callable[[], Coroutine[Any, Any, None]]] = []
@@ -86,7 +86,7 @@ class SessionTrust:
 
     def forget(self, item: TrustItem) -> None:
         """Remove a decision, so that the next turn asks again. Raises `ConfigError`."""
-        self._postponed.discard(item.digest)
+        self._postponed_digests.discard(item.digest)
         self._trust.forget([item.key])
 
     def decide(self, item: TrustItem, verdict: TrustVerdict) -> None:
@@ -99,14 +99,14 @@ class SessionTrust:
         return [
             item
             for item in self._items
-            if item.digest not in self._postponed and self.trust_state(item) in ("not approved", "changed")
+            if item.digest not in self._postponed_digests and self.trust_state(item) in ("not approved", "changed")
         ]
 
     def _with_earlier_approval(self, items: Sequence[TrustItem]) -> list[tuple[TrustItem, TrustRecord | None]]:
         return [(item, self._trust.earlier_approval(item)) for item in items]
 
     def _postpone(self, items: Sequence[TrustItem]) -> None:
-        self._postponed |= {item.digest for item in items}
+        self._postponed_digests |= {item.digest for item in items}
 
     def _apply_answer(self, items: Sequence[TrustItem], answer: str) -> None:
         if answer not in (APPROVE_OPTION, REFUSE_OPTION):

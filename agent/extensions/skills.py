@@ -142,7 +142,8 @@ def _read_skill(path: Path, extension_folder: ExtensionFolder) -> Skill:
 
 def first_sentence(body: str) -> str:
     """Return the first sentence after the heading of a text, or the heading if nothing follows it."""
-    heading, paragraph = "", list[str]()
+    heading = ""
+    paragraph: list[str] = []
     for line in re.sub(r"<!--.*?(?:-->|\Z)", "", body, flags=re.DOTALL).splitlines():
         is_text = re.search(r"\w", line) is not None
         if paragraph and (not is_text or line.startswith("#")):

@@ -316,7 +316,7 @@ def _parse_answer_object(event: HookEvent, label: str, tables: Mapping[str, obje
 
 
 def _replacement_output(event: HookEvent, specific: Mapping[str, object]) -> str | None:
-    """Return the replacement for the tool output as text, from any of the forms in which hooks may give it; None if
+    """Return the replacement for the tool output as text, whatever format the hook used for it; None if
     there is none."""
     replacement = next((specific[key] for key in _OUTPUT_KEYS if specific.get(key) is not None), None)
     if event != "PostToolUse" or replacement is None:

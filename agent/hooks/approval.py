@@ -43,12 +43,12 @@ class HookApproval:
     """The decisions about hooks in one session."""
 
     def __init__(self, config: Config, channel: Channel, project: TrustStore) -> None:
-        self._channel, self._project = channel, project
-        self._user = user_hook_trust(config)
+        self._channel, self._project_trust = channel, project
+        self._user_trust = user_hook_trust(config)
         self._postponed_digests: set[str] = set()
 
     def trust_state(self, hook: DeclaredHook) -> TrustState:
-        return hook_standing(hook, self._project, self._user)
+        return hook_standing(hook, self._project_trust, self._user_trust)
 
     def decide(self, hook: DeclaredHook, verdict: TrustVerdict | None) -> None:
         """Store a decision about all hooks in the hook's file; None removes it. Raises `ConfigError` if it could not be
@@ -57,18 +57,18 @@ class HookApproval:
             return
         item = hook.file.item
         if hook.owner == "project":
-            self._project.forget(item) if verdict is None else self._project.decide(item, verdict)
+            self._project_trust.forget(item) if verdict is None else self._project_trust.decide(item, verdict)
         elif verdict is not None:
-            self._user.decide([item], verdict)
+            self._user_trust.decide([item], verdict)
         else:
             self._postponed_digests.discard(item.digest)
-            self._user.forget([item.key])
+            self._user_trust.forget([item.key])
 
     async def ask_about_undecided(self, files: Sequence[HookFile]) -> None:
         """Ask about each undecided file in `files`, the user's hook files for another agent. Without a user, these
         files are skipped with a notice."""
         for item in (file.item for file in files):
-            trust_state = self._user.trust_state(item)
+            trust_state = self._user_trust.trust_state(item)
             if trust_state in ("on", "refused") or item.digest in self._postponed_digests:
                 continue
             self._postponed_digests.add(item.digest)
@@ -84,7 +84,7 @@ class HookApproval:
             )
             if answer in (APPROVE_OPTION, REFUSE_OPTION):
                 try:
-                    self._user.decide([item], "approved" if answer == APPROVE_OPTION else "refused")
+                    self._user_trust.decide([item], "approved" if answer == APPROVE_OPTION else "refused")
                 except ConfigError as error:
                     self._channel.notice(f"your decision applies to this session only: {error}")
 

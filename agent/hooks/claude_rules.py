@@ -68,7 +68,9 @@ class ClaudeRules:
 
 def load_claude_rules(config: Config) -> ClaudeRules:
     """Read the rules from Claude Code's settings files in the home folder and in the project."""
-    rules, problems, home = list[ClaudeRule](), list[str](), config.folders.home
+    rules: list[ClaudeRule] = []
+    problems: list[str] = []
+    home = config.folders.home
     home_files = (
         [(home / ".claude" / SETTINGS_FILE_NAMES[0], None, f"~/.claude/{SETTINGS_FILE_NAMES[0]}")]
         if home is not None
@@ -112,8 +114,8 @@ def _read_rules(path: Path, boundary: Path | None, label: str, problems: list[st
 
 
 def _with_equivalent_names(view: ClaudeToolCall) -> ClaudeToolCall:
-    """Return the call with the names of all tools that read files, or of all that change files, so that a rule for one
-    of them applies to it."""
+    """Return the call. If its tool reads or changes files, add the names of all tools that do, so that a rule for any
+    of them applies."""
     for names in (_CHANGING_TOOLS, _READING_TOOLS):
         if not set(names).isdisjoint(view.names):
             return ClaudeToolCall(view.name, view.input, (*view.aliases, *names), view.is_complete, view.our_name)

@@ -31,7 +31,7 @@ def write_output(result: Result, path: Path) -> int:
     output, and copied otherwise, without loading all of it into memory."""
     if result.log is not None:
         if not _try_hard_link(result.log, path):
-            _copy(result.log, path)
+            _copy_log(result.log, path)
         return result.log.end - result.log.start
     data = (result.text if result.full_text is None else result.full_text).encode("utf-8", "surrogatepass")
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -52,7 +52,7 @@ def _try_hard_link(log: PrintedLog, path: Path) -> bool:
     return True
 
 
-def _copy(log: PrintedLog, path: Path) -> None:
+def _copy_log(log: PrintedLog, path: Path) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with open(descriptor, "wb") as target, log.path.open("rb") as source:
         source.seek(log.start)

@@ -76,7 +76,7 @@ class HookRunner:
         self._workspace, self._channel, self._approval = workspace, channel, approval
         self._get_mode, self._notify_once, self._on_late_answer = mode, notify_once, on_late_answer
         self._records = {id(hook): HookRecord() for hook in hooks}
-        self._background: set[asyncio.Task[object]] = set()
+        self._background_tasks: set[asyncio.Task[object]] = set()
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_HOOKS)
         self.judges: Judges | None = None
         """The models, agents and MCP servers that hooks may ask; None until the session has them."""
@@ -150,14 +150,14 @@ class HookRunner:
     def run_in_background(self, work: Coroutine[object, object, None]) -> None:
         """Run `work` in the background until the session ends."""
         task = asyncio.create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        self._background_tasks.add(task)
+        task.add_done_callback(self._background_tasks.discard)
 
     async def close(self) -> None:
         """Cancel background work."""
-        for task in self._background:
+        for task in self._background_tasks:
             task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        await asyncio.gather(*self._background_tasks, return_exceptions=True)
 
     def _matches(self, hook: DeclaredHook, names: Sequence[str], call: ClaudeToolCall | None) -> bool:
         if call is None:
@@ -199,8 +199,8 @@ class HookRunner:
                 return work.result()
             self.run_in_background(self._deliver_late_answer(hook, work))
             is_detached = True
-            self._background.add(work)
-            work.add_done_callback(self._background.discard)
+            self._background_tasks.add(work)
+            work.add_done_callback(self._background_tasks.discard)
             return HookAnswer()
         finally:
             declaration_wait.cancel()
@@ -264,7 +264,8 @@ async def run_program(
     """Run the program of a hook. A project's hooks run in the sandbox. `on_first_line` receives the first line as soon
     as it is printed; `may_write`: whether a sandboxed hook may change the working folder. Raises `OSError` or
     `ValueError`."""
-    root, variables = workspace.root, {PROJECT_DIR: project}
+    root = workspace.root
+    variables = {PROJECT_DIR: project}
     environment = child_environment() | diff_override_variables((root,)) | variables
     if hook.plugin:
         environment[PLUGIN_ROOT] = hook.plugin

@@ -71,7 +71,7 @@ class SessionHooks:
         self._runner = HookRunner(
             declared.hooks, project, workspace, channel, approval, mode, self._notice_once, self._queue_late_answer
         )
-        self._session, self._root = session, str(workspace.root)
+        self._session_id, self._root = session, str(workspace.root)
         self._channel, self._transcript = channel, transcript
         self._get_mode, self._approval, self._save_checkpoint = mode, approval, save_checkpoint
         self._project, self._claude_rules = str(project), claude_rules or ClaudeRules()
@@ -83,13 +83,13 @@ class SessionHooks:
         self._shown_problems: set[str] = set(declared.problems)
         """Problems already shown, so that a broken hook is not reported at every call."""
         self._unreported_problems = list(declared.problems)
-        self._source = source
+        self._start_source = source
         self.has_begun = source is None
         self.end_reason: EndReason | None = "other"
         """The reason reported to `SessionEnd` hooks; None if the session is reopened immediately, so that they do not
         run."""
-        self._objections = 0
-        self._pending: list[tuple[HookEvent, str]] = []
+        self._objection_count = 0
+        self._pending_context: list[tuple[HookEvent, str]] = []
         """Text to add to the next message to the model, with the event of the hook."""
         self._idle_timer: asyncio.TimerHandle | None = None
         channel.observe_events(self._notify_when_waiting)
@@ -129,13 +129,13 @@ class SessionHooks:
             self._channel.notice(problem)
         self._unreported_problems.clear()
         await self._channel.interrupt.race(self._approval.ask_about_undecided(self._user_files))
-        if self._source is not None and not self.has_begun:
+        if self._start_source is not None and not self.has_begun:
             self.has_begun = True
-            await self._run_session_start(self._source)
+            await self._run_session_start(self._start_source)
 
     async def ask_about_prompt(self, text: str) -> HookAnswer:
         """Ask `UserPromptSubmit` hooks about the user's message. If they object, the message must not be sent."""
-        self._objections = 0
+        self._objection_count = 0
         return await self.run_hooks("UserPromptSubmit", (), {"prompt": text})
 
     def rule_decision(self, call: ToolCall) -> HookDecision | None:
@@ -168,7 +168,7 @@ class SessionHooks:
     async def objection_to_stop(self, last_message: str) -> str:
         """Ask `Stop` hooks after the model's answer. Return why the model should continue; empty if the turn may
         end."""
-        payload = {"stop_hook_active": self._objections > 0, "last_assistant_message": last_message}
+        payload = {"stop_hook_active": self._objection_count > 0, "last_assistant_message": last_message}
         if not self.has_hooks("Stop"):
             return ""
         async with self._save_checkpoint(reads_only=False):
@@ -176,8 +176,8 @@ class SessionHooks:
         reason = objection(answer)
         if not reason or self._channel.interrupt.is_requested():
             return ""
-        self._objections += 1
-        if self._objections > MAX_STOP_OBJECTIONS_PER_TURN:
+        self._objection_count += 1
+        if self._objection_count > MAX_STOP_OBJECTIONS_PER_TURN:
             self._channel.notice(
                 f"hooks made the model continue {MAX_STOP_OBJECTIONS_PER_TURN} times in this turn; the turn ends now: "
                 f"{reason.splitlines()[0]}"
@@ -218,9 +218,9 @@ class SessionHooks:
 
     def take_pending_context(self) -> tuple[tuple[HookEvent, str], ...]:
         """Return the context that hooks added for the next message, each with its event, and clear it."""
-        pending = tuple(self._pending)
-        self._pending.clear()
-        return pending
+        pending_context = tuple(self._pending_context)
+        self._pending_context.clear()
+        return pending_context
 
     async def close(self) -> None:
         """Report the end of the session to hooks, and cancel hooks that still run."""
@@ -233,7 +233,7 @@ class SessionHooks:
     async def _run_session_start(self, source: StartSource) -> None:
         answer = await self.run_hooks("SessionStart", (source,), {"source": source})
         if answer.context:
-            self._pending.append(("SessionStart", answer.context))
+            self._pending_context.append(("SessionStart", answer.context))
 
     # Running the hooks.
 
@@ -267,7 +267,7 @@ class SessionHooks:
         """Queue the text of an asynchronous hook's answer for the next message to the model."""
         self._show_notices(answer)
         if reason := objection(answer):
-            self._pending.append((hook.event, "\n".join(filter(None, (hook.entry.preface, reason)))))
+            self._pending_context.append((hook.event, "\n".join(filter(None, (hook.entry.preface, reason)))))
 
     async def _hook_input(self, event: HookEvent, payload: Mapping[str, object]) -> bytes:
         """Return the JSON that a hook reads from standard input, with `payload` and the fields common to all events."""
@@ -275,7 +275,7 @@ class SessionHooks:
         if self._transcript.problem:
             self._notice_once(self._transcript.problem)
         common_fields = {
-            "session_id": self._session,
+            "session_id": self._session_id,
             "transcript_path": path,
             "cwd": self._root,
             "permission_mode": CLAUDE_MODES[self._get_mode()],

@@ -55,7 +55,7 @@ class ToolHooks:
         saves checkpoints before hooks, such as formatters, change files after a call. `agent_fields`: fields for hooks
         about the sub-agent that makes the calls, if any."""
         self._hooks, self._after_tool, self._agent_fields = hooks, after_tool_hooks(after_tool), agent_fields
-        self._session, self._project = session, project
+        self._session_id, self._project = session, project
         self._workspace, self._channel, self._save_checkpoint = workspace, channel, save_checkpoint
         self.root = str(workspace.root)
         self._contexts: dict[str, str] = {}
@@ -112,7 +112,8 @@ class ToolHooks:
         hooks = self._hooks if self._hooks is not None and self._hooks.has_hooks(event) else None
         if role_of(call.name) == "recall_output" or not (after_tool or hooks):
             return context, raw
-        feedback, answer = list[str](), HookAnswer()
+        feedback: list[str] = []
+        answer = HookAnswer()
         try:
             with output_file(raw, self._workspace.outputs) as path:
                 size = await asyncio.to_thread(write_output, raw, path)
@@ -144,10 +145,10 @@ class ToolHooks:
     async def _run_after_tool(
         self, hooks: Sequence[DeclaredHook], call: ToolCall, status: OutputStatus, file_fields: Mapping[str, object]
     ) -> list[str]:
-        """Run the hooks of `hooks.after_tool` one after the other, and return their feedback. An interrupt cancels
+        """Run the hooks in `hooks.after_tool` one after another, and return their feedback. An interrupt cancels
         them."""
         payload = {
-            "session": self._session,
+            "session": self._session_id,
             "tool": call.name,
             "arguments": dict(call.arguments),
             "status": status,
@@ -191,7 +192,7 @@ def _context_note(name: str, context: str) -> str:
 
 
 def _with_replaced_output(result: Result, output: str) -> Result:
-    """Return the result with its output replaced. Only the exit status of a program is kept from the original."""
+    """Return the result with its output replaced. Of the original, only a program's exit status is kept."""
     if result.log is not None and result.log.is_finished:
         result.log.path.unlink(missing_ok=True)
     exit_text = result.program.told if result.program is not None else ""

@@ -26,21 +26,21 @@ class HookTranscript:
         self.path = path
         self.problem = ""
         """Why the transcript cannot be written; empty if it can."""
-        self._session, self._root, self._read_messages = session, str(root), read
-        self._next_message, self._last_uuid = 0, ""
+        self._session_id, self._root, self._read_messages = session, str(root), read
+        self._next_index, self._last_uuid = 0, ""
         self._lock = asyncio.Lock()
 
     async def write_new_messages(self) -> str:
         """Append new messages and return the path of the file; empty if it cannot be written."""
         async with self._lock:
-            start = self._next_message
-            messages, self._next_message, usage_by_message = await self._read_messages(start)
+            start = self._next_index
+            messages, self._next_index, usage_by_message = await self._read_messages(start)
             try:
                 if messages or not start:
                     await asyncio.to_thread(self._append, messages, usage_by_message, is_new=not start)
             except OSError as error:
                 # The file may be incomplete, so the next call writes all of it.
-                self._next_message, self._last_uuid = 0, ""
+                self._next_index, self._last_uuid = 0, ""
                 self.problem = f"hooks get no transcript: `{self.path}` cannot be written: {error.strerror or error}"
                 return ""
             self.problem = ""
@@ -83,7 +83,7 @@ class HookTranscript:
             "parentUuid": parent_uuid or None,
             "isSidechain": False,
             "cwd": self._root,
-            "sessionId": self._session,
+            "sessionId": self._session_id,
             "type": role,
             "message": record,
             "uuid": self._last_uuid,

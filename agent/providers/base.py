@@ -18,7 +18,7 @@ MAX_SMALL_MODEL_PARAMETERS = 4e9
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """Facts about a model, and the source of each."""
+    """Facts about a model, with their sources."""
 
     provider: str
     name: str
@@ -90,7 +90,7 @@ class Request:
 
 
 def without_secrets(request: Request, secrets: SecretTokens) -> Request:
-    """Return the request with secrets replaced by tokens; the same object if it contains none."""
+    """Return the request with secrets replaced by tokens. A request without secrets is returned unchanged."""
     system, messages = secrets.hide_in_system(request.system), secrets.hide_in_messages(request.messages)
     if system == request.system and messages is request.messages:
         return request

@@ -139,7 +139,7 @@ async def _connect_model(
     def find_facts_window(facts: ModelFacts) -> Window:
         return find_window(facts, config, is_precise=is_precise)
 
-    return await _provider_with_adapter(provider_name, facts, endpoint, wire, find_facts_window, secrets)
+    return await _create_wire_provider(provider_name, facts, endpoint, wire, find_facts_window, secrets)
 
 
 def should_read_text_calls(config: Config, provider: str, model: str) -> bool:
@@ -150,7 +150,7 @@ def should_read_text_calls(config: Config, provider: str, model: str) -> bool:
     return provider in ANY_MODEL_PROVIDERS if mode == "auto" else mode == "text"
 
 
-async def _provider_with_adapter(
+async def _create_wire_provider(
     provider_name: str,
     facts: ModelFacts,
     endpoint: Endpoint,
@@ -221,7 +221,7 @@ def build_summarisers(
     *,
     secrets: SecretTokens | None = None,
 ) -> Summarisers | CheaperSummarisers:
-    """Return the models that write summaries: the configured one, or with `fastest` all available ones, ordered by
+    """Return the models that write summaries: the configured model or, for `fastest`, all available models ordered by
     speed. If none is configured, a model cheaper than the session's own is used if there is one."""
     chosen = config.summary_model
 

@@ -103,7 +103,7 @@ class Meter:
         self._message_counts = self._create_message_counter()
         self._full_count: _FullCount | None = None
         self._restored_tools: tuple[tuple[ToolSpec, ...], int] = (), 0
-        self._view = ViewCache()
+        self._view_cache = ViewCache()
         self._reported_readings: set[CountReading] = set()
         self._previous_schema = 0
         self.count_record: CountRecord | None = None
@@ -116,7 +116,7 @@ class Meter:
         multiplied by it until the provider has counted them."""
 
     def replace_with(self, other: "Meter") -> None:
-        """Take over another meter's estimates and reset all counts. Used when switching to a model with a different
+        """Adopt another meter's estimates and reset all counts. Used when switching to a model with a different
         tokenizer."""
         self.estimator, self.ruler, self._load_tokenizer = other.estimator, other.ruler, other._load_tokenizer
         self._scheduled_ruler, self._full_count, self._restored_tools = None, None, ((), 0)
@@ -222,7 +222,7 @@ class Meter:
         if conversation.anchor is None:
             return
         summary = count_summary(conversation.summary, self.ruler).values()
-        message_counts = self._create_message_counter().value_for(self._view.messages(conversation))
+        message_counts = self._create_message_counter().value_for(self._view_cache.messages(conversation))
         estimated = self.estimator.tokens(
             sum_counts(summary) + message_counts.counts + self._found_tool_counts(message_counts.names)
         )
@@ -237,7 +237,7 @@ class Meter:
         return tokens
 
     def enter_final_turn(self) -> None:
-        """Settle the counters for the final turn, in which the model only writes a report."""
+        """Switch the counters to the final turn, in which the model only writes a report."""
         self.counters = settle_for_final_turn(self.counters)
 
     def schema_scale(self, tools: Sequence[ToolSpec]) -> float | None:
@@ -248,7 +248,7 @@ class Meter:
         return None if schema == previous_schema else round(schema / max(chars_estimate(tools_text(tools)), 1), 3)
 
     def end_turn(self, conversation: Conversation) -> None:
-        """Settle the counters at the end of a turn: use the provider's count, plus an estimate for messages that it has
+        """Update the counters at the end of a turn: use the provider's count, plus an estimate for messages that it has
         not counted."""
         if conversation.anchor is None:
             self.counters = self.counters.at_turn_end()
@@ -317,11 +317,11 @@ class Meter:
             return self.count_record.after_rewrite() if is_incomparable else self.count_record
         if conversation.anchor is None or is_incomparable:
             return CountRecord()
-        counted_messages = self._view.messages(conversation)[: max(conversation.anchored - 1, 0)]
+        counted_messages = self._view_cache.messages(conversation)[: max(conversation.anchored - 1, 0)]
         return CountRecord().with_earlier_count(min_tokens(counted_messages), conversation.anchor.prompt)
 
     def _sent_request(self, conversation: Conversation, usage: Usage, budget: ContextBudget) -> CountedRequest:
-        visible = self._view.messages(conversation)
+        visible = self._view_cache.messages(conversation)
         measured_messages, min_count = (
             self._visible_minimum if is_prefix(self._visible_minimum[0], visible) else ((), 0)
         )
@@ -332,7 +332,7 @@ class Meter:
         )
 
     def _without_server_counts(self, conversation: Conversation) -> Conversation:
-        """Discard all counts and estimates of a server that truncates, because earlier ones may be wrong as well. The
+        """Discard all counts and estimates of a server that truncates, because earlier counts may also be wrong. The
         server's largest count becomes the actual window."""
         assert self.count_record is not None, "a finding comes with a record"
         self._real_window, self.count_record = self.count_record.window, CountRecord()
@@ -348,7 +348,9 @@ class Meter:
                 *self._summary_counts[1].values(),
             )
             counts_without_tools = sum_counts(text_counts) + seen + unseen
-            self._full_count = self._more_precise(_FullCount(self._tool_counts[0], counts_without_tools, usage.prompt))
+            self._full_count = self._choose_more_precise(
+                _FullCount(self._tool_counts[0], counts_without_tools, usage.prompt)
+            )
             counts = counts_without_tools + self._tool_counts[1]
             self.estimator = learn(self.estimator, counts, usage.prompt, usage.prompt, whole=True)
         elif (
@@ -357,9 +359,9 @@ class Meter:
             reported = usage.prompt - conversation.anchor.total
             self.estimator = learn(self.estimator, unseen, reported, usage.prompt)
 
-    def _more_precise(self, counted: _FullCount) -> _FullCount:
-        """Return whichever full count says more about the tool definitions: one without images, otherwise the one with
-        fewer estimated tokens outside the definitions."""
+    def _choose_more_precise(self, counted: _FullCount) -> _FullCount:
+        """Return the full count that is more precise about the tool definitions: a count without images is preferred,
+        then the count with fewer estimated tokens outside the definitions."""
         current = self._full_count
         if current is None or current.tools != counted.tools:
             return counted
@@ -398,7 +400,7 @@ class Meter:
     def _seen_and_unseen(self, conversation: Conversation) -> tuple[Counts, Counts]:
         """Return the counts of all messages if the provider has counted none yet, and the counts of the messages added
         since its last count. One of the two is always empty."""
-        visible = self._view.messages(conversation)
+        visible = self._view_cache.messages(conversation)
         if conversation.anchor is None:
             message_counts = self._message_counts.value_for(visible)
             return message_counts.counts + self._found_tool_counts(message_counts.names), Counts()

@@ -58,8 +58,8 @@ MAX_TOOLS_PER_REQUEST = {"azure": 128, "openai": 128, "openai-chat": 128}
 """Maximum number of tool definitions in a request, for providers that reject more."""
 
 SMALL_MODEL_TEMPERATURE = 0.2
-"""Default temperature of a small model. At 0.8, the usual default of servers, small models make mistakes in the
-arguments of calls."""
+"""Default temperature of a small model. At 0.8, the default of most servers, small models make mistakes in call
+arguments."""
 
 _MODEL_SIZE = regex(r"(?<![\w.])(?:(\d+)x)?(\d{1,4}(?:\.\d+)?)b(?![a-z\d])", re.IGNORECASE)
 _DATE = regex(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest|default)$")
@@ -83,7 +83,7 @@ def registry_facts(
     }
     if "prices" in settings:
         settings["prices"] = _merged_prices(settings["prices"], known.get("prices"), f"{provider}/{name}")
-    defaults = _defaults(provider, name)
+    defaults = _default_facts(provider, name)
     sources = {
         key: "config" if key in settings else "registry" if key in known else "default" for key in (*defaults, "prices")
     }
@@ -215,7 +215,7 @@ def has_breakpoints(name: str) -> bool:
     return version is not None and (int(version[1]), int(version[2] or 0)) >= (5, 6)
 
 
-def _defaults(provider: str, name: str) -> dict[str, Any]:
+def _default_facts(provider: str, name: str) -> dict[str, Any]:
     is_local = provider == "ollama"
     return {
         "context_window": OLLAMA_WINDOW_TOKENS if is_local else DEFAULT_WINDOW_TOKENS,

@@ -44,18 +44,18 @@ class RepetitionWatch:
 
     found: Repetition | None = None
     _text: str = ""
-    _pending: list[str] = field(default_factory=list)
+    _pending_pieces: list[str] = field(default_factory=list)
     _pending_chars: int = 0
 
     def add(self, piece: str) -> Repetition | None:
         """Add a piece, and return the repetition at the end of the text; None if there is none, or if too little text
         is new since the last check."""
-        self._pending.append(piece)
+        self._pending_pieces.append(piece)
         self._pending_chars += len(piece)
         if self._pending_chars < CHECK_INTERVAL_CHARS:
             return None
-        self._text = "".join((self._text, *self._pending))
-        self._pending, self._pending_chars = [], 0
+        self._text = "".join((self._text, *self._pending_pieces))
+        self._pending_pieces, self._pending_chars = [], 0
         self.found = trailing_repetition(self._text)
         return self.found
 

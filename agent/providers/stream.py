@@ -187,8 +187,8 @@ def _second_request(
 def with_more_output(
     request: Request, reply: Reply, provider: Provider, budget: ContextBudget | None = None
 ) -> Request:
-    """Return the request with a larger output limit, if the reply reached its limit and the larger one fits the window;
-    otherwise the same request."""
+    """Return the request with a larger output limit, if the reply reached its limit and a larger one fits the window;
+    otherwise return it unchanged."""
     larger_limit = min(MAX_RETRY_OUTPUT_TOKENS, provider.facts.max_output_tokens)
     window = budget.window if budget is not None else provider.window
     prompt_tokens = max(reply.usage.prompt, budget.used if budget is not None else 0)
@@ -225,7 +225,9 @@ class _RetryLoop:
     has_fallback: bool
 
     async def reply_with_retries(self, request: Request) -> Reply:
-        attempt, broken_streams, start_time, model = 1, 0, self.retries.now(), self.provider.facts.id
+        attempt, broken_streams = 1, 0
+        start_time = self.retries.now()
+        model = self.provider.facts.id
         while True:
             received: list[str] = []
             try:

@@ -1,5 +1,5 @@
-"""Models that write summaries in place of the session's own: those that the user set, or a cheaper one. They are
-connected when the first summary is needed."""
+"""Models that write summaries instead of the session's own model: the models that the user set, or a cheaper one. They
+are connected when the first summary is needed."""
 
 import asyncio
 import time
@@ -37,12 +37,12 @@ class Summarisers:
         self._models = tuple(dict.fromkeys(models))
         self._connect = connect
         self._by_speed = measure
-        self._connected: tuple[Provider, ...] | None = None
+        self._connected_providers: tuple[Provider, ...] | None = None
 
     async def __call__(self, job: SummaryJob, emit: Emit) -> Sequence[Provider]:
         """Return the reachable models in the order of preference. `emit` receives the events of the requests that
         measure their speed. Raises `AgentError` if none is reachable."""
-        if self._connected is None:
+        if self._connected_providers is None:
             connected = await asyncio.gather(*map(self._connect, self._models), return_exceptions=True)
             errors = [result for result in connected if isinstance(result, BaseException)]
             for error in errors:
@@ -51,15 +51,15 @@ class Summarisers:
             providers = [result for result in connected if not isinstance(result, BaseException)]
             if errors and not providers:
                 raise errors[0]
-            self._connected = (
+            self._connected_providers = (
                 await _order_by_speed(providers, emit) if self._by_speed and len(providers) > 1 else tuple(providers)
             )
-        return self._connected
+        return self._connected_providers
 
     async def close(self) -> None:
-        for provider in self._connected or ():
+        for provider in self._connected_providers or ():
             await provider.close()
-        self._connected = None
+        self._connected_providers = None
 
 
 class CheaperSummarisers:
@@ -68,32 +68,32 @@ class CheaperSummarisers:
     def __init__(self, own: Callable[[], ModelFacts], others: Sequence[ModelFacts], connect: ConnectProvider) -> None:
         """`own`: returns the facts about the session's current model. `others`: the models that may be cheaper."""
         self._get_own_facts = own
-        self._others = {facts.id: facts for facts in others}
+        self._other_facts = {facts.id: facts for facts in others}
         self._connect = connect
-        self._connected: dict[str, Provider] = {}
+        self._connected_providers: dict[str, Provider] = {}
 
     async def __call__(self, job: SummaryJob, emit: Emit) -> Sequence[Provider]:
         """Return the cheaper model, or nothing if there is none. A model that cannot be reached is not tried again."""
         while (model := self._cheapest_model(job)) is not None:
             try:
-                if model not in self._connected:
-                    self._connected[model] = await self._connect(model)
+                if model not in self._connected_providers:
+                    self._connected_providers[model] = await self._connect(model)
             except AgentError:
-                del self._others[model]
+                del self._other_facts[model]
             else:
-                return (self._connected[model],)
+                return (self._connected_providers[model],)
         return ()
 
     def _cheapest_model(self, job: SummaryJob) -> str | None:
         own_facts = self._get_own_facts()
         price = own_facts.prices.per_token(job.context) if own_facts.prices else None
-        others = (facts for facts in self._others.values() if facts.id != own_facts.id)
-        return cheapest_summary_model(price, job, tuple(_summary_offer(facts, job) for facts in others))
+        other_facts = (facts for facts in self._other_facts.values() if facts.id != own_facts.id)
+        return cheapest_summary_model(price, job, tuple(_summary_offer(facts, job) for facts in other_facts))
 
     async def close(self) -> None:
-        for provider in self._connected.values():
+        for provider in self._connected_providers.values():
             await provider.close()
-        self._connected.clear()
+        self._connected_providers.clear()
 
 
 async def with_silence_timeout(

@@ -55,8 +55,8 @@ def has_foreign_anchor(conversation: Conversation, model: str) -> bool:
 
 
 def may_drop_reasoning(conversation: Conversation) -> bool:
-    """Whether the next request may omit reasoning that was counted. This is so if earlier replies contain reasoning and
-    the user has written since then."""
+    """Whether the next request may omit reasoning that was counted. It may if earlier replies contain reasoning and the
+    user has written since then."""
     unseen = conversation.messages[conversation.anchored :]
     has_text = any(isinstance(part, Text) for message in unseen if isinstance(message, User) for part in message.parts)
     return has_text and any(

@@ -69,7 +69,7 @@ class WireProvider:
         self._adapter = adapter
         self._secrets = secrets or SecretTokens()
         self._origin = Origin(facts.id, replace(endpoint, base_url=adapter.server_url(endpoint)))
-        self._wire = adapter.sdk(self._origin) if wire == "sdk" else _http_wire(adapter, self._origin)
+        self._wire = adapter.sdk(self._origin) if wire == "sdk" else _create_http_wire(adapter, self._origin)
         self._written_request = WrittenRequest(adapter.writer)
         self._writing_lock = Lock()
         known_quirks = adapter.known_quirks.get(self._origin.host, frozenset())
@@ -80,9 +80,9 @@ class WireProvider:
 
         async def ask(quirks: frozenset[str]) -> AsyncGenerator[Chunk, None]:
             if self._written_request.unencoded_count(request.messages) > LARGE_REQUEST_MESSAGES:
-                body = await asyncio.to_thread(self._body, request, quirks)
+                body = await asyncio.to_thread(self._build_body, request, quirks)
             else:
-                body = self._body(request, quirks)
+                body = self._build_body(request, quirks)
             async with aclosing(
                 stream_chunks(self._wire, body, self._adapter.decoder(self._origin), self._origin)
             ) as chunks:
@@ -91,7 +91,7 @@ class WireProvider:
 
         return self._quirks.stream(ask)
 
-    def _body(self, request: Request, quirks: frozenset[str]) -> Json:
+    def _build_body(self, request: Request, quirks: frozenset[str]) -> Json:
         with self._writing_lock:  # an interrupted request may still be encoding its messages
             return self._adapter.body(request, self.facts, self.window, quirks, self._written_request)
 
@@ -102,7 +102,7 @@ class WireProvider:
         await self._wire.close()
 
 
-def _http_wire(adapter: Adapter, origin: Origin) -> Wire:
+def _create_http_wire(adapter: Adapter, origin: Origin) -> Wire:
     accept = {"accept": "text/event-stream"} if adapter.reader is SseReader else {}
     headers = {**accept, **adapter.headers(origin.endpoint)}
     return HttpWire(origin, joined_url(origin.endpoint.base_url, adapter.path), headers, adapter.reader)

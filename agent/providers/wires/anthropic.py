@@ -193,7 +193,8 @@ class AnthropicWriter:
         has_searches = _has_valid_searches(message, self._deferred)
         last_item, ends = self.encoded.last, self.encoded.markable_ends
         earlier_blocks = list(last_item["content"]) if last_item and last_item["role"] == role else []
-        index, blocks = len(self.encoded) - bool(earlier_blocks), list[Json]()
+        index = len(self.encoded) - bool(earlier_blocks)
+        blocks: list[Json] = []
         for part in parts_in_sent_order(message):
             block = (
                 None if _is_search(part) and not has_searches else _part_block(part, message, self._facts, self._ids)
@@ -269,7 +270,7 @@ def _image_block(image: Image, facts: ModelFacts) -> Json:
 
 
 _TEXT_FIELDS = {"text": ("text",), "thinking": ("thinking",), "tool_use": ("id", "name")}
-"""Fields of each type of block that contain text."""
+"""Text fields, by type of block."""
 _BLOCK_OF_DELTA = {"text_delta": "text", "thinking_delta": "thinking"}
 """The type of block that each type of delta belongs to."""
 

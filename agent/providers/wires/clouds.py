@@ -112,7 +112,7 @@ def _stream_error(headers: dict[str, str], payload: bytes) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": message or headers.get(":error-message") or kind}}
 
 
-def _bedrock_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicBedrock":
+def _create_bedrock_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicBedrock":
     import anthropic as sdk  # noqa: PLC0415 - deferred: 1.5 s that other providers do not need
 
     client = sdk.AsyncAnthropicBedrock(aws_region=_region(origin), **_client_arguments(origin))
@@ -120,7 +120,7 @@ def _bedrock_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicBedrock":
     return client
 
 
-def _mantle_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicBedrockMantle":
+def _create_mantle_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicBedrockMantle":
     import anthropic as sdk  # noqa: PLC0415 - deferred: 1.5 s that other providers do not need
 
     return sdk.AsyncAnthropicBedrockMantle(aws_region=_region(origin), **_client_arguments(origin))
@@ -134,7 +134,7 @@ def _region(origin: Origin) -> str | None:
     return match[1] if match else _UNUSED_REGION if origin.endpoint.key else None
 
 
-def _vertex_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicVertex":
+def _create_vertex_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicVertex":
     import anthropic as sdk  # noqa: PLC0415 - deferred: 1.5 s that other providers do not need
 
     match = _VERTEX_ADDRESS.match(origin.endpoint.base_url)
@@ -146,7 +146,7 @@ def _vertex_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicVertex":
     return sdk.AsyncAnthropicVertex(region=match["region"], project_id=match["project"], **arguments)
 
 
-def _foundry_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicFoundry":
+def _create_foundry_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicFoundry":
     import anthropic as sdk  # noqa: PLC0415 - deferred: 1.5 s that other providers do not need
 
     arguments = _client_arguments(origin)
@@ -166,7 +166,7 @@ def _client_arguments(origin: Origin) -> dict[str, Any]:
     }
 
 
-def _azure_client(origin: Origin) -> "openai.AsyncOpenAI":
+def _create_azure_client(origin: Origin) -> "openai.AsyncOpenAI":
     """Create the client for both of Azure's APIs, with the key in Azure's header or with the user's sign-in tokens."""
     return openai_client(
         origin, None if origin.endpoint.key else _azure_token_getter(), _azure_headers(origin.endpoint)
@@ -242,7 +242,7 @@ def _sign_in_advice(origin: Origin) -> str:
     return f"Run `{cloud.sign_in}`{variable}."
 
 
-def _messages_wire(
+def _messages_wire_factory(
     make_client: Callable[[Origin], Any],
     modules: tuple[str, ...] = (),
     reader: Callable[[], EventReader] = SseReader,
@@ -253,24 +253,25 @@ def _messages_wire(
 
 
 _BEDROCK = replace(
-    anthropic.ADAPTER, sdk=_messages_wire(_bedrock_client, ("botocore.eventstream", "boto3"), BedrockReader)
+    anthropic.ADAPTER,
+    sdk=_messages_wire_factory(_create_bedrock_client, ("botocore.eventstream", "boto3"), BedrockReader),
 )
-_MANTLE = replace(anthropic.ADAPTER, sdk=_messages_wire(_mantle_client, ("boto3",)))
+_MANTLE = replace(anthropic.ADAPTER, sdk=_messages_wire_factory(_create_mantle_client, ("boto3",)))
 _VERTEX_AI = replace(
-    anthropic.ADAPTER, server_url=lambda endpoint: endpoint.base_url, sdk=_messages_wire(_vertex_client)
+    anthropic.ADAPTER, server_url=lambda endpoint: endpoint.base_url, sdk=_messages_wire_factory(_create_vertex_client)
 )
 _FOUNDRY = replace(
     anthropic.ADAPTER,
     headers=lambda endpoint: {**anthropic.headers(endpoint), **_azure_headers(endpoint)},
-    sdk=_messages_wire(_foundry_client),
+    sdk=_messages_wire_factory(_create_foundry_client),
 )
 _AZURE_CHAT = replace(
     openai_chat.ADAPTER,
     headers=_azure_headers,
-    sdk=lambda origin: CloudWire("openai", origin, _azure_client, lambda client: client.chat.completions),
+    sdk=lambda origin: CloudWire("openai", origin, _create_azure_client, lambda client: client.chat.completions),
 )
 _AZURE_RESPONSES = replace(
     openai_responses.ADAPTER,
     headers=_azure_headers,
-    sdk=lambda origin: CloudWire("openai", origin, _azure_client, lambda client: client.responses),
+    sdk=lambda origin: CloudWire("openai", origin, _create_azure_client, lambda client: client.responses),
 )

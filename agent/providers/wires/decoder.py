@@ -21,9 +21,9 @@ from ebbtide.tools.schema import MAX_NESTING_DEPTH, is_nested_deeper
 EMPTY_OUTPUT_TEXT = "(no output)"
 """Text of an empty output, since most APIs reject empty text."""
 IMAGES_ONLY_TEXT = "(see the image)"
-OMITTED_IMAGE_TEXT = "[an image was left out: this model takes none]"
+OMITTED_IMAGE_TEXT = "[image omitted: this model does not accept images]"
 TOOL_IMAGES_HEADING = "Images from the outputs above:"
-"""Text before the images of outputs, for APIs whose outputs can only be text."""
+"""Text before images from outputs, for APIs in which outputs can only be text."""
 
 MALFORMED_EVENT_ERRORS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 """Exceptions raised when an event does not have the structure that its API defines."""
@@ -108,14 +108,14 @@ class TolerantDecoder:
 
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
-        self._skipped = 0
+        self._skipped_count = 0
         self._apis = set[ApiName]()
         """The APIs in whose format events arrived."""
 
     def feed(self, event: Json) -> Iterator[Chunk]:
         """Yield the chunks of an event; none if it is malformed. Raises the error that an error frame describes."""
         if event is UNREADABLE_EVENT:
-            self._skipped += 1
+            self._skipped_count += 1
             return
         if not self._decoder.complete and (api := api_of(event)) is not None:
             self._apis.add(api)
@@ -124,7 +124,7 @@ class TolerantDecoder:
         except ProviderError:
             raise
         except MALFORMED_EVENT_ERRORS:
-            self._skipped += 1
+            self._skipped_count += 1
 
     def reply(self, origin: Origin) -> Reply:
         """Return the reply. Raises `StreamCut` if it is incomplete, and `BadRequest` if it has another API's format."""
@@ -137,7 +137,7 @@ class TolerantDecoder:
         if not self._decoder.complete:
             raise stream_cut_error(origin)
         try:
-            return replace(self._decoder.reply(), skipped=self._skipped)
+            return replace(self._decoder.reply(), skipped=self._skipped_count)
         except MALFORMED_EVENT_ERRORS as error:
             raise stream_cut_error(origin) from error
 
@@ -296,29 +296,29 @@ class CallIds:
     def __init__(self, model: str, unsafe: str = "", max_chars: int = 0) -> None:
         self._model = model
         """The model that receives the request. Its own ids are sent back unchanged, however long they are."""
-        self._unsafe = unsafe
+        self._unsafe_pattern = unsafe
         """Pattern of the characters that the server rejects."""
         self._max_chars = max_chars
         """Maximum number of characters in an id; 0 for no limit."""
-        self._used: set[str] = set()
+        self._used_ids: set[str] = set()
         self._sent_ids: dict[str, str] = {}
 
     def add(self, message: Assistant) -> None:
         """Register a reply's calls. Must be called before the calls and their outputs are encoded."""
         for call in message.calls:
-            safe = re.sub(self._unsafe, "_", call.id) if self._unsafe else call.id
+            safe = re.sub(self._unsafe_pattern, "_", call.id) if self._unsafe_pattern else call.id
             if 0 < self._max_chars < len(safe) and message.model != self._model:
                 safe = safe[: self._max_chars - _ID_SUFFIX_CHARS]
-            self._sent_ids[call.id] = unique_name(safe or "call", self._used)
-            self._used.add(self._sent_ids[call.id])
+            self._sent_ids[call.id] = unique_name(safe or "call", self._used_ids)
+            self._used_ids.add(self._sent_ids[call.id])
 
     def __getitem__(self, id: str) -> str:
         return self._sent_ids.get(id, id)
 
 
 def can_send_images(facts: ModelFacts) -> bool:
-    """Whether images may be sent, which is so unless the model is known not to accept them. If they may not be sent, a
-    note replaces each image."""
+    """Whether images may be sent. They may, unless the model is known not to accept them; in that case, a note replaces
+    each image."""
     return facts.images or not facts.known or ("images", "default") in facts.sources
 
 

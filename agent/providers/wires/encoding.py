@@ -16,7 +16,7 @@ BlockPosition: TypeAlias = tuple[int, str, int]
 
 
 ITEMS_PER_PIECE = 32
-"""Number of items whose JSON is joined into one piece once more items follow."""
+"""Number of items per piece of joined JSON. Items are joined only when more items follow them."""
 
 
 class EncodedItems(list[dict[str, Any]]):
@@ -67,19 +67,19 @@ class EncodedMessages:
         )
         return marked_items
 
-    def _all_pieces(self, marked: Mapping[int, bytes]) -> Sequence[bytes]:
+    def _all_pieces(self, marked_json: Mapping[int, bytes]) -> Sequence[bytes]:
         """Return the JSON of all items in a few pieces, with the marked items replaced."""
         while (len(self._joined_pieces) + 1) * ITEMS_PER_PIECE < len(self._pieces):  # the last item may be replaced
             self._joined_pieces.append(self._join_piece(len(self._joined_pieces), {}))
         joined = [*self._joined_pieces, b""]
-        for piece_index in {len(self._joined_pieces), *(index // ITEMS_PER_PIECE for index in marked)}:
-            joined[piece_index] = self._join_piece(piece_index, marked)
+        for piece_index in {len(self._joined_pieces), *(index // ITEMS_PER_PIECE for index in marked_json)}:
+            joined[piece_index] = self._join_piece(piece_index, marked_json)
         return joined if self._pieces else ()
 
-    def _join_piece(self, piece_index: int, marked: Mapping[int, bytes]) -> bytes:
+    def _join_piece(self, piece_index: int, marked_json: Mapping[int, bytes]) -> bytes:
         start = piece_index * ITEMS_PER_PIECE
         pieces = self._pieces[start : start + ITEMS_PER_PIECE]
-        return b",".join(marked.get(index, piece) for index, piece in enumerate(pieces, start))
+        return b",".join(marked_json.get(index, piece) for index, piece in enumerate(pieces, start))
 
 
 class Writer(Protocol):

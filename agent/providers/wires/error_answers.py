@@ -43,7 +43,7 @@ class ErrorAnswer:
     message: str
     """The server's message, on one line, for display."""
     text: str
-    """All text that may help to classify the error, including that of nested errors, without URLs."""
+    """All text that may help to classify the error, including text of nested errors, without URLs."""
     status: int | None = None
     """HTTP status stated in the body."""
     size: int | None = None

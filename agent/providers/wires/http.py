@@ -31,7 +31,7 @@ STREAM_END: Json = {"type": "[DONE]"}
 UNREADABLE_EVENT: Json = {"type": "[UNREADABLE]"}
 """A frame that is not a JSON object, as an event. Relays send some that mean nothing: `null`, `[]`, `keep-alive`."""
 REPLY_FIELDS = ("choices", "output", "content")
-"""Fields of a reply from a server that does not stream. A JSON document with one of them and without an error is such a
+"""Fields of a reply that was not streamed. A JSON document with one of these fields and without an error is such a
 reply."""
 
 
@@ -60,22 +60,22 @@ class LineReader:
     """Splits chunks of bytes into lines that end with CR LF, LF or, as event streams allow, CR."""
 
     def __init__(self) -> None:
-        self._unfinished: list[bytes] = []
+        self._unfinished_chunks: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[str]:
         # A CR at the end of a chunk may be the first half of a CR LF.
         end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r", 0, -1))
-        if end < 0 and not (self._unfinished and self._unfinished[-1].endswith(b"\r")):
-            self._unfinished.append(chunk)
+        if end < 0 and not (self._unfinished_chunks and self._unfinished_chunks[-1].endswith(b"\r")):
+            self._unfinished_chunks.append(chunk)
             return []
-        buffered = b"".join([*self._unfinished, chunk])
+        buffered = b"".join([*self._unfinished_chunks, chunk])
         end = max(buffered.rfind(b"\n"), buffered.rfind(b"\r", 0, -1)) + 1
-        self._unfinished = [buffered[end:]] if end < len(buffered) else []
+        self._unfinished_chunks = [buffered[end:]] if end < len(buffered) else []
         return [line.decode("utf-8", "replace") for line in buffered[:end].splitlines()]
 
     def close(self) -> list[str]:
         """Return the last line, if the stream ended without a line break."""
-        return self.feed(b"\n") if self._unfinished else []
+        return self.feed(b"\n") if self._unfinished_chunks else []
 
 
 @dataclass(slots=True)

@@ -187,14 +187,14 @@ class OllamaWriter:
         self.encoded = EncodedMessages()
         self._add([_encoded_message("system", system)] if system.strip() else [])
         self._facts = facts
-        self._names: dict[str, str] = {}
+        self._tool_names: dict[str, str] = {}
 
     def add(self, message: Message) -> None:
         if isinstance(message, Assistant):
-            self._names |= {call.id: wire_name(call.called or call.name) for call in message.calls}
+            self._tool_names |= {call.id: wire_name(call.called or call.name) for call in message.calls}
             self._add([_assistant_message(message, message.model == self._facts.id)])
         else:
-            self._add(_user_messages(message, self._facts, self._names))
+            self._add(_user_messages(message, self._facts, self._tool_names))
 
     def _add(self, messages: Sequence[Json]) -> None:
         self.encoded.add(message for message in messages if len(message) > 1)

@@ -90,7 +90,7 @@ def body(
     if request.system.strip():
         content["instructions"] = sendable_text(request.system)
     if request.tools:
-        content["tools"] = _tool_definitions(request.tools, is_free=uses_free_text)
+        content["tools"] = _tool_definitions(request.tools, uses_free_text=uses_free_text)
     if "prompt_cache_key" not in quirks:
         content["prompt_cache_key"] = request.session
     if facts.thinking == "effort":
@@ -104,13 +104,13 @@ def can_send_free_text(name: str) -> bool:
     return version is not None and int(version[1]) >= 5
 
 
-def _tool_definitions(tools: Sequence[ToolSpec], *, is_free: bool) -> list[Json]:
+def _tool_definitions(tools: Sequence[ToolSpec], *, uses_free_text: bool) -> list[Json]:
     """Return the tool definitions. Deferred ones are grouped in namespaces, where the API's own search finds them."""
     definitions: list[Json] = []
     namespaces: dict[str, Json] = {}
     for tool in tools:
         group = tool.deferred
-        if is_free and tool.kind == "builtin" and traits_of(tool.name).free_text_argument:
+        if uses_free_text and tool.kind == "builtin" and traits_of(tool.name).free_text_argument:
             definitions.append({"type": "custom", "name": tool.name, "description": tool.description})
         elif group is None or not group.name:
             definitions.append(_function_definition(tool))
@@ -149,11 +149,11 @@ class ResponsesWriter:
     """Encodes the conversation as items. Text and images of the user and of outputs can be marked for caching; the
     model's own text cannot."""
 
-    def __init__(self, facts: ModelFacts, namespaces: tuple[tuple[str, str], ...], is_free: bool) -> None:
+    def __init__(self, facts: ModelFacts, namespaces: tuple[tuple[str, str], ...], uses_free_text: bool) -> None:
         self.encoded = EncodedMessages()
         self._facts, self._namespaces = facts, dict(namespaces)
         """Namespaces of the deferred tools, by tool name."""
-        self._is_free = is_free
+        self._uses_free_text = uses_free_text
         self._call_item_types: dict[str, str] = {}
         """Type of the item as which each call was encoded, by call id."""
         self._ids = CallIds(facts.id, max_chars=MAX_CALL_ID_CHARS)
@@ -190,8 +190,8 @@ class ResponsesWriter:
 
     def _call_item_type(self, call: ToolCall) -> str:
         """Return the item type for a call. A call under another name than the tool's was written as JSON."""
-        is_free = self._is_free and bool(traits_of(call.name).free_text_argument) and not call.called
-        return "custom_tool_call" if is_free else "function_call"
+        uses_free_text = self._uses_free_text and bool(traits_of(call.name).free_text_argument) and not call.called
+        return "custom_tool_call" if uses_free_text else "function_call"
 
 
 def _output_item(output: ToolOutput, facts: ModelFacts, ids: CallIds, call_type: str) -> Json:
@@ -383,7 +383,7 @@ class ResponsesDecoder:
 
     def _item_for(self, event: Json, kind: str) -> PartialItem:
         """Return the item that a delta belongs to, or a new one. Copilot's ids differ in each event, so the index takes
-        precedence. Some servers send no index, or the same one for several items; then the delta belongs to the newest.
+        precedence. If the server sends no index, or one index for several items, the delta belongs to the newest item.
         """
         index, item_id = event.get("output_index"), event.get("item_id")
         for item in reversed(self._items):

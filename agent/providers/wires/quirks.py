@@ -26,14 +26,14 @@ class Quirks:
     def __init__(
         self, table: Mapping[str, str], known: frozenset[str] = frozenset(), demands: Mapping[str, str] = {}
     ) -> None:
-        self._table, self._demands = table, demands
-        self._active = known
+        self._rejections, self._demands = table, demands
+        self._active_quirks = known
 
     async def stream(self, ask: Callable[[frozenset[str]], AsyncGenerator[Chunk, None]]) -> AsyncGenerator[Chunk, None]:
         """Yield the chunks of `ask`, which is called again with new quirks if the server rejects or demands a field."""
         while True:
             try:
-                async with aclosing(ask(self._active)) as chunks:
+                async with aclosing(ask(self._active_quirks)) as chunks:
                     async for chunk in chunks:
                         yield chunk
                 return
@@ -46,9 +46,9 @@ class Quirks:
         Local servers respond with 500 if a model's chat template rejects the messages."""
         if error.status not in (400, 422, 500):
             return False
-        quirk_by_clue = self._demands if _DEMAND_PATTERN.search(str(error)) else self._table
-        new_quirks = {quirk for clue, quirk in quirk_by_clue.items() if clue in str(error)} - self._active
-        self._active |= new_quirks
+        quirk_by_clue = self._demands if _DEMAND_PATTERN.search(str(error)) else self._rejections
+        new_quirks = {quirk for clue, quirk in quirk_by_clue.items() if clue in str(error)} - self._active_quirks
+        self._active_quirks |= new_quirks
         return bool(new_quirks)
 
 

@@ -93,8 +93,7 @@ class Script:
     context_window: int = 200_000
     max_output_tokens: int = 16_384
     reads: int | None = None
-    """Number of a request's newest tokens that the model reads; it silently ignores the others. None if it reads all.
-    """
+    """Number of a request's newest tokens that the model reads, silently ignoring older ones. None if it reads all."""
     counts: float = 1.0
     """Number of tokens that the model counts for each actual token."""
 
@@ -200,11 +199,11 @@ class Scripted:
     checks: ClassVar[tuple[Callable[[Request, str], str | None], ...]] = (refusal,)
     """Checks of each request, called with the request and the model's name. Each returns why no server would accept the
     request, or None."""
-    _replies_left: list[ScriptedReply] = field(init=False)
-    _calls_made: int = field(init=False, default=0)
+    _remaining_replies: list[ScriptedReply] = field(init=False)
+    _call_count: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        self._replies_left = list(self.script.replies)
+        self._remaining_replies = list(self.script.replies)
 
     @classmethod
     def of(cls, *replies: Mapping[str, Any], context_window: int = 200_000) -> "Scripted":
@@ -251,7 +250,7 @@ class Scripted:
             await asyncio.sleep(reply.pause_between)
         if reply.error:
             raise StreamCut("the script cuts the stream here")
-        calls = self._calls(request, reply)
+        calls = self._create_calls(request, reply)
         for index, call in enumerate(calls):
             yield CallChunk(index, call.name, len(call.source), call.id)
         yield self._complete_reply(request, reply, calls)
@@ -265,32 +264,32 @@ class Scripted:
     def _next_reply(self, request: Request) -> ScriptedReply:
         last = request.messages[-1] if request.messages else User(())
         last_text = last.text if isinstance(last, User) else ""
-        for reply in self._replies_left:
+        for reply in self._remaining_replies:
             if not reply.when or reply.when in last_text:
                 next_reply = next(
                     (
                         other_reply
-                        for other_reply in self._replies_left
+                        for other_reply in self._remaining_replies
                         if other_reply.when and other_reply.when in last_text
                     ),
                     reply,
                 )
-                self._replies_left.remove(next_reply)
+                self._remaining_replies.remove(next_reply)
                 return next_reply
         raise BadRequest(
             f"the script has no reply left for request {len(self.requests)}; add a `[[reply]]` or start a new session"
         )
 
-    def _calls(self, request: Request, reply: ScriptedReply) -> tuple[ToolCall, ...]:
+    def _create_calls(self, request: Request, reply: ScriptedReply) -> tuple[ToolCall, ...]:
         calls: list[ToolCall] = []
         for call in reply.calls:
-            self._calls_made += 1
+            self._call_count += 1
             earlier_call_count = sum(
                 len(message.calls) for message in request.messages if isinstance(message, Assistant)
             )
             name, arguments = str(call["name"]), call.get("arguments", {})
             source = arguments if isinstance(arguments, str) else json.dumps(arguments)
-            call_id = str(call.get("id") or f"call-{earlier_call_count + len(calls) + 1}-{self._calls_made}")
+            call_id = str(call.get("id") or f"call-{earlier_call_count + len(calls) + 1}-{self._call_count}")
             calls.append(make_call(call_id, name, source))
         return tuple(calls)
 

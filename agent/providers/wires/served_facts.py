@@ -39,7 +39,7 @@ async def with_served_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts
     sources = dict(facts.sources)
     window_source = sources.get("context_window")
     should_ask = window_source == "default" or (window_source == "config" and is_local_server(endpoint))
-    responses = await _server_answers(Origin(facts.id, endpoint)) if should_ask else None
+    responses = await _fetch_responses(Origin(facts.id, endpoint)) if should_ask else None
     if responses is None:
         return facts
     props, studio, models = responses
@@ -61,7 +61,7 @@ def is_local_server(endpoint: Endpoint) -> bool:
     return is_loopback(urlsplit(endpoint.base_url).hostname or "")
 
 
-async def _server_answers(origin: Origin) -> tuple[object, object, object] | None:
+async def _fetch_responses(origin: Origin) -> tuple[object, object, object] | None:
     """Return the responses of llama.cpp's endpoint, LM Studio's endpoint and the common one, each None if it does not
     respond in time. Return None if no client can be created."""
     base = origin.endpoint.base_url.rstrip("/")
@@ -69,14 +69,14 @@ async def _server_answers(origin: Origin) -> tuple[object, object, object] | Non
     with suppress(ProviderError):
         async with open_client(origin) as client:
             requests = (
-                _get(client, origin, url) for url in (f"{root}/props", f"{root}/api/v0/models", f"{base}/models")
+                _get_json(client, origin, url) for url in (f"{root}/props", f"{root}/api/v0/models", f"{base}/models")
             )
             props, studio, models = await asyncio.gather(*requests)
         return props, studio, models
     return None
 
 
-async def _get(client: "httpx2.AsyncClient", origin: Origin, url: str) -> object:
+async def _get_json(client: "httpx2.AsyncClient", origin: Origin, url: str) -> object:
     """Return the response as JSON; None if there is none in time."""
     timeout = LOCAL_TIMEOUT_S if is_local_server(origin.endpoint) else REMOTE_TIMEOUT_S
     with suppress(ProviderError, ValueError, RecursionError, TimeoutError), translate_errors(origin):
@@ -112,8 +112,8 @@ def _generation_settings(props: object) -> Mapping[str, Any]:
 
 
 def window_from_models(listed: object, model: str) -> int | None:
-    """Return the window that a list of models states for a model, or for the only listed one. The window that is served
-    takes precedence over the one used in training."""
+    """Return the window that a list of models states for a model, or for the only listed model. The window that is
+    served takes precedence over the window used in training."""
     row, meta = _model_entry(listed, model)
     values: Sequence[Any] = [*(row.get(name) for name in _WINDOW_FIELDS), meta.get("n_ctx"), meta.get("n_ctx_train")]
     return next((window for value in values if (window := _plausible_window(value)) is not None), None)
@@ -124,9 +124,9 @@ def listed_parameters(listed: object, model: str) -> object:
     return _model_entry(listed, model)[1].get("n_params")
 
 
-def _model_entry(listed: object, model: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _model_entry(model_list: object, model: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Return the entry of a model, or of the only one, in a list of models, and the metadata of its file."""
-    rows = listed.get("data") if isinstance(listed, Mapping) else None
+    rows = model_list.get("data") if isinstance(model_list, Mapping) else None
     valid_rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     matching_rows = [row for row in valid_rows if row.get("id") == model]
     row = next(iter(matching_rows[:1] or (valid_rows if len(valid_rows) == 1 else [])), {})

@@ -119,7 +119,7 @@ async def test_three_summaries_that_fail_are_the_last_until_somebody_asks(home: 
     assert len([e for e in events if isinstance(e, CompactionFailed)]) == 3
     assert len([e for e in events if isinstance(e, Noticed) and "3 summaries in a row" in e.text]) == 1
     assert all(strategies == ("ledger",) for _, strategies in compactions(events)[:3])
-    provider._replies_left.append(ScriptedReply(text=asked["text"], when=asked["when"]))
+    provider._remaining_replies.append(ScriptedReply(text=asked["text"], when=asked["when"]))
     assert (await session.compact()).strategies == ("summary",)
 
 

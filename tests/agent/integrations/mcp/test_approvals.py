@@ -47,7 +47,7 @@ def approve(event: QuestionAsked) -> str:
 
 def left_out(what: str, them: str = "it is") -> str:
     decide = "start `ebb` in a terminal to decide, or give `--trust` to use what this project contains"
-    return f"{what}, so {them} left out; {decide}"
+    return f"{what}, so {them} skipped; {decide}"
 
 
 def tools_left_out(what: str) -> str:

@@ -330,7 +330,7 @@ async def test_a_template_that_wants_roles_to_alternate_is_given_them(status: in
         first, second = (request.body for request in server.requests)
     assert "must alternate" in (refusal("chat", first, Rules(alternates=True)) or "")
     assert refusal("chat", second, Rules(alternates=True)) is None
-    assert second["messages"][-1]["content"].startswith("the file\n\n[branch: main]\nGo on.\n[an image")
+    assert second["messages"][-1]["content"].startswith("the file\n\n[branch: main]\nGo on.\n[image omitted")
     assert second["messages"][-1]["content"].endswith("\n\ntwo")
 
 

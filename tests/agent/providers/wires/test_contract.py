@@ -295,7 +295,7 @@ async def test_no_image_goes_to_a_model_that_takes_none(adapter: Adapter, wire: 
         async with connected(blind, wire, server.url) as provider:
             await collect(provider, request)
         assert PIXEL not in json.dumps(server.requests[0].body)
-        assert "an image was left out" in json.dumps(server.requests[0].body)
+        assert "image omitted" in json.dumps(server.requests[0].body)
 
 
 async def test_text_that_cannot_be_encoded_is_mended(adapter: Adapter, wire: Library) -> None:
