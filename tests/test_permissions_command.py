@@ -48,7 +48,7 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "for a in b; do ls; done > /etc/x",
             1,
             f"ask: ask mode: commands need your OK\n{OFF}"
-            "prefix rules do not apply: there is a for statement in it\n"
+            "prefix rules do not apply: it contains a for statement\n"
             "dangerous: `> /etc/x` writes outside the working folder, to `/etc/x`\n",
         ),
     ],
@@ -199,8 +199,8 @@ def test_a_line_that_is_not_moved_outside_the_sandbox_as_a_whole_says_which_part
             "make -n test | head",
             "`make -n test` still runs parts of the Makefile: `$(shell …)`, ",
         ),
-        ("npm view ms version", "`npm view ms version` contacts a registry, or obeys the project's settings"),
-        ("env", "`env` can print secrets of the environment"),
+        ("npm view ms version", "`npm view ms version` contacts a registry, or follows the project's settings"),
+        ("env", "`env` can print secrets from the environment"),
         ("python3 -m json.tool a", "`python3 -m json.tool a` can run a module of that name in the working folder"),
     ],
 )

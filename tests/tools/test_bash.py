@@ -372,7 +372,9 @@ async def test_a_command_says_which_files_that_others_obey_it_changed(workspace:
     (workspace.root / ".npmrc").write_text("a=1\n")
     hidden = "import os; os.makedirs('.github/workflows'); open('.github/workflows/ci.yml', 'w'); os.remove('.npmrc')"
     result = await bash(workspace, f'python3 -c "{hidden}"; touch a.py')
-    obeyed = "`.npmrc`, `.github/workflows/ci.yml`, which other programs obey automatically: say so in your answer"
+    obeyed = (
+        "`.npmrc`, `.github/workflows/ci.yml`, which other programs run or read automatically: say so in your answer"
+    )
     assert result.text == f"no output\nexit code 0\nit changed {obeyed}"
     assert result.program is not None
     assert result.program.printed_in(result.text) == ""
@@ -384,8 +386,8 @@ async def test_a_command_says_which_files_that_others_obey_it_changed(workspace:
 
 async def test_an_edit_in_place_that_changed_nothing_or_broke_a_file_says_so(workspace: Workspace) -> None:
     (workspace.root / "a.py").write_text("x = 1\n")
-    nothing = "it changed nothing in `a.py`: what it looks for is not there as written"
-    broken = "`a.py` does not parse any more: line 1, `y = (`: '(' was never closed"
+    nothing = "it changed nothing in `a.py`: its pattern does not occur as written"
+    broken = "`a.py` no longer parses: line 1, `y = (`: '(' was never closed"
     for command, message in (
         ("sed -i 's/y/z/' a.py", f"no output\nexit code 0\n{nothing}"),
         ("sed -i 's/x/y/' a.py", "no output\nexit code 0"),

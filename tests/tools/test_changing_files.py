@@ -61,7 +61,7 @@ async def test_a_file_must_be_known_before_it_is_changed(workspace: Workspace) -
     assert await said(Write(), {"path": "a.txt", "content": "x"}, workspace) == unread
     await seen(workspace, "a.txt", b"one")
     (workspace.root / "a.txt").write_text("one more")
-    changed = '`a.txt` changed since you read it: call `read` with path="a.txt" again, then decide again'
+    changed = '`a.txt` changed since you read it: call `read` with path="a.txt" again before you change it'
     assert await said(Edit(), edit, workspace) == changed
     assert (workspace.root / "a.txt").read_text() == "one more"
 
@@ -172,7 +172,7 @@ async def test_what_was_replaced_everywhere_is_replaced_again_with_a_warning(wor
     first, again = [(await Edit().run(call, workspace)).text for _ in range(2)]
     assert (first, again, path.read_bytes()) == (
         "edited `f` in 2 places",
-        "edited `f` in 2 places; the file had `new` there already, so what it adds is there twice now",
+        "edited `f` in 2 places; the file already had `new` there, so what it adds is now duplicated",
         b"loggerger(a)\nloggerger(b)\n",
     )
 
@@ -196,7 +196,7 @@ async def test_what_may_stand_there_twice_is_added_twice(
 async def test_a_loose_match_shows_what_came_of_it(workspace: Workspace) -> None:
     await seen(workspace, "f", b"if x:\n\tone()\n")
     result = await Edit().run({"path": "f", "old": "    one()\n", "new": "    two()\n"}, workspace)
-    assert result.text == "edited `f`, line 2; `old` differed from the file in blanks. It now reads:\n2\t\ttwo()"
+    assert result.text == "edited `f`, line 2; `old` differed from the file in whitespace. It now reads:\n2\t\ttwo()"
 
 
 async def test_two_edits_at_once_are_both_made(workspace: Workspace) -> None:

@@ -23,21 +23,21 @@ EDITS = [
      "`old` is in `f` 2 times, at lines 1, 3: add lines around it until it is unique, or set `replace_all`",
      ("b\na", "b\nc"), "a\nb\nc\n"),
     (LOOP, ("for x in y:\nif x:\nreturn 1\nreturn 1", "for x in y:\nif x:\nreturn 1"),
-     "`old` is at line 1 of `f` with other indentation, so it is unclear how far 'return 1' of `new` is to be "
-     "indented: write `old` and `new` as the file has it:\n1\tfor x in y:\n2\t    if x:\n"
+     "`old` is at line 1 of `f` with other indentation, so it is unclear how far 'return 1' of `new` should be "
+     "indented: write `old` and `new` with the file's indentation:\n1\tfor x in y:\n2\t    if x:\n"
      "3\t        return 1\n4\t    return 1",
      ("        return 1\n    return 1", "        return 1"), "for x in y:\n    if x:\n        return 1\n"),
     ("def f(a, b):\n    return a + b\n", ("return a - b", "return a + b"),
      "`old` is not in `f`, but `new` is, at line 2: this change is already made, so continue",
      ("return a + b", "return b + a"), "def f(a, b):\n    return b + a\n"),
     ("a = 1\nb = 2\n", ("1\ta = 1\n2\tb = 2", "1\ta = 1\nb = 3"),
-     "`old` is at line 1 of `f` without its line numbers, but which of those in `new` are meant cannot be told: write "
-     "both without",
+     "`old` is at line 1 of `f` without its line numbers, but it is unclear which of those in `new` are meant: write "
+     "both texts without them",
      ("b = 2", "b = 3"), "a = 1\nb = 3\n"),
     ("a = 1\n", ("1\ta = 1", "2\ta = 1"),
      "`old` and `new` are identical without their line numbers: nothing would change", ("a = 1", "a = 2"), "a = 2\n"),
     ("def f():\n    pass\n", ("def f():\n    pass", "# ... existing code ...\n\ndef g():\n    pass"),
-     "`new` has '# ... existing code ...' for lines that it leaves out: write them out, or replace less of the file",
+     "`new` has '# ... existing code ...' for lines that it omits: write them out, or replace less of the file",
      ("    pass", "    return"), "def f():\n    return\n"),
     ("a = 1\n", ("a = 2", "b"), "`old` is not in `f`; the closest lines are 1-1:\n1\ta = 1", ("a = 1", "b"), "b\n"),
     ("def f():\n    a()\n    b()\n", ("def f():\n    ...\n    b()", "def g():\n    b()"),
@@ -72,7 +72,7 @@ PATCHES = [
      "class A:\n    x = 1\n\nclass B:\n    x = 1\n    x = 2\n"),
     (LOOP, patch("@@", " for x in y:", " if x:", " return 1", "+y()",
                  " return 1"),
-     "hunk 1 of `f` fits at line 1 with other indentation, which does not tell how far 'y()' is to be indented: write "
+     "hunk 1 of `f` fits at line 1 with other indentation, which does not tell how far 'y()' should be indented: write "
      "the lines as the file has them:\nfor x in y:\n    if x:\n        return 1\n    return 1",
      patch("@@", "         return 1", "+        y()"),
      "for x in y:\n    if x:\n        return 1\n        y()\n    return 1\n"),
@@ -80,9 +80,9 @@ PATCHES = [
      "hunk 2 of `f`: its lines are not in the file; closest is, from line 1:\na", patch("-a", "+d"), "d\nb\n"),
     ("a\n", "--- a/f\n+++ b/f\n-a\n+b\n", "the first line must be `*** Begin Patch`", patch("-a", "+b"), "b\n"),
     ("a\n", patch("-a", "+b").replace("\n", "\\n"),
-     "its line ends are written as `\\n`: send the patch with line ends", patch("-a", "+b"), "b\n"),
+     "its newlines are written as `\\n`: send the patch with real newlines", patch("-a", "+b"), "b\n"),
     ("a\n", "f\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE",
-     "SEARCH/REPLACE blocks are not a patch: call `edit` with the one as `old` and the other as `new`",
+     "SEARCH/REPLACE blocks are not a patch: call `edit` with the first as `old` and the second as `new`",
      patch("-a", "+b"), "b\n"),
     ("a\n", patch("@@", "-a", "+b").replace("\n*** End Patch", ""),
      "the last line must be `*** End Patch`: the patch may have been cut off", patch("-a", "+b"), "b\n"),
@@ -152,13 +152,13 @@ async def test_a_patch_is_understood_however_it_is_wrapped(written: str, workspa
          "`old` ends with a newline and `new` does not, so two lines were joined"),
         ("def f(:\n    print('up')\n", "def f(:", "def f():\n    print('up')",
          "def f():\n    print('up')\n    print('up')\n",
-         "`new` ends with \"print('up')\", which already followed `old`, so it is there twice now"),
+         "`new` ends with \"print('up')\", which already followed `old`, so it is now duplicated"),
         ("y = log(x, 1)\n", "log(x", "log(x, 1", "y = log(x, 1, 1)\n",
-         "the file had `new` there already, so what it adds is there twice now"),
+         "the file already had `new` there, so what it adds is now duplicated"),
         ("a\nb\n", "a\\nb", "a\\nc", "a\nc\n", "`old` had escapes that the file lacks"),
         (LOOP, "if x:\n    return 1\nreturn 1", "if x:\n    return 1\nreturn 2", LOOP[:-2] + "2\n",
-         "`old` differed from the file in blanks"),
-        ("“a” – b\n", '"a" - b', '"a" - c', "“a” – c\n", "`old` differed from the file in typographic signs"),
+         "`old` differed from the file in whitespace"),
+        ("“a” – b\n", '"a" - b', '"a" - c', "“a” – c\n", "`old` differed from the file in typographic punctuation"),
     ],
 )  # fmt: skip
 async def test_an_edit_says_what_it_let_go(
@@ -216,7 +216,7 @@ async def test_a_patch_that_does_not_tell_alike_lines_apart_is_refused(workspace
     path = workspace.root / "f"
     path.write_text(FLAT)
     workspace.seen.record_content(path, path.read_bytes())
-    with pytest.raises(ToolError, match="does not tell how far 'b\\(\\)' is to be indented"):
+    with pytest.raises(ToolError, match="does not tell how far 'b\\(\\)' should be indented"):
         await ApplyPatch().run({"patch": patch("@@", " with a:", " b()", "-b()")}, workspace)
     assert path.read_text() == FLAT
 
@@ -228,7 +228,7 @@ async def test_a_patch_is_indented_as_the_file_is_and_says_so(workspace: Workspa
     result = await ApplyPatch().run({"patch": patch("@@", " a()", "-b()", "+if x:", "+    c()")}, workspace)
     assert path.read_text() == "class A:\n    def f(self):\n        a()\n        if x:\n            c()\n"
     assert result.text == (
-        "updated `f`; 1 hunk differed from the file in blanks. It now reads:\n"
+        "updated `f`; 1 hunk differed from the file in whitespace. It now reads:\n"
         "3\t        a()\n4\t        if x:\n5\t            c()"
     )
 
@@ -251,7 +251,7 @@ async def test_what_is_exact_and_unique_needs_no_look_before(workspace: Workspac
     )
     await Edit().run({"path": "f", "old": "b()", "new": "c()"}, workspace)
     path.write_text("if a:\n    c()\nd()\n")
-    changed = re.escape('`f` changed since you read it: call `read` with path="f" again, then decide again')
+    changed = re.escape('`f` changed since you read it: call `read` with path="f" again before you change it')
     with pytest.raises(ToolError, match=changed):
         await Edit().run({"path": "f", "old": "c()", "new": "e()"}, workspace)
     with pytest.raises(ToolError, match=changed):

@@ -49,7 +49,7 @@ async def test_a_notebook_is_shown_as_cells_with_long_outputs_by_their_ends(work
     lines = [f"line {n}" for n in range(40)]
     head = "notebook `a.ipynb`, python, 3 cells\n[cell 1: markdown]\n# Title\nGrüße\n[cell 2: code, ran as [3]]\n"
     head += "import os\nos.getcwd()\n[output]\n"
-    rest = "[output]\n<Figure>\n[picture image/png, 1 kB]\n[output]\nE: no\n[cell 3: code]"
+    rest = "[output]\n<Figure>\n[image image/png, 1 kB]\n[output]\nE: no\n[cell 3: code]"
     cell_output = "\n".join([*lines[:12], "[… 22 lines left out …]", *lines[-6:]])
     assert result.text == f"{head}{cell_output}\n{rest}"
     assert result.full_text == "{}{}\n{}".format(head, "\n".join(lines), rest)

@@ -214,6 +214,6 @@ async def test_the_end_of_a_file_that_never_ends_is_not_looked_for(
     assert line.endswith("… [cut: 83,894,080 bytes and more]")
     assert where.startswith("(lines 3001-3001 of a file of 107,374 MB")
     assert await said(workspace, "sparse.log", offset=3_002) == (
-        "line 3,002 of `sparse.log` is beyond its first 0.1 GB, which hold 3,001 lines: "
+        "line 3,002 of `sparse.log` is beyond its first 0.1 GB, which contain 3,001 lines: "
         "look at it in bash, with tail or sed"
     )

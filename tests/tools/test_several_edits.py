@@ -72,7 +72,7 @@ async def test_it_says_which_of_several_differed_from_the_file(workspace: Worksp
     edits = [{"old": "if x:", "new": "if y:"}, {"old": "    two()\n", "new": "    three()\n"}]
     result = await Edit().run({"path": "a.py", "edits": edits}, workspace)
     assert result.text == (
-        "edited `a.py`, lines 1-3; change 2: `old` differed from the file in blanks. It now reads:\n"
+        "edited `a.py`, lines 1-3; change 2: `old` differed from the file in whitespace. It now reads:\n"
         "1\tif y:\n2\t\tone()\n3\t\tthree()"
     )
 

@@ -6,7 +6,7 @@ from ebbtide.tools.lazy import dataclass
 @dataclass(frozen=True, slots=True)
 class Word:
     text: str
-    """The word without quotes and escapes. Expansions are left as written."""
+    """The word without quotes and escapes. Expansions are unchanged."""
     has_expansion: bool = False
     """Whether the shell expands it: a variable, command substitution or braces."""
     is_glob: bool = False
@@ -14,7 +14,8 @@ class Word:
     is_bare: bool = True
     """Whether no part of the word is quoted, so that it may be a reserved word."""
     has_status: bool = False
-    """Whether it contains `$?`, the exit code of the previous command, which is a number."""
+    """Whether it contains `$?`, the exit code of the previous command. This does not count as an expansion, because the
+    value is always a number."""
 
     @property
     def is_plain(self) -> bool:
@@ -45,7 +46,7 @@ class Redirection:
 
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
-    """One call of a program. Its words include assignments before it."""
+    """One call of a program. Its words include the assignments before the program."""
 
     words: tuple[Word, ...]
     texts: tuple[str, ...]
@@ -63,7 +64,7 @@ class SimpleCommand:
     def has_input(self) -> bool:
         """Whether its input comes from a pipe, here-document or here-string."""
         return self.preceding_operator in ("|", "|&") or any(
-            one.operator in ("<<", "<<-", "<<<") for one in self.redirections
+            redirection.operator in ("<<", "<<-", "<<<") for redirection in self.redirections
         )
 
 
@@ -72,7 +73,7 @@ class CommandLine:
     commands: tuple[SimpleCommand, ...]
     """All commands in order, including those in substitutions."""
     problem: str = ""
-    """Why the line consists of more than literal commands and operators; empty if it does not."""
+    """What the line contains other than literal commands and operators, as a clause; empty if nothing."""
     is_unparsable: bool = False
     """Whether the line is incomplete, invalid or too complex."""
     redirections: tuple[Redirection, ...] = ()

@@ -1,4 +1,4 @@
-"""Marks the parts of a command line that may do irreversible harm, to show them to people. A part without a mark is not
+"""Marks the parts of a command line that may do irreversible harm, for display to the user. An unmarked part is not
 necessarily safe."""
 
 import posixpath
@@ -24,14 +24,14 @@ _REMOTE_DELETIONS = {
     "gcloud": {"delete"}, "az": {"delete"}, "redis-cli": {"flushall", "flushdb", "FLUSHALL", "FLUSHDB"},
     "npm": {"unpublish"},
 }  # fmt: skip
-"""Deleting subcommands, by program."""
+"""Subcommands that delete remote data, by program."""
 _PUBLISHING_COMMANDS = {name: {"publish"} for name in ("npm", "pnpm", "yarn", "cargo", "poetry", "uv")} | {
     "twine": {"upload"}
 }
 _DATABASES = {"psql", "mysql", "mariadb", "sqlite3"}
 _DELETING_SQL = regex(r"(?i)\b(?:drop\s+(?:table|database|schema)|truncate\s+table|delete\s+from)\b")
 _MAX_MARKS = 20
-"""Maximum number of marks in a line."""
+"""Maximum number of parts marked in a line."""
 _MAX_DEPTH = 3
 
 
@@ -41,12 +41,14 @@ class Danger:
     end: int
     """Offset at which the part ends in the line."""
     why: str
-    """What the part does, worded as the end of a sentence."""
+    """What the part does, as a verb phrase such as `discards uncommitted changes`."""
 
 
 def dangers_in(text: str, root: str) -> tuple[Danger, ...]:
     """Return the dangerous parts of a line, in order. `root`: the working folder, absolute."""
-    return tuple(sorted(dict.fromkeys(_find_dangers(text, root, 0)), key=lambda one: (one.start, one.end)))[:_MAX_MARKS]
+    return tuple(sorted(dict.fromkeys(_find_dangers(text, root, 0)), key=lambda danger: (danger.start, danger.end)))[
+        :_MAX_MARKS
+    ]
 
 
 def _find_dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
@@ -63,14 +65,18 @@ def _find_dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
             if not word.is_bare and re.search(r"\s", word.text):
                 for danger in _find_dangers(word.text, root, depth + 1):
                     yield Danger(command.start, command.end, danger.why)
-    for one in (*line.redirections, *(each for command in line.commands for each in command.redirections)):
-        if _writes_outside(one, root):
-            yield Danger(one.start, one.end, f"writes outside the working folder, to `{one.target.text}`")
+    for redirection in (*line.redirections, *(each for command in line.commands for each in command.redirections)):
+        if _writes_outside(redirection, root):
+            yield Danger(
+                redirection.start,
+                redirection.end,
+                f"writes outside the working folder, to `{redirection.target.text}`",
+            )
 
 
 def may_run_arguments(command: SimpleCommand) -> bool:
-    """Whether the arguments of the command may themselves be commands. This is true of programs that run others, but
-    not of git, whose arguments may be messages."""
+    """Whether the command's arguments may themselves be commands. True for programs that run others, but not for git,
+    whose arguments may be messages."""
     name = program_name(command.texts)
     return name in _INTERPRETERS | _USER_SWITCHERS | {
         "eval",
@@ -91,24 +97,24 @@ def _danger_reasons(words: Sequence[str], *, has_input: bool = False) -> Iterato
         return
     arguments = words[list(map(posixpath.basename, words)).index(name) + 1 :]
     if name in _USER_SWITCHERS:
-        yield "runs as another user, with all rights"
+        yield "runs as another user, with full privileges"
     reads_program_from_stdin = all(word[:1] == "-" for word in arguments) or (
         name in SHELLS and any(word == "-s" for word in arguments[:3])
     )
     if has_input and name in _INTERPRETERS and reads_program_from_stdin:
         yield "runs the output of the pipe"
     yield from _reasons_by_program(name, arguments)
-    inner = wrapped_program_index(words)
-    if inner is not None and inner < len(words):
-        yield from _danger_reasons(words[inner:], has_input=has_input)
+    wrapped_index = wrapped_program_index(words)
+    if wrapped_index is not None and wrapped_index < len(words):
+        yield from _danger_reasons(words[wrapped_index:], has_input=has_input)
     elif name in _USER_SWITCHERS and arguments:
         yield from _danger_reasons([word for word in arguments if word[:1] != "-"])
     if name == "find":
         if "-delete" in arguments:
             yield "deletes every file that it finds"
-        for at, word in enumerate(arguments):
+        for index, word in enumerate(arguments):
             if word in ("-exec", "-execdir", "-ok", "-okdir"):
-                yield from _danger_reasons(arguments[at + 1 :])
+                yield from _danger_reasons(arguments[index + 1 :])
 
 
 def _reasons_by_program(name: str, arguments: Sequence[str]) -> Iterator[str]:
@@ -127,17 +133,17 @@ def _reasons_by_program(name: str, arguments: Sequence[str]) -> Iterator[str]:
     elif name == "crontab" and "-r" in arguments:
         yield "deletes all your jobs"
     elif name == "kill" and len(arguments) > 1 and arguments[-1] == "-1":
-        yield "ends all your programs"
+        yield "ends all of your programs"
     elif not _leading_words(arguments).isdisjoint(_REMOTE_DELETIONS.get(name, ())):
         yield "deletes or replaces data on other systems"
     elif not _leading_words(arguments).isdisjoint(_PUBLISHING_COMMANDS.get(name, ())):
-        yield "publishes for everybody"
+        yield "publishes to everyone"
     elif name in _DATABASES and any(map(_DELETING_SQL.search, arguments)):
         yield "deletes data from a database"
     elif name == "ssh" and (
-        at := next((at for at, word in enumerate(arguments) if word in _USER_SWITCHERS | {"rm", "dd"}), None)
+        index := next((index for index, word in enumerate(arguments) if word in _USER_SWITCHERS | {"rm", "dd"}), None)
     ):
-        yield from _danger_reasons(arguments[at:])
+        yield from _danger_reasons(arguments[index:])
     elif name == "truncate" or (name == "rsync" and any(word.startswith("--delete") for word in arguments)):
         yield "deletes the content of files or folders"
 
@@ -161,27 +167,29 @@ def _written_files(command: SimpleCommand) -> Iterator[str]:
 
 
 def _git_reasons(arguments: Sequence[str]) -> Iterator[str]:
-    verb = next((word for word in arguments if word in _HARMFUL_GIT_OPTIONS), "")
-    later_words = arguments[arguments.index(verb) + 1 :] if verb else ()
-    letters, names, why = _HARMFUL_GIT_OPTIONS.get(verb, ("", (), ""))
-    if verb in ("checkout", "restore"):
-        is_index_alone = (
-            verb == "restore"
+    subcommand = next((word for word in arguments if word in _HARMFUL_GIT_OPTIONS), "")
+    later_words = arguments[arguments.index(subcommand) + 1 :] if subcommand else ()
+    letters, names, reason = _HARMFUL_GIT_OPTIONS.get(subcommand, ("", (), ""))
+    if subcommand in ("checkout", "restore"):
+        only_changes_index = (
+            subcommand == "restore"
             and _has_option(later_words, "S", "--staged")
             and not _has_option(later_words, "W", "--worktree")
         )
         if (
-            _has_option(later_words, "f", "--force") or not {"--", "."}.isdisjoint(later_words) or verb == "restore"
-        ) and not is_index_alone:
-            yield why
+            _has_option(later_words, "f", "--force")
+            or not {"--", "."}.isdisjoint(later_words)
+            or subcommand == "restore"
+        ) and not only_changes_index:
+            yield reason
         return
-    is_refspec = verb == "push" and any(word[:1] in "+:" for word in later_words)
-    if is_refspec or (verb and (_has_option(later_words, letters, *names) or not (letters or names))):
-        yield why
+    is_refspec = subcommand == "push" and any(word[:1] in "+:" for word in later_words)
+    if is_refspec or (subcommand and (_has_option(later_words, letters, *names) or not (letters or names))):
+        yield reason
 
 
 _HARMFUL_GIT_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
-    "push": ("fd", ("--force", "--delete", "--mirror", "--prune"), "overwrites or deletes what others have"),
+    "push": ("fd", ("--force", "--delete", "--mirror", "--prune"), "overwrites or deletes others' commits"),
     "reset": ("", ("--hard",), "discards uncommitted changes"),
     "clean": ("f", ("--force",), "deletes files that git does not track"),
     "branch": ("D", ("--delete",), "deletes a branch"),
@@ -190,17 +198,18 @@ _HARMFUL_GIT_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "switch": ("f", ("--force", "--discard-changes"), "discards uncommitted changes"),
     "tag": ("d", ("--delete",), "deletes a tag"),
     "update-ref": ("d", (), "deletes a branch or a tag"),
-    "reflog": ("", ("expire", "delete"), "deletes what is needed to recover commits"),
-    "gc": ("", ("--prune=",), "deletes what is needed to recover commits"),
+    "reflog": ("", ("expire", "delete"), "deletes data needed to recover commits"),
+    "gc": ("", ("--prune=",), "deletes data needed to recover commits"),
     "worktree": ("f", ("--force",), "deletes a folder with uncommitted changes"),
     "filter-branch": ("", (), "rewrites the history"),
     "filter-repo": ("", (), "rewrites the history"),
-    "stash": ("", ("drop", "clear"), "throws away stashed changes"),
+    "stash": ("", ("drop", "clear"), "discards stashed changes"),
 }
 
 
 def _has_option(words: Sequence[str], letters: str, *names: str) -> bool:
-    """Whether a word contains one of these letters as a short option, alone or combined, or starts with a long name."""
+    """Whether one of the words contains one of these letters as a short option, alone or combined, or starts with one
+    of the long names."""
     return any(
         bool(names) and word.startswith(names)
         if word[:2] == "--" or word[:1] != "-"
@@ -209,8 +218,12 @@ def _has_option(words: Sequence[str], letters: str, *names: str) -> bool:
     )
 
 
-def _writes_outside(one: Redirection, root: str) -> bool:
-    return one.operator.startswith((">", "&>")) and one.operator != ">&" and _is_outside(one.target.text, root)
+def _writes_outside(redirection: Redirection, root: str) -> bool:
+    return (
+        redirection.operator.startswith((">", "&>"))
+        and redirection.operator != ">&"
+        and _is_outside(redirection.target.text, root)
+    )
 
 
 def _is_outside(file: str, root: str) -> bool:

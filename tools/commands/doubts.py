@@ -9,23 +9,23 @@ _DRY_RUN_OPTIONS = word_set("-n --just-print --dry-run --recon -q --question -p 
 _DOUBTS_BY_FIRST_WORD: Mapping[str, tuple[frozenset[str], str]] = {
     "npm": (
         word_set("view info show outdated search audit ping whoami explain why query"),
-        "contacts a registry, or obeys the project's settings",
+        "contacts a registry, or follows the project's settings",
     ),
     "git": (word_set("fsck"), "can show lines of a file that the repository's settings name"),
-    "go": (word_set("version env list"), "can fetch or run the toolchain that a file of the project names"),
+    "go": (word_set("version env list"), "can fetch or run the toolchain that a project file names"),
     "cargo": (
         word_set("--version -V tree metadata"),
-        "can fetch or run the toolchain that a file of the project names",
+        "can fetch or run the toolchain that a project file names",
     ),
-    "rustc": (word_set("--version -V"), "can fetch or run the toolchain that a file of the project names"),
-    "yarn": (word_set("--version -v list why info"), "can run the copy of itself that a file of the project names"),
-    "pnpm": (word_set("--version -v list ls why"), "can run the copy of itself that a file of the project names"),
+    "rustc": (word_set("--version -V"), "can fetch or run the toolchain that a project file names"),
+    "yarn": (word_set("--version -v list why info"), "can run the copy of itself that a project file names"),
+    "pnpm": (word_set("--version -v list ls why"), "can run the copy of itself that a project file names"),
     "python": (word_set("-m"), "can run a module of that name in the working folder"),
     "python3": (word_set("-m"), "can run a module of that name in the working folder"),
 }
 _DOUBTS_BY_PROGRAM: Mapping[str, str] = {
-    "env": "can print secrets of the environment",
-    "printenv": "can print secrets of the environment",
+    "env": "can print secrets from the environment",
+    "printenv": "can print secrets from the environment",
 }
 
 
@@ -35,7 +35,7 @@ def read_only_doubt(words: Sequence[str]) -> str:
     name = program_name(words)
     if name in ("make", "gmake") and not _DRY_RUN_OPTIONS.isdisjoint(words[1:]):
         return "still runs parts of the Makefile: `$(shell …)`, lines with `+` and rules for included files"
-    first, why = _DOUBTS_BY_FIRST_WORD.get(name, (frozenset[str](), ""))
+    first, reason = _DOUBTS_BY_FIRST_WORD.get(name, (frozenset[str](), ""))
     if first and words[1:2] and words[1] in first:
-        return why
+        return reason
     return _DOUBTS_BY_PROGRAM.get(name, "") if len(words) == 1 or name == "printenv" else ""

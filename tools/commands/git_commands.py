@@ -1,4 +1,4 @@
-"""Which git commands the rule `bash(git)` covers, and why it does not cover the others. Pure."""
+"""Which git commands the rule `bash(git)` covers, and why it does not cover the others."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -26,19 +26,19 @@ _SAFE_SETTING = regex(
     re.IGNORECASE | re.DOTALL,
 )
 _CHANGING_COMMANDS = word_set("branch tag remote clean symbolic-ref hash-object reflog")
-"""Commands with read-only forms. Their other forms change something but run no programs."""
+"""Commands that have read-only forms. Their other forms change something but run no programs."""
 _GUARDED_COMMANDS = (
     {name.split()[1] for name in READ_ONLY_ROWS if name.startswith("git ")}
     - _CHANGING_COMMANDS
     - {"sparse-checkout", "stash"}
 )
-"""Commands that are covered only in forms known to be read-only. These forms are run without the programs that the
+"""Commands that are covered only in forms known to be read-only, which are run without the programs that the
 repository's settings name."""
 _SUBCOMMANDS: Mapping[str, tuple[str, str]] = {
     "bisect": ("start good bad new old skip reset log terms", "can run other programs"),
     "remote": ("add remove rm rename set-url set-branches get-url", "connects to a server: use `git fetch`"),
 }
-"""Commands of which only some subcommands are covered: the names of these, and what the others can do."""
+"""Commands of which only some subcommands are covered: the covered ones, and what the others can do."""
 _REBASE_OPTIONS = word_set(
     "-q --quiet -v --verbose --abort --quit --onto --autostash --no-autostash -f --force-rebase --no-ff --keep-base "
     "--root -n --no-stat --stat -r --rebase-merges --update-refs --no-update-refs --autosquash --no-autosquash "
@@ -71,101 +71,124 @@ def git_rule_doubt(words: Sequence[Word]) -> tuple[int, str] | None:
     doubt = _doubt_in_command(words, command_index)
     if doubt is not None:
         return doubt
-    for at in argument_indices:
-        if may_be_option(words[at]):
-            return at, "can become an option; write `--` before it"
-        if why := _option_doubt(command, words[at].text):
-            return at, why
-    unknown = unknown_word_indices(["git", *(word.text for word in words[command_index:])])
+    for index in argument_indices:
+        if may_be_option(words[index]):
+            return index, "can become an option; write `--` before it"
+        if reason := _option_doubt(command, words[index].text):
+            return index, reason
+    unknown_indices = unknown_word_indices(["git", *(word.text for word in words[command_index:])])
     return (
-        (unknown[0] + command_index - 1, _unknown_word_doubt(words[unknown[0] + command_index - 1].text))
-        if unknown
+        (
+            unknown_indices[0] + command_index - 1,
+            _unknown_word_doubt(words[unknown_indices[0] + command_index - 1].text),
+        )
+        if unknown_indices
         else None
     )
 
 
 def is_guarded_git_call(words: Sequence[Word]) -> bool:
-    """Whether the call is of a git command that is run in guarded form if it is read-only."""
-    at = _doubt_in_globals(words)
-    if isinstance(at, tuple) or at >= len(words):
+    """Whether the call is of a git command that is run in guarded form when it is read-only."""
+    command_index = _doubt_in_globals(words)
+    if isinstance(command_index, tuple) or command_index >= len(words):
         return False
-    arguments = [word.text for word in words[at + 1 :]]
+    arguments = [word.text for word in words[command_index + 1 :]]
     sets_name = len(arguments) in (2, 3) and _SETS_NAME.fullmatch(" ".join(arguments)) is not None
-    return words[at].text in _GUARDED_COMMANDS and not (
-        words[at].text == "config" and (sets_name or not _only_reads_config(arguments))
+    return words[command_index].text in _GUARDED_COMMANDS and not (
+        words[command_index].text == "config" and (sets_name or not _only_reads_config(arguments))
     )
 
 
-def _only_reads_config(config: Sequence[str]) -> bool:
+def _only_reads_config(arguments: Sequence[str]) -> bool:
     """Whether a call of `git config` only reads."""
-    return len(config) == 1 or bool({"--get", "--get-all", "--get-regexp", "-l", "--list", "get", "list"} & set(config))
+    return len(arguments) == 1 or bool(
+        {"--get", "--get-all", "--get-regexp", "-l", "--list", "get", "list"} & set(arguments)
+    )
 
 
 def _doubt_in_globals(words: Sequence[Word]) -> int | tuple[int, str]:
     """Return the index of the git subcommand, or the index of a doubtful word before it with the reason."""
-    at = 1
-    while at < len(words) and words[at].text[:1] == "-":
-        text, value = words[at].text, words[at + 1].text if at + 1 < len(words) else ""
+    index = 1
+    while index < len(words) and words[index].text[:1] == "-":
+        text, value = words[index].text, words[index + 1].text if index + 1 < len(words) else ""
         if (text == "-C" and value in (".", "./")) or (text == "-c" and _SAFE_SETTING.fullmatch(value)):
-            at += 2
+            index += 2
         elif text in _HARMLESS_GLOBAL_OPTIONS:
-            at += 1
+            index += 1
         elif text.startswith(_OTHER_FOLDER):
-            return at, "can lead to another repository, whose settings can run programs"
+            return index, "can lead to another repository, whose settings can run programs"
         else:
-            return at, "can make git run other programs"
-    return at
+            return index, "can make git run other programs"
+    return index
 
 
-def _doubt_in_command(words: Sequence[Word], at: int) -> tuple[int, str] | None:
-    command, subcommand = words[at].text, words[at + 1].text if at + 1 < len(words) else ""
+def _doubt_in_command(words: Sequence[Word], command_index: int) -> tuple[int, str] | None:
+    command, subcommand = (
+        words[command_index].text,
+        words[command_index + 1].text if command_index + 1 < len(words) else "",
+    )
     if command in _SUBCOMMANDS:
-        covered, why = _SUBCOMMANDS[command]
+        covered, reason = _SUBCOMMANDS[command]
         is_option = subcommand[:1] == "-" and command == "remote"
         if subcommand and not is_option and subcommand not in covered.split():
-            return at + 1, why
-        return _doubt_in_remote(words, at + 1) if command == "remote" and subcommand in ("add", "set-url") else None
+            return command_index + 1, reason
+        return (
+            _doubt_in_remote(words, command_index + 1)
+            if command == "remote" and subcommand in ("add", "set-url")
+            else None
+        )
     if command == "rebase":
-        options = (each for each in range(at + 1, len(words)) if words[each].text[:1] == "-")
-        odd = next((each for each in options if words[each].text.partition("=")[0] not in _REBASE_OPTIONS), None)
-        return None if odd is None else (odd, _REBASE_DOUBTS.get(words[odd].text, "can make git run other programs"))
+        options = (index for index in range(command_index + 1, len(words)) if words[index].text[:1] == "-")
+        unknown_index = next(
+            (index for index in options if words[index].text.partition("=")[0] not in _REBASE_OPTIONS), None
+        )
+        return (
+            None
+            if unknown_index is None
+            else (unknown_index, _REBASE_DOUBTS.get(words[unknown_index].text, "can make git run other programs"))
+        )
     if command == "fetch":
-        return _doubt_in_fetch(words, at)
+        return _doubt_in_fetch(words, command_index)
     if command == "submodule":
-        return at, "runs git in submodules, whose settings can run programs"
+        return command_index, "runs git in submodules, whose settings can run programs"
     if command == "config":
-        sets_name = _SETS_NAME.fullmatch(" ".join(word.text for word in words[at + 1 :]))
-        return None if sets_name else (at, "can set programs that git runs later")
+        sets_name = _SETS_NAME.fullmatch(" ".join(word.text for word in words[command_index + 1 :]))
+        return None if sets_name else (command_index, "can set programs that git runs later")
     if command in GIT_PROGRAM_RUNNERS:
-        return at, "can run other programs"
-    return None if command in GIT_KNOWN_COMMANDS else (at, "is not a git command, but an alias or another program")
+        return command_index, "can run other programs"
+    return (
+        None
+        if command in GIT_KNOWN_COMMANDS
+        else (command_index, "is not a git command, but an alias or another program")
+    )
 
 
-def _doubt_in_fetch(words: Sequence[Word], at: int) -> tuple[int, str] | None:
-    operands = [each for each in range(at + 1, len(words)) if words[each].text[:1] != "-"]
+def _doubt_in_fetch(words: Sequence[Word], command_index: int) -> tuple[int, str] | None:
+    operands = [index for index in range(command_index + 1, len(words)) if words[index].text[:1] != "-"]
     remote = words[operands[0]].text if operands else ""
     if remote[:1] in ("/", "~", ".") or (":" in remote and not _REMOTE_URL.fullmatch(remote)):
         return operands[0], "can be another repository, whose settings can run programs"
     return None
 
 
-def _doubt_in_remote(words: Sequence[Word], at: int) -> tuple[int, str] | None:
-    """Return a doubt if the address may be a local folder or name another program: pushing to a folder runs its
-    hooks."""
-    operands = [each for each in range(at + 1, len(words)) if words[each].text[:1] != "-"]
-    odd = next((each for each in operands[1:] if not _REMOTE_URL.fullmatch(words[each].text)), None)
-    if odd is None:
+def _doubt_in_remote(words: Sequence[Word], subcommand_index: int) -> tuple[int, str] | None:
+    """Return a doubt if the address may name another program or a local folder: pushing to a folder runs its hooks."""
+    operands = [index for index in range(subcommand_index + 1, len(words)) if words[index].text[:1] != "-"]
+    local_index = next((index for index in operands[1:] if not _REMOTE_URL.fullmatch(words[index].text)), None)
+    if local_index is None:
         return None
-    has_helper = "::" in words[odd].text
-    return odd, "can run another program" if has_helper else "can be another repository, whose hooks can run"
+    has_helper = "::" in words[local_index].text
+    return local_index, "can run another program" if has_helper else "can be another repository, whose hooks can run"
 
 
 def _option_doubt(command: str, text: str) -> str:
     """Return why an option of a command is not covered, or an empty string."""
     name = text.partition("=")[0]
-    is_begun = name[:2] == "--" and len(name) > 2 and any(one.startswith(name) for one in GIT_DANGEROUS_OPTIONS)
-    if is_begun or (text.startswith(GIT_DANGEROUS_OPTIONS) and not text.startswith("-x")):
-        return "can run another program, or writes a file"
+    is_abbreviation = (
+        name[:2] == "--" and len(name) > 2 and any(option.startswith(name) for option in GIT_DANGEROUS_OPTIONS)
+    )
+    if is_abbreviation or (text.startswith(GIT_DANGEROUS_OPTIONS) and not text.startswith("-x")):
+        return "can run another program, or write a file"
     if command == "init" and name.startswith("--te"):
         return "installs hooks"
     if command == "remote" and (text == "-f" or name == "--fetch"):
@@ -173,9 +196,9 @@ def _option_doubt(command: str, text: str) -> str:
     if (command == "tag" and _TAG_SIGNING_OPTION.fullmatch(text)) or (
         command == "commit" and _SIGNING_OPTION.fullmatch(text)
     ):
-        return "runs the program for signatures that is named in the settings"
+        return "runs the signing program named in the settings"
     if command in ("branch", "tag") and _ASKS_FOR_SIGNATURE.fullmatch(text):
-        return "runs the program for signatures that is named in the settings"
+        return "runs the signing program named in the settings"
     return ""
 
 

@@ -1,8 +1,8 @@
 """Inlines literal text so that a line can be analysed: a here-document becomes a file that is read, and `"$(cat <<'EOF'
-… EOF)"` becomes a quoted word. Pure; the result is only analysed, never run.
+… EOF)"` becomes a quoted word. The result is only analysed, never run.
 
 Only text without expansions is replaced, and only in lines that otherwise consist of words and quotes. If a
-here-document were taken to be longer than it is in bash, commands would be taken for text. Its end is therefore
+here-document were taken to be longer than it is in bash, commands would be mistaken for text. Its end is therefore
 determined twice: by the grammar and line by line.
 """
 
@@ -30,25 +30,25 @@ _HAS_OLD_BASH = sys.platform == "darwin"
 
 
 def without_here_documents(text: str) -> str:
-    """Return the line without its here-documents; unchanged if they cannot be determined with certainty."""
+    """Return the line with its here-documents inlined; unchanged if their ends are uncertain."""
     if "<<" not in text or len(text) > MAX_LINE_CHARS or is_too_complex(text):
         return text
     source = text.encode("utf-8", "surrogatepass")
     root = syntax_tree(source)
     if root is None or root.has_error:
         return text
-    parts, last = list[bytes](), 0
+    chunks, last_end = list[bytes](), 0
     for start, end, replacement in sorted(_replacements(source, root)):
-        if start < last:
+        if start < last_end:
             return text  # nested replacements
-        parts += [source[last:start], replacement]
-        last = end
-    found = b"".join((*parts, source[last:]))
-    return found.decode("utf-8", "surrogatepass") if parts and _WORDS_AND_QUOTES.fullmatch(found) else text
+        chunks += [source[last_end:start], replacement]
+        last_end = end
+    inlined = b"".join((*chunks, source[last_end:]))
+    return inlined.decode("utf-8", "surrogatepass") if chunks and _WORDS_AND_QUOTES.fullmatch(inlined) else text
 
 
 def _replacements(source: bytes, root: "Node") -> "Iterator[tuple[int, int, bytes]]":
-    """Yield start, end and replacement of each here-document."""
+    """Yield the start and end byte offset and the replacement of each text to replace."""
     pending = [(root, True)]
     while pending:
         node, is_joined = pending.pop()
@@ -64,37 +64,37 @@ def _replacements(source: bytes, root: "Node") -> "Iterator[tuple[int, int, byte
 
 
 def _file_replacements(source: bytes, node: "Node") -> "Iterator[tuple[int, int, bytes]]":
-    start = _INPUT_HEREDOC.match(source, node.start_byte)
-    begins = source.find(b"\n", node.start_byte) + 1
-    ends = next((child.end_byte for child in node.children if child.type == "heredoc_end"), -1)
-    if start is None or not begins or b"<<" in source[start.end() : begins]:
+    start_match = _INPUT_HEREDOC.match(source, node.start_byte)
+    body_start = source.find(b"\n", node.start_byte) + 1
+    body_end = next((child.end_byte for child in node.children if child.type == "heredoc_end"), -1)
+    if start_match is None or not body_start or b"<<" in source[start_match.end() : body_start]:
         return
-    if not _WORDS_AND_QUOTES.fullmatch(source, start.end(), begins):
+    if not _WORDS_AND_QUOTES.fullmatch(source, start_match.end(), body_start):
         return  # a quote opened there would continue into the text
-    body = _heredoc_text(source[begins:], start)
-    if body is not None and begins + body[1] == ends:
-        yield start.start(), start.end(), _FILE_REDIRECTION
-        yield begins, ends, b""
+    body = _heredoc_text(source[body_start:], start_match)
+    if body is not None and body_start + body[1] == body_end:
+        yield start_match.start(), start_match.end(), _FILE_REDIRECTION
+        yield body_start, body_end, b""
 
 
 def _quoted_word(text: bytes) -> bytes | None:
     """Return the quoted word equivalent to a `"$(cat <<'EOF' …)"` string, or None for anything else."""
-    found = None if _HAS_OLD_BASH else _CAT_SUBSTITUTION.fullmatch(text)
-    body = _heredoc_text(found["text"], found) if found is not None else None
-    if found is None or body is None or found["text"][body[1] :].strip():
+    match = None if _HAS_OLD_BASH else _CAT_SUBSTITUTION.fullmatch(text)
+    body = _heredoc_text(match["text"], match) if match is not None else None
+    if match is None or body is None or match["text"][body[1] :].strip():
         return None
-    if any(line.lstrip().startswith(found["end"]) for line in body[0].split(b"\n")):
+    if any(line.lstrip().startswith(match["end"]) for line in body[0].split(b"\n")):
         return None  # an older bash would take `EOF)` for the end
     return b"'" + body[0].rstrip(b"\n").replace(b"'", b"'\"'\"'") + b"'"
 
 
-def _heredoc_text(text: bytes, start: re.Match[bytes]) -> tuple[bytes, int] | None:
-    """Return the text of a here-document and the offset where its last line ends, or None if it has no end or contains
-    expansions."""
-    at = 0
+def _heredoc_text(text: bytes, start_match: re.Match[bytes]) -> tuple[bytes, int] | None:
+    """Return the text of a here-document and the offset at which its end marker ends; None if there is no marker, or if
+    the text contains expansions."""
+    offset = 0
     for line in text.split(b"\n"):
-        if (line.lstrip(b"\t") if start["dash"] else line) == start["end"]:
-            is_text = bool(start["quote"]) or not _EXPANDED_CHARACTER.search(text[:at])
-            return (text[:at], at + len(line)) if is_text else None
-        at += len(line) + 1
+        if (line.lstrip(b"\t") if start_match["dash"] else line) == start_match["end"]:
+            is_text = bool(start_match["quote"]) or not _EXPANDED_CHARACTER.search(text[:offset])
+            return (text[:offset], offset + len(line)) if is_text else None
+        offset += len(line) + 1
     return None

@@ -1,7 +1,7 @@
-"""Programs for which a permission rule may be offered that covers a program's name or a command's first words.
+"""Programs for which a permission rule may be offered that covers the program's name or a command's first words.
 
-Depending on their arguments, programs that are not listed may run other programs or code, or write files anywhere. A
-rule for such a prefix would allow anything, so only the whole command is offered.
+Depending on its arguments, a program that is not listed may run other programs or code, or write files anywhere. A rule
+for such a prefix would allow anything, so only the whole command is offered.
 """
 
 import re
@@ -23,7 +23,7 @@ _KNOWN_COMMANDS = frozenset(
     )
 )  # fmt: skip
 _RUN_PREFIXES = {"uv run", "poetry run", "pipenv run", "pdm run", "hatch run", "rye run", "pixi run", "bundle exec"}
-"""Prefixes that run the command after them, if no option comes first."""
+"""Prefixes that run the command after them, unless an option comes first."""
 _MODULE_PREFIXES = {(python, "-m") for python in ("python", "python3", "py")}
 _ARGUMENT_DEPENDENT_PROGRAMS = {"sed", "awk", "find", "jq", "command", "type"}
 """Programs that are read-only only with certain arguments, so that a rule by name would allow too much."""
@@ -34,9 +34,9 @@ def rule_prefix(command: Sequence[str]) -> tuple[str, ...]:
     known."""
     words = tuple(command[: 2 if len(command) > 1 and command[1][:1] != "-" else 1])
     if " ".join(words) in _RUN_PREFIXES:
-        followed = rule_prefix(command[2:]) if command[2:] else ()
-        is_command = bool(followed) and not any(map(looks_like_path, followed)) and followed[0][:1] != "-"
-        return (*words, *followed) if is_command else ()
+        inner_prefix = rule_prefix(command[2:]) if command[2:] else ()
+        is_command = bool(inner_prefix) and not any(map(looks_like_path, inner_prefix)) and inner_prefix[0][:1] != "-"
+        return (*words, *inner_prefix) if is_command else ()
     is_known = (
         " ".join(words) in READ_ONLY_ROWS
         or words in _KNOWN_COMMANDS
@@ -46,15 +46,15 @@ def rule_prefix(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def min_rule_words(command: Sequence[str]) -> int:
-    """Return how many words a rule must contain so that it includes each word that may make the tool do something else;
-    0 if there is no such word."""
-    skipped = 2 if " ".join(command[:2]) in _RUN_PREFIXES or tuple(command[:2]) in _MODULE_PREFIXES else 0
-    unknown = unknown_word_indices(command[skipped:])
-    return skipped + unknown[-1] + 1 if unknown else 0
+    """Return how many words a rule must contain to include each word that may make the tool do something else; 0 if
+    there is no such word."""
+    prefix_length = 2 if " ".join(command[:2]) in _RUN_PREFIXES or tuple(command[:2]) in _MODULE_PREFIXES else 0
+    unknown_indices = unknown_word_indices(command[prefix_length:])
+    return prefix_length + unknown_indices[-1] + 1 if unknown_indices else 0
 
 
 def looks_like_path(word: str) -> bool:
-    """Whether a word looks like a file name rather than a word of a program's own language."""
+    """Whether a word looks like a file name rather than a subcommand or other keyword."""
     return "/" in word or "." in word
 
 

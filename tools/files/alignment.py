@@ -1,5 +1,4 @@
 """Aligns three versions of the same lines: as the model quoted them, as it wants them, and as they are in the file.
-Pure.
 
 Lines that occur both in the old and in the new text keep the file's bytes. Other lines get the file's indentation and
 punctuation.
@@ -15,11 +14,11 @@ from ebbtide.tools.files.punctuation import FilePunctuation
 from ebbtide.tools.lazy import dataclass
 
 MAX_EXACT_PAIRS = 160_000
-"""Maximum number of pairs of lines for which all best alignments are compared instead of just one."""
+"""Maximum number of line pairs for which all best alignments are compared instead of just one."""
 MIN_SIMILARITY = 0.5
 """Minimum similarity, from 0 to 1, of two lines for one to count as a changed version of the other."""
 MAX_COMPARED_PAIRS = 400
-"""Maximum number of pairs of changed lines whose similarity is computed."""
+"""Maximum number of pairs of changed lines for which similarity is computed."""
 
 
 class UnclearError(Exception):
@@ -28,7 +27,7 @@ class UnclearError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AlignedBlock:
-    """Lines as the model quoted them, with the lines of the file that they correspond to."""
+    """Lines as the model quoted them, with the corresponding lines of the file."""
 
     old: Sequence[str]
     file_lines: Sequence[str]
@@ -45,10 +44,10 @@ def rewrite_block(block: AlignedBlock) -> list[str]:
         return list(block.new)
     if block.old and block.new and has_lost_indent(block.old, block.new):
         raise UnclearError(block.new[0])
-    rewriting = _BlockRewriter(block)
+    rewriter = _BlockRewriter(block)
     if block.unchanged:
-        rewriting.require_unchanged()
-    return rewriting.lines()
+        rewriter.require_unchanged()
+    return rewriter.lines()
 
 
 class _BlockRewriter:
@@ -62,27 +61,31 @@ class _BlockRewriter:
         )
         if self.new and _begins_with_moved_line(self.old, self.new):
             raise UnclearError(self.new[0])
-        lost = _lost_indent(self.old, self.file_lines)
-        if lost is not None:
-            self.old, self.new = _restore_indent(self.old, self.new, lost)
+        lost_indent = _lost_indent(self.old, self.file_lines)
+        if lost_indent is not None:
+            self.old, self.new = _restore_indent(self.old, self.new, lost_indent)
         else:
-            is_bare = bool(self.old[0].strip()) and not indent_of(self.old[0]) and bool(indent_of(self.file_lines[0]))
-            if is_bare and _have_same_stripped_lines(self.old, self.new):
+            lacks_indent = (
+                bool(self.old[0].strip()) and not indent_of(self.old[0]) and bool(indent_of(self.file_lines[0]))
+            )
+            if lacks_indent and _have_same_stripped_lines(self.old, self.new):
                 raise UnclearError(self.old[0])
-            self._require_clear_levels([i for i, line in enumerate(self.old) if line.strip()])
+            self._require_clear_levels([index for index, line in enumerate(self.old) if line.strip()])
         self._require_uniform_steps()
         self.model_indents = frozenset(indent_of(line) for line in (*self.old, *self.new) if line.strip())
-        self.levels = self._indents_in(range(len(self.old)))
+        self.indent_map = self._create_indent_map(range(len(self.old)))
         self.punctuation = FilePunctuation.from_texts("\n".join(self.old), "\n".join(self.file_lines))
-        both = list(zip(self.old, self.file_lines, strict=True))
-        self.has_extra_trailing_blanks = any(old != old.rstrip() and here == here.rstrip() for old, here in both)
+        line_pairs = list(zip(self.old, self.file_lines, strict=True))
+        self.has_extra_trailing_whitespace = any(
+            old != old.rstrip() and file_line == file_line.rstrip() for old, file_line in line_pairs
+        )
         self.empty_line_pairs = _empty_line_pairs(self.old, self.new)
-        self.bodies: dict[str, set[str]] = {}
-        for old, here in both:
-            self.bodies.setdefault(_stripped(old), set()).add(_stripped(here))
+        self.file_texts: dict[str, set[str]] = {}
+        for old, file_line in line_pairs:
+            self.file_texts.setdefault(_stripped(old), set()).add(_stripped(file_line))
 
     def lines(self) -> list[str]:
-        return list(self._lines(self.unchanged, len(self.old), len(self.new)))
+        return list(self._rewritten_lines(self.unchanged, len(self.old), len(self.new)))
 
     def require_unchanged(self) -> None:
         """Check that the lines marked as unchanged can be matched in only one way, or that the choice makes no
@@ -90,189 +93,255 @@ class _BlockRewriter:
         `UnclearError`."""
         self._unchanged_pairs(range(len(self.old)), range(len(self.new)))
 
-    def _require_clear_levels(self, rows: Sequence[int]) -> None:
-        """If only one old line has text, check that the new lines are clearly indented relative to it. `rows`: indices
-        of the old lines that have text. Raises `UnclearError`."""
+    def _require_clear_levels(self, text_indices: Sequence[int]) -> None:
+        """If only one old line has text, check that the indentation of the new lines relative to it is clear.
+        `text_indices`: indices of the old lines that have text. Raises `UnclearError`."""
         new = [line for line in self.new if line.strip()]
-        deeper = second_line_indent(new)
-        if len(rows) != 1 or deeper is None:
+        second_width = second_line_indent(new)
+        if len(text_indices) != 1 or second_width is None:
             return
-        file_indent, opens = indent_of(self.file_lines[rows[0]]), opens_block(new[0])
-        if indent_of(self.old[rows[0]]):
-            if self.old[rows[0]] != self.file_lines[rows[0]] and deeper > len(indent_of(new[0])) and not opens:
+        file_indent, starts_block = indent_of(self.file_lines[text_indices[0]]), opens_block(new[0])
+        if indent_of(self.old[text_indices[0]]):
+            if (
+                self.old[text_indices[0]] != self.file_lines[text_indices[0]]
+                and second_width > len(indent_of(new[0]))
+                and not starts_block
+            ):
                 raise UnclearError(new[1])
         elif file_indent:
             unit = len(self.indent_step()) or 4
-            fit, depths = indent_plausibility(deeper, unit, opens=opens), [len(indent_of(line)) for line in new]
-            if fit < 2 or fit <= indent_plausibility(deeper - len(file_indent), unit, opens=opens):
+            plausibility, depths = (
+                indent_plausibility(second_width, unit, opens=starts_block),
+                [len(indent_of(line)) for line in new],
+            )
+            if plausibility < 2 or plausibility <= indent_plausibility(
+                second_width - len(file_indent), unit, opens=starts_block
+            ):
                 raise UnclearError(new[1])
             if any((depth - depths[0]) % unit for depth in depths):
                 raise UnclearError(next(line for line in new if (len(indent_of(line)) - depths[0]) % unit))
 
     def _require_uniform_steps(self) -> None:
-        """Check that a line after one that opens a block is either not deeper or deeper by one step of the text. Pairs
-        of lines that are also in the old text are not checked. Raises `UnclearError`."""
+        """Check that each line after one that opens a block is either not deeper or deeper by one of the text's
+        indentation steps. Pairs of lines that are also in the old text are not checked. Raises `UnclearError`."""
         old, new = ([line for line in lines if line.strip()] for lines in (self.old, self.new))
         depths = sorted({len(indent_of(line)) for line in (*old, *new)})
-        step = min((after - before for before, after in pairwise(depths)), default=0)
-        known = set(pairwise(old))
+        step = min((wider - narrower for narrower, wider in pairwise(depths)), default=0)
+        old_pairs = set(pairwise(old))
         for above, below in pairwise(new):
-            deeper = len(indent_of(below)) - len(indent_of(above))
-            if opens_block(above) and deeper > 0 and deeper != step and (above, below) not in known:
+            extra_width = len(indent_of(below)) - len(indent_of(above))
+            if opens_block(above) and extra_width > 0 and extra_width != step and (above, below) not in old_pairs:
                 raise UnclearError(below)
 
-    def _indents_in(self, rows: range) -> IndentMap:
-        pairs = ((indent_of(self.old[i]), indent_of(self.file_lines[i])) for i in rows if self.old[i].strip())
+    def _create_indent_map(self, old_range: range) -> IndentMap:
+        pairs = (
+            (indent_of(self.old[index]), indent_of(self.file_lines[index]))
+            for index in old_range
+            if self.old[index].strip()
+        )
         return IndentMap(frozenset(pairs), self.model_indents, self.indent_step)
 
-    def _lines(self, common: Sequence[tuple[int, int]], old_end: int, new_end: int) -> Iterator[str]:
-        at = new_at = 0
-        for old, new in [*common, (old_end, new_end)]:
-            same = self._unchanged_pairs(range(at, old), range(new_at, new))
-            for i, j in same:
-                yield from self._changed_lines(range(at, i), range(new_at, j))
-                yield self._unchanged_line(i, j)
-                at, new_at = i + 1, j + 1
-            yield from self._changed_lines(range(at, old), range(new_at, new))
-            if new < new_end:
-                yield self.file_lines[old]
-            at, new_at = old + 1, new + 1
+    def _rewritten_lines(self, common: Sequence[tuple[int, int]], old_end: int, new_end: int) -> Iterator[str]:
+        old_start = new_start = 0
+        for old_stop, new_stop in [*common, (old_end, new_end)]:
+            pairs = self._unchanged_pairs(range(old_start, old_stop), range(new_start, new_stop))
+            for old_index, new_index in pairs:
+                yield from self._changed_lines(range(old_start, old_index), range(new_start, new_index))
+                yield self._unchanged_line(old_index, new_index)
+                old_start, new_start = old_index + 1, new_index + 1
+            yield from self._changed_lines(range(old_start, old_stop), range(new_start, new_stop))
+            if new_stop < new_end:
+                yield self.file_lines[old_stop]
+            old_start, new_start = old_stop + 1, new_stop + 1
 
-    def _unchanged_pairs(self, old: range, new: range) -> list[tuple[int, int]]:
+    def _unchanged_pairs(self, old_range: range, new_range: range) -> list[tuple[int, int]]:
         """Return the pairs of lines that are in both texts. Raises `UnclearError` if another pairing would give a
         different result."""
-        old_texts, new_texts = [_stripped(self.old[i]) for i in old], [_stripped(self.new[j]) for j in new]
-        if len(old) * len(new) > MAX_EXACT_PAIRS:
-            if len(self.levels.pairs) > len({one for one, _ in self.levels.pairs}):
-                raise UnclearError(self.new[new.start])
-            return [(i + old.start, j + new.start) for i, j in _equal_pairs(old_texts, new_texts)]
+        old_texts, new_texts = (
+            [_stripped(self.old[old_index]) for old_index in old_range],
+            [_stripped(self.new[new_index]) for new_index in new_range],
+        )
+        if len(old_range) * len(new_range) > MAX_EXACT_PAIRS:
+            if len(self.indent_map.pairs) > len({model_indent for model_indent, _ in self.indent_map.pairs}):
+                raise UnclearError(self.new[new_range.start])
+            return [
+                (old_index + old_range.start, new_index + new_range.start)
+                for old_index, new_index in _equal_pairs(old_texts, new_texts)
+            ]
         weights = [
-            [self._pair_weight(i, j) if _stripped(self.new[j]) == one else 0 for j in new]
-            for i, one in zip(old, old_texts, strict=True)
+            [
+                self._pair_weight(old_index, new_index) if _stripped(self.new[new_index]) == old_text else 0
+                for new_index in new_range
+            ]
+            for old_index, old_text in zip(old_range, old_texts, strict=True)
         ]
         pairs = []
-        for i, j, rows, may_be_new in _best_pairs(weights, len(old), len(new)):
-            self._require_one_result([row + old.start for row in rows], may_be_new, j + new.start)
-            pairs.append((i + old.start, j + new.start))
+        for old_index, new_index, old_indices, may_be_new in _best_pairs(weights, len(old_range), len(new_range)):
+            self._require_same_result(
+                [row + old_range.start for row in old_indices], may_be_new, new_index + new_range.start
+            )
+            pairs.append((old_index + old_range.start, new_index + new_range.start))
         return pairs
 
-    def _pair_weight(self, old: int, new: int) -> int:
-        old_line, new_line = self.old[old], self.new[new]
+    def _pair_weight(self, old_index: int, new_index: int) -> int:
+        old_line, new_line = self.old[old_index], self.new[new_index]
         return 4 if old_line == new_line else 3 if old_line.rstrip() == new_line.rstrip() else 2
 
-    def _require_one_result(self, rows: Sequence[int], may_be_new: bool, new: int) -> None:
-        """Check that the result for a new line is the same for each old line that it may correspond to, and in case it
-        may be new. Raises `UnclearError`."""
-        if len(rows) + may_be_new < 2:
+    def _require_same_result(self, old_indices: Sequence[int], may_be_new: bool, new_index: int) -> None:
+        """Check that the result for a new line does not depend on which old line it corresponds to, or on whether it is
+        an added line. Raises `UnclearError`."""
+        if len(old_indices) + may_be_new < 2:
             return
-        outcomes = {self._unchanged_line(row, new) for row in rows}
-        if may_be_new and self.new[new].strip():
+        outcomes = {self._unchanged_line(old_index, new_index) for old_index in old_indices}
+        if may_be_new and self.new[new_index].strip():
             outcomes = {outcome.rstrip() for outcome in outcomes}
-            level = self.levels.translate(indent_of(self.new[new]))
-            outcomes.add("" if level is None else level + self._text_with_file_style(new).rstrip())
+            indent = self.indent_map.translate(indent_of(self.new[new_index]))
+            outcomes.add("" if indent is None else indent + self._text_with_file_style(new_index).rstrip())
         if len(outcomes) > 1:
-            raise UnclearError(self.new[new])
+            raise UnclearError(self.new[new_index])
 
-    def _unchanged_line(self, old: int, new: int) -> str:
+    def _unchanged_line(self, old_index: int, new_index: int) -> str:
         """Return a line that is in both texts: the file's bytes, re-indented if the model moved the line."""
-        old_line, new_line, file_line = self.old[old], self.new[new], self.file_lines[old]
-        if not file_line.strip() and new in self.empty_line_pairs:
+        old_line, new_line, file_line = self.old[old_index], self.new[new_index], self.file_lines[old_index]
+        if not file_line.strip() and new_index in self.empty_line_pairs:
             return file_line
         if old_line.rstrip() != old_line and new_line.rstrip() == new_line and file_line.rstrip() != file_line:
             file_line = file_line.rstrip()
         if indent_of(old_line) == indent_of(new_line) or not file_line.strip():
             return file_line
-        level = self.levels.translate(indent_of(new_line))
-        if level is None:
+        indent = self.indent_map.translate(indent_of(new_line))
+        if indent is None:
             raise UnclearError(new_line)
-        return level + file_line.lstrip(" \t")
+        return indent + file_line.lstrip(" \t")
 
-    def _changed_lines(self, old: range, new: range) -> Iterator[str]:
+    def _changed_lines(self, old_range: range, new_range: range) -> Iterator[str]:
         """Yield the lines that replace old lines or are inserted between unchanged ones."""
-        partners = self._partners(old, new)
-        for j in new:
-            line = self.new[j]
+        partners = self._partners(old_range, new_range)
+        for new_index in new_range:
+            line = self.new[new_index]
             if not line.strip():
-                known = self.empty_line_pairs.get(j)
-                yield self.file_lines[known] if known is not None else "" if self.has_extra_trailing_blanks else line
+                old_index = self.empty_line_pairs.get(new_index)
+                yield (
+                    self.file_lines[old_index]
+                    if old_index is not None
+                    else ""
+                    if self.has_extra_trailing_whitespace
+                    else line
+                )
                 continue
-            level = self._file_indent(j, old, new, partners)
-            if level is None:
+            indent = self._file_indent(new_index, old_range, new_range, partners)
+            if indent is None:
                 raise UnclearError(line)
-            yield level + self._text_with_file_style(j, partners.get(j))
+            yield indent + self._text_with_file_style(new_index, partners.get(new_index))
 
-    def _file_indent(self, new: int, old: range, among: range, partners: dict[int, int]) -> str | None:
-        indent = indent_of(self.new[new])
-        level = self.levels.translate(indent)
-        if level is not None:
-            return level
-        if len(self.levels.file_indents(indent)) < 2:
-            return self._indents_in(old).translate(indent) if old and not self.levels.merges_levels else None
-        partner = partners.get(new)
-        if partner is not None and len(old) == len(among) == len(partners) and indent == indent_of(self.old[partner]):
+    def _file_indent(self, new_index: int, old_range: range, new_range: range, partners: dict[int, int]) -> str | None:
+        indent = indent_of(self.new[new_index])
+        file_indent = self.indent_map.translate(indent)
+        if file_indent is not None:
+            return file_indent
+        if len(self.indent_map.file_indents(indent)) < 2:
+            return (
+                self._create_indent_map(old_range).translate(indent)
+                if old_range and not self.indent_map.merges_levels
+                else None
+            )
+        partner = partners.get(new_index)
+        if (
+            partner is not None
+            and len(old_range) == len(new_range) == len(partners)
+            and indent == indent_of(self.old[partner])
+        ):
             return indent_of(self.file_lines[partner])
-        if len(among) > 1:
+        if len(new_range) > 1:
             return None
-        if old:
-            return self._indents_in(old).translate(indent) if self._indents_in(old).file_indents(indent) else None
-        return self._level_between(indent, old.start)
+        if old_range:
+            return (
+                self._create_indent_map(old_range).translate(indent)
+                if self._create_indent_map(old_range).file_indents(indent)
+                else None
+            )
+        return self._indent_between(indent, old_range.start)
 
-    def _level_between(self, indent: str, below: int) -> str | None:
+    def _indent_between(self, indent: str, next_index: int) -> str | None:
         """Return the file's indentation for a line between two lines of the same level, or None."""
-        neighbours = [i for i in (below - 1, below) if 0 <= i < len(self.old) and indent_of(self.old[i]) == indent]
-        around = {indent_of(self.file_lines[i]) for i in neighbours if self.old[i].strip()}
-        return around.pop() if len(neighbours) == 2 and len(around) == 1 else None
+        neighbours = [
+            index
+            for index in (next_index - 1, next_index)
+            if 0 <= index < len(self.old) and indent_of(self.old[index]) == indent
+        ]
+        file_indents = {indent_of(self.file_lines[index]) for index in neighbours if self.old[index].strip()}
+        return file_indents.pop() if len(neighbours) == 2 and len(file_indents) == 1 else None
 
-    def _partners(self, old: range, new: range) -> dict[int, int]:
+    def _partners(self, old_range: range, new_range: range) -> dict[int, int]:
         """Map each changed line to the old line that it corresponds to, if that is clear."""
-        if len(old) == len(new) == 1:
-            return {new.start: old.start}
-        if not old or len(old) * len(new) > MAX_COMPARED_PAIRS:
+        if len(old_range) == len(new_range) == 1:
+            return {new_range.start: old_range.start}
+        if not old_range or len(old_range) * len(new_range) > MAX_COMPARED_PAIRS:
             return {}
-        if len(old) == len(new):
-            return {j: i for i, j in zip(old, new, strict=True) if self._similarity(i, j) >= MIN_SIMILARITY}
-        found, at = dict[int, int](), old.start
-        for j in new:
-            most_similar = max(range(at, old.stop), key=lambda i: self._similarity(i, j), default=None)
-            if most_similar is not None and self._similarity(most_similar, j) >= MIN_SIMILARITY:
-                found[j], at = most_similar, most_similar + 1
-        return found
+        if len(old_range) == len(new_range):
+            return {
+                new_index: old_index
+                for old_index, new_index in zip(old_range, new_range, strict=True)
+                if self._similarity(old_index, new_index) >= MIN_SIMILARITY
+            }
+        partners, search_start = dict[int, int](), old_range.start
+        for new_index in new_range:
+            most_similar = max(
+                range(search_start, old_range.stop),
+                key=lambda old_index: self._similarity(old_index, new_index),
+                default=None,
+            )
+            if most_similar is not None and self._similarity(most_similar, new_index) >= MIN_SIMILARITY:
+                partners[new_index], search_start = most_similar, most_similar + 1
+        return partners
 
-    def _similarity(self, old: int, new: int) -> float:
+    def _similarity(self, old_index: int, new_index: int) -> float:
         from difflib import SequenceMatcher  # noqa: PLC0415  # deferred: only changed lines of a loose match need it
 
-        return SequenceMatcher(None, _stripped(self.old[old]), _stripped(self.new[new]), autojunk=False).ratio()
+        return SequenceMatcher(
+            None, _stripped(self.old[old_index]), _stripped(self.new[new_index]), autojunk=False
+        ).ratio()
 
-    def _text_with_file_style(self, new: int, partner: int | None = None) -> str:
-        """Return a new line without indentation, but with the file's punctuation and the trailing blanks of its
-        partner."""
-        line = self.new[new].lstrip(" \t")
-        known = self.bodies.get(_stripped(line), set())
-        line = line.rstrip() if self.has_extra_trailing_blanks else line
-        if len(known) == 1:
-            return next(iter(known)) + line[len(line.rstrip(" \t")) :]
+    def _text_with_file_style(self, new_index: int, partner: int | None = None) -> str:
+        """Return a new line without indentation, but with the file's punctuation and its partner's trailing
+        whitespace."""
+        line = self.new[new_index].lstrip(" \t")
+        file_texts = self.file_texts.get(_stripped(line), set())
+        line = line.rstrip() if self.has_extra_trailing_whitespace else line
+        if len(file_texts) == 1:
+            return next(iter(file_texts)) + line[len(line.rstrip(" \t")) :]
         if partner is None:
             return self.punctuation.apply_to(line)
-        old, here = self.old[partner].lstrip(" \t"), self.file_lines[partner].lstrip(" \t")
-        line = self.punctuation.carry_over(old.rstrip(), line, here.rstrip())
-        is_bare = line == line.rstrip() and (old == old.rstrip() or self.has_extra_trailing_blanks)
-        return line + here[len(here.rstrip()) :] if is_bare else line
+        old_text, file_text = self.old[partner].lstrip(" \t"), self.file_lines[partner].lstrip(" \t")
+        line = self.punctuation.carry_over(old_text.rstrip(), line, file_text.rstrip())
+        lacks_whitespace = line == line.rstrip() and (
+            old_text == old_text.rstrip() or self.has_extra_trailing_whitespace
+        )
+        return line + file_text[len(file_text.rstrip()) :] if lacks_whitespace else line
 
 
 def _lost_indent(old: Sequence[str], file_lines: Sequence[str]) -> str | None:
-    """Return the indentation that the first line lost while the other lines kept theirs; None if it lost none. Raises
-    `UnclearError` if the other lines do not determine it."""
-    first, quoted_indent = indent_of(file_lines[0]), indent_of(old[0])
-    other_indents = {
-        (indent_of(other), indent_of(one)) for one, other in zip(old[1:], file_lines[1:], strict=True) if one.strip()
+    """Return the indentation that the first line lost while the later lines kept theirs; None if it lost none. Raises
+    `UnclearError` if the later lines do not determine it."""
+    first_indent, quoted_indent = indent_of(file_lines[0]), indent_of(old[0])
+    later_indents = {
+        (indent_of(file_line), indent_of(old_line))
+        for old_line, file_line in zip(old[1:], file_lines[1:], strict=True)
+        if old_line.strip()
     }
-    is_bare = not quoted_indent or all(one == quoted_indent + other for other, one in other_indents)
-    if not old[0].strip() or not first or not other_indents or not is_bare:
+    is_shifted = not quoted_indent or all(
+        old_indent == quoted_indent + file_indent for file_indent, old_indent in later_indents
+    )
+    if not old[0].strip() or not first_indent or not later_indents or not is_shifted:
         return None
-    expected = quoted_indent + first if quoted_indent else IndentMap(frozenset(other_indents)).translate(first)
+    expected = (
+        quoted_indent + first_indent if quoted_indent else IndentMap(frozenset(later_indents)).translate(first_indent)
+    )
     if expected is not None:
         return expected if len(expected) > len(quoted_indent) else None
-    if not quoted_indent and any(one and len(other) <= len(first) for other, one in other_indents):
+    if not quoted_indent and any(
+        old_indent and len(file_indent) <= len(first_indent) for file_indent, old_indent in later_indents
+    ):
         raise UnclearError(old[0])
     return None
 
@@ -290,17 +359,19 @@ def require_same_first_indent(old: Sequence[str], new: Sequence[str], indent: st
     meant to have the same indentation. Raises `UnclearError`."""
     if _have_same_lines(old, new):
         raise UnclearError(new[0])  # the purpose of the change may be this indentation
-    first, bodies = _stripped(new[0]), [_stripped(line) for line in old]
-    levels: set[str] = {indent}
-    if first != bodies[0] or [_stripped(line) for line in new].count(first) != bodies.count(first):
-        levels |= {indent_of(line) for line, body in zip(old[1:], bodies[1:], strict=True) if body == first}
-        levels |= {indent_of(line) for line in new[1:] if _stripped(line) == bodies[0]}
-    if len(levels) > 1 or _has_reindented_line(old[1:], new[1:]):
+    first_text, old_texts = _stripped(new[0]), [_stripped(line) for line in old]
+    possible_indents: set[str] = {indent}
+    if first_text != old_texts[0] or [_stripped(line) for line in new].count(first_text) != old_texts.count(first_text):
+        possible_indents |= {
+            indent_of(line) for line, old_text in zip(old[1:], old_texts[1:], strict=True) if old_text == first_text
+        }
+        possible_indents |= {indent_of(line) for line in new[1:] if _stripped(line) == old_texts[0]}
+    if len(possible_indents) > 1 or _has_reindented_line(old[1:], new[1:]):
         raise UnclearError(new[0])
 
 
 def _have_same_lines(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether both texts have the same lines, apart from empty lines and trailing blanks."""
+    """Whether both texts have the same lines, apart from empty lines and trailing whitespace."""
     return [line.rstrip() for line in old if line.strip()] == [line.rstrip() for line in new if line.strip()]
 
 
@@ -316,7 +387,9 @@ def _empty_line_pairs(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
         region.new_end > region.new_start for region in differing_regions(old_texts, new_texts)
     ):
         return {}
-    return {j: i for i, j in _equal_pairs(old_texts, new_texts) if not new_texts[j]}
+    return {
+        new_index: old_index for old_index, new_index in _equal_pairs(old_texts, new_texts) if not new_texts[new_index]
+    }
 
 
 def _has_reindented_line(old: Sequence[str], new: Sequence[str]) -> bool:
@@ -324,21 +397,32 @@ def _has_reindented_line(old: Sequence[str], new: Sequence[str]) -> bool:
     old_indents, new_indents = (
         {_stripped(line): list[str]() for line in lines if line.strip()} for lines in (old, new)
     )
-    for line, of in [*((line, old_indents) for line in old), *((line, new_indents) for line in new)]:
+    for line, indents_by_text in [*((line, old_indents) for line in old), *((line, new_indents) for line in new)]:
         if line.strip():
-            of[_stripped(line)].append(indent_of(line))
+            indents_by_text[_stripped(line)].append(indent_of(line))
     return any(
-        found != old_indents[body] if len(found) == len(old_indents[body]) else not set(found) <= set(old_indents[body])
-        for body, found in new_indents.items()
-        if body in old_indents
+        indents != old_indents[text]
+        if len(indents) == len(old_indents[text])
+        else not set(indents) <= set(old_indents[text])
+        for text, indents in new_indents.items()
+        if text in old_indents
     )
 
 
 def _begins_with_moved_line(old: Sequence[str], new: Sequence[str]) -> bool:
     """Whether the new text begins with a line that comes later in the old text, but without its indentation. Like the
     first line of an old text that is not literally in the file, it may have lost its indentation."""
-    first, levels = _stripped(new[0]), {indent_of(line) for line in old[1:] if _stripped(line) == _stripped(new[0])}
-    return bool(first) and not indent_of(new[0]) and _stripped(old[0]) != first and bool(levels) and "" not in levels
+    first_text, later_indents = (
+        _stripped(new[0]),
+        {indent_of(line) for line in old[1:] if _stripped(line) == _stripped(new[0])},
+    )
+    return (
+        bool(first_text)
+        and not indent_of(new[0])
+        and _stripped(old[0]) != first_text
+        and bool(later_indents)
+        and "" not in later_indents
+    )
 
 
 def has_lost_indent(old: Sequence[str], new: Sequence[str]) -> bool:
@@ -353,49 +437,61 @@ def _stripped(line: str) -> str:
 
 
 def _equal_pairs(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
-    i = j = 0
+    old_index = new_index = 0
     for region in differing_regions(old, new):
-        yield from zip(range(i, region.old_start), range(j, region.new_start), strict=True)
-        i, j = region.old_end, region.new_end
-    yield from zip(range(i, len(old)), range(j, len(new)), strict=True)
+        yield from zip(range(old_index, region.old_start), range(new_index, region.new_start), strict=True)
+        old_index, new_index = region.old_end, region.new_end
+    yield from zip(range(old_index, len(old)), range(new_index, len(new)), strict=True)
 
 
-def _best_pairs(weights: list[list[int]], rows: int, columns: int) -> Iterator[tuple[int, int, list[int], bool]]:
+def _best_pairs(
+    weights: list[list[int]], row_count: int, column_count: int
+) -> Iterator[tuple[int, int, list[int], bool]]:
     """Yield the pairs of ascending rows and columns with the greatest total weight. Each pair comes with all rows that
     its column can have in a pairing of that weight, and with whether the column is unpaired in some such pairing."""
-    weights_after = _best_weights_from(weights, rows, columns)
-    reversed_weights = _best_weights_from([row[::-1] for row in weights[::-1]], rows, columns)
+    weights_after = _best_weights_from(weights, row_count, column_count)
+    reversed_weights = _best_weights_from([row[::-1] for row in weights[::-1]], row_count, column_count)
     weights_before = [row[::-1] for row in reversed_weights[::-1]]
     best_total = weights_after[0][0]
-    i = j = 0
-    while i < rows and j < columns:
-        weight = weights[i][j]
-        if weight and weight + weights_after[i + 1][j + 1] == weights_after[i][j]:
-            candidates = [row for row in range(rows) if weights[row][j]]
-            possible = [
+    row_index = column_index = 0
+    while row_index < row_count and column_index < column_count:
+        weight = weights[row_index][column_index]
+        if weight and weight + weights_after[row_index + 1][column_index + 1] == weights_after[row_index][column_index]:
+            candidates = [row for row in range(row_count) if weights[row][column_index]]
+            possible_rows = [
                 row
                 for row in candidates
-                if weights_before[row][j] + weights[row][j] + weights_after[row + 1][j + 1] == best_total
+                if weights_before[row][column_index]
+                + weights[row][column_index]
+                + weights_after[row + 1][column_index + 1]
+                == best_total
             ]
             yield (
-                i,
-                j,
-                possible,
-                any(weights_before[row][j] + weights_after[row][j + 1] == best_total for row in range(rows + 1)),
+                row_index,
+                column_index,
+                possible_rows,
+                any(
+                    weights_before[row][column_index] + weights_after[row][column_index + 1] == best_total
+                    for row in range(row_count + 1)
+                ),
             )
-            i, j = i + 1, j + 1
-        elif weights_after[i + 1][j] == weights_after[i][j]:
-            i += 1
+            row_index, column_index = row_index + 1, column_index + 1
+        elif weights_after[row_index + 1][column_index] == weights_after[row_index][column_index]:
+            row_index += 1
         else:
-            j += 1
+            column_index += 1
 
 
-def _best_weights_from(weights: list[list[int]], rows: int, columns: int) -> list[list[int]]:
+def _best_weights_from(weights: list[list[int]], row_count: int, column_count: int) -> list[list[int]]:
     """Return, for each position, the greatest total weight of the pairs from that row and column on."""
-    sums = [[0] * (columns + 1) for _ in range(rows + 1)]
-    for i in range(rows - 1, -1, -1):
-        row, below, here = weights[i], sums[i + 1], sums[i]
-        for j in range(columns - 1, -1, -1):
-            best = max(below[j], here[j + 1])
-            here[j] = max(best, row[j] + below[j + 1]) if row[j] else best
+    sums = [[0] * (column_count + 1) for _ in range(row_count + 1)]
+    for row_index in range(row_count - 1, -1, -1):
+        row_weights, sums_below, row_sums = weights[row_index], sums[row_index + 1], sums[row_index]
+        for column_index in range(column_count - 1, -1, -1):
+            best = max(sums_below[column_index], row_sums[column_index + 1])
+            row_sums[column_index] = (
+                max(best, row_weights[column_index] + sums_below[column_index + 1])
+                if row_weights[column_index]
+                else best
+            )
     return sums

@@ -1,8 +1,8 @@
-"""Files that other programs run or follow on their own: git, shells, editors, CI, package managers, agents. Pure: maps
-paths to reasons.
+"""Files that other programs run or read automatically: git, shells, editors, CI, package managers, agents.
 
-A file belongs here if it runs, or controls what runs, without being named: when a folder is entered or opened, on a
-commit, push or install, or when an interpreter starts. What runs on request (`make`, a test, a build) is not listed.
+A file belongs here if it runs, or controls what runs, without being named on a command line: when a folder is entered
+or opened, on a commit, push or install, or when an interpreter starts. Files that run only on request (`make`, a test,
+a build) are not listed.
 """
 
 import unicodedata
@@ -13,7 +13,7 @@ from itertools import pairwise
 from ebbtide.tools.lazy import regex
 
 _ALTERNATE_STREAM = regex(r"(?<=.):[^/]*\Z")
-"""An alternate data stream of NTFS: `.git::$INDEX_ALLOCATION`."""
+"""An NTFS alternate data stream, as in `.git::$INDEX_ALLOCATION`."""
 
 
 def _with_reason(reason: str, names: str) -> dict[str, str]:
@@ -73,7 +73,7 @@ _REASON_BY_NAME = {
     **_with_reason(_TOOL, ".lldbinit .ripgreprc .curlrc .wgetrc .tmux.conf .screenrc .sqliterc .psqlrc .ssh autostart"),
     **_with_reason(_TOOL, "launchagents launchdaemons crontab cron.d"),
 }
-"""Names of files and folders that count anywhere, including everything in such a folder."""
+"""Names of files and folders that are autorun in any folder. For a folder, so is everything in it."""
 
 _REASON_BY_PATTERN = (
     ("*.git", _GIT),
@@ -105,18 +105,18 @@ AUTORUN_SUFFIXES, AUTORUN_PREFIXES = (
     (".git", ".code-workspace", ".sublime-project", ".pth"),
     ("lefthook", ".lefthook", ".clinerules-", ".roorules-"),
 )
-"""Suffixes and prefixes of such names, in lower case. Every path of an autorun file has a component with one of these
-names, suffixes or prefixes."""
+"""In lower case. Every path of an autorun file has a component that is one of `AUTORUN_NAMES`, or has one of these
+suffixes or prefixes."""
 _TEST_FOLDERS = ("test", "tests", "testing")
 """Folders in which pytest's `conftest.py` is part of the tests. Elsewhere it is read by every run."""
 
 
 def autorun_reason(path: str, root: str) -> str:
-    """Return why a change to the file needs approval, i.e. which program will run or read it automatically; empty if
-    none will. `path`: absolute and resolved. `root`: the working folder, whose own path does not count."""
-    inside = path.removeprefix(root.rstrip("/")) if f"{path}/".startswith(root.rstrip("/") + "/") else path
-    parts = [_lenient_name(part) for part in inside.split("/") if part not in ("", ".")]
-    return _reason_for_parts(parts)
+    """Return why a change to the file needs approval, i.e. which program runs or reads it automatically; empty if none
+    does. `path`: absolute and resolved. `root`: the working folder; the names of its parents are ignored."""
+    relative_path = path.removeprefix(root.rstrip("/")) if f"{path}/".startswith(root.rstrip("/") + "/") else path
+    names = [_normalise_leniently(name) for name in relative_path.split("/") if name not in ("", ".")]
+    return _reason_for_names(names)
 
 
 def first_autorun_file(paths: Iterable[str], root: str) -> tuple[str, str] | None:
@@ -131,27 +131,27 @@ def normalised_path(path: str) -> str:
     if path.isascii():
         return path.lower()
     if not path.isprintable():
-        for sign in set(path):
-            path = path.replace(sign, "") if unicodedata.category(sign) == "Cf" else path
+        for character in set(path):
+            path = path.replace(character, "") if unicodedata.category(character) == "Cf" else path
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
 
-def _lenient_name(part: str) -> str:
-    """Normalise a name as the most lenient file systems do, which also drop trailing blanks and dots."""
-    return _ALTERNATE_STREAM.sub("", normalised_path(part)).rstrip(" .") or part
+def _normalise_leniently(name: str) -> str:
+    """Normalise a name as the most lenient file systems do, which also drop trailing spaces and dots."""
+    return _ALTERNATE_STREAM.sub("", normalised_path(name)).rstrip(" .") or name
 
 
-def _reason_for_parts(parts: list[str]) -> str:
-    for part in parts:
-        if reason := _REASON_BY_NAME.get(part, ""):
+def _reason_for_names(names: list[str]) -> str:
+    for name in names:
+        if reason := _REASON_BY_NAME.get(name, ""):
             return reason
-        is_likely = part.endswith(AUTORUN_SUFFIXES) or part.startswith(AUTORUN_PREFIXES)
-        for pattern, reason in _REASON_BY_PATTERN if is_likely else ():
-            if fnmatchcase(part, pattern):
+        may_match_pattern = name.endswith(AUTORUN_SUFFIXES) or name.startswith(AUTORUN_PREFIXES)
+        for pattern, reason in _REASON_BY_PATTERN if may_match_pattern else ():
+            if fnmatchcase(name, pattern):
                 return reason
-    for pair in pairwise(parts):
+    for pair in pairwise(names):
         if reason := _REASON_IN_FOLDER.get(pair, ""):
             return reason
-    if parts and parts[-1] == "conftest.py" and not any(part in _TEST_FOLDERS for part in parts[:-1]):
+    if names and names[-1] == "conftest.py" and not any(name in _TEST_FOLDERS for name in names[:-1]):
         return "every run of pytest loads it"
     return ""

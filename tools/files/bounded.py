@@ -1,4 +1,4 @@
-"""Reads files that others may control, with a limit on size."""
+"""Reads files that other users or programs may control, with a size limit."""
 
 import errno
 import os
@@ -12,19 +12,19 @@ _NON_BLOCKING_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """Flags with which opening a pipe or a terminal does not block."""
 
 MAX_OWN_FILE_BYTES = 1 << 26
-"""A size in bytes that files written by this program never reach."""
+"""Size limit in bytes for files written by this program, which never reach it."""
 
 
 def read_beginning(path: Path | str, max_bytes: int) -> bytes:
     """Return the first `max_bytes` bytes of a regular file. Raises `OSError`, also for any other kind of file, because
-    reading it could block or never end."""
+    reading one could block or never end."""
     with _open_regular(path) as file:
         return file.read(max_bytes)
 
 
 def read_trusted_beginning(path: Path | str, max_bytes: int) -> bytes:
-    """Return the beginning of a file that grants permissions. Raises `OSError`, also if the file belongs to another
-    user or everyone may write to it."""
+    """Return the first `max_bytes` bytes of a file that grants permissions. Raises `OSError`, also if the file belongs
+    to another user or is writable by everyone."""
     with _open_regular(path) as file:
         status = os.fstat(file.fileno())
         if status.st_uid not in (0, os.geteuid()):

@@ -1,10 +1,10 @@
-"""Byte order marks, as written by Windows programs. Pure."""
+"""Byte order marks, as written by Windows programs."""
 
 import codecs
 
 BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, because this mark begins with the one of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, because this mark begins with the UTF-16 one
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),

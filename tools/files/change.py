@@ -23,7 +23,7 @@ from ebbtide.tools.outputs.plain_text import printable_name
 from ebbtide.tools.seen_files import SeenFiles, ViewState
 
 MAX_RECORDED_FILES, MAX_COMPARED_BYTES = 20, 4_000_000
-"""Maximum number of files recorded after a call that showed them, and maximum size of each in bytes."""
+"""Maximum number of files recorded after a call that showed them, and maximum size in bytes of a recorded file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class PlannedChanges:
 
     changes: tuple[Change, ...]
     message: str
-    """The message for the model once the changes have been made."""
+    """The message for the model after the changes have been made."""
 
     def preview(self, root: Path) -> str:
         return changes_diff(self.changes, root)
@@ -53,9 +53,9 @@ class PlannedChanges:
     def apply(self, seen: SeenFiles) -> Result:
         """Make all changes or none. Raises `ToolError`."""
         apply_changes(self.changes, seen)
-        changed = tuple(change.path for change in self.changes)
-        made = tuple(AppliedChange(change.path, change.before, change.after) for change in self.changes)
-        return Result(self.message, changed_files=changed, file_changes=made)
+        changed_paths = tuple(change.path for change in self.changes)
+        applied_changes = tuple(AppliedChange(change.path, change.before, change.after) for change in self.changes)
+        return Result(self.message, changed_files=changed_paths, file_changes=applied_changes)
 
 
 def apply_changes(changes: Sequence[Change], seen: SeenFiles) -> None:
@@ -91,16 +91,16 @@ def require_read(path: Path, content: bytes, workspace: Workspace) -> None:
     if not workspace.seen.has_seen(path):
         raise ToolError(f"`{name}` was not read in this session: first {read_call_text(name)}")
     if not workspace.seen.is_current(path, content):
-        raise ToolError(f"`{name}` changed since you read it: {read_call_text(name)} again, then decide again")
+        raise ToolError(f"`{name}` changed since you read it: {read_call_text(name)} again before you change it")
 
 
 def _require_writable(path: Path, name: str) -> None:
-    """Raise `ToolError` for a write-protected file. The check is necessary because the system lets root write to such a
-    file, and lets everyone replace it who may write to its folder."""
+    """Raise `ToolError` for a write-protected file. The check is necessary because root may write to such a file, and
+    anyone who may write to its folder may replace it."""
     mode = mode_if_exists(path)
     if mode is not None and not mode & 0o222:
-        how = "ask the user, or make it writable with chmod in bash first"
-        raise ToolError(f"`{name}` is write-protected (mode {mode:04o}): {how}")
+        advice = "ask the user, or make it writable with chmod in bash first"
+        raise ToolError(f"`{name}` is write-protected (mode {mode:04o}): {advice}")
 
 
 def require_text(path: Path, content: bytes, workspace: Workspace) -> None:
@@ -112,20 +112,21 @@ def require_text(path: Path, content: bytes, workspace: Workspace) -> None:
 
 
 def text_of(path: Path, raw: bytes, workspace: Workspace, encoding: str = "") -> TextFile:
-    """Return the text of a file, in the encoding that the model specifies now or has specified before. Raises
-    `ToolError` if the file cannot be in that encoding."""
+    """Decode a file with the encoding that the model specifies now or specified in an earlier call. Raises `ToolError`
+    if the file cannot be in that encoding."""
     codec, name = require_codec(encoding), display(path, workspace.root)
     file = decode_file(raw, codec or workspace.seen.encodings.get(path, ""))
     if codec and file.codec != codec:
-        known = "" if file.is_guess else f" but in {file.codec}"
-        raise ToolError(f"`{name}` is not in {encoding}{known}: name another `encoding`, or leave it out")
+        detected = "" if file.is_guess else f" but in {file.codec}"
+        raise ToolError(f"`{name}` is not in {encoding}{detected}: name another `encoding`, or leave it out")
     if codec:
         workspace.seen.encodings[path] = codec
     return file
 
 
 def require_codec(encoding: str) -> str:
-    """Return the codec of an encoding; empty if no encoding is given. Raises `ToolError` if it cannot be used."""
+    """Return the codec for an encoding name; empty for an empty name. Raises `ToolError` if the encoding cannot be
+    used."""
     codec = usable_codec(encoding)
     if encoding and not codec:
         raise ToolError(
@@ -137,9 +138,9 @@ def require_codec(encoding: str) -> str:
 def encoding_refusal(error: EncodingError, name: str, file: TextFile) -> ToolError:
     """Return the error for a change that cannot be written in the file's encoding."""
     if isinstance(error, UnsureEncodingError):
-        known = f"`{name}` is not in UTF-8, and {file.codec} is only a guess"
-        how = f'{read_call_text(name)} and encoding="{file.codec}", or its actual encoding'
-        return ToolError(f"{known}: {error}, first {how}")
+        problem = f"`{name}` is not in UTF-8, and {file.codec} is only a guess"
+        advice = f'{read_call_text(name)} and encoding="{file.codec}", or its actual encoding'
+        return ToolError(f"{problem}: {error}, first {advice}")
     return ToolError(
         f"`{name}` cannot be changed this way: {error}; use other characters, or convert it with iconv first"
     )
@@ -153,17 +154,17 @@ def checked_view_state(path: Path, content: bytes, workspace: Workspace) -> View
     state = workspace.seen.view_state(path, content)
     if state == "outdated":
         name = display(path, workspace.root)
-        raise ToolError(f"`{name}` changed since you read it: {read_call_text(name)} again, then decide again")
+        raise ToolError(f"`{name}` changed since you read it: {read_call_text(name)} again before you change it")
     return state
 
 
 def record_partial_views(paths: Iterable[Path], workspace: Workspace) -> None:
-    """Record that the first few of these files were shown in part, if they are regular and not large."""
+    """Record that the first few of these files were shown in part. Large and irregular files are skipped."""
     for path in islice(paths, MAX_RECORDED_FILES):
         with suppress(OSError, ValueError):
-            real = path.resolve()
-            if (content := comparable_content(real)) is not None:
-                workspace.seen.record_partial_view(real, content)
+            resolved_path = path.resolve()
+            if (content := comparable_content(resolved_path)) is not None:
+                workspace.seen.record_partial_view(resolved_path, content)
 
 
 def comparable_content(path: Path) -> bytes | None:
@@ -193,17 +194,17 @@ def changes_diff(changes: Sequence[Change], root: Path) -> str:
 def diff_lines(
     name: str, before: bytes | None, after: bytes | None, new_name: str | None = None, encoding: str = ""
 ) -> list[str]:
-    r"""Return the lines of a unified diff of two contents; None means that there is no file. Line endings other than
-    `\n` are shown if they differ between the sides. A binary file is only reported as changed."""
+    r"""Return the lines of a unified diff of two contents; None means no file. Line endings other than `\n` are shown
+    if they differ between the sides. A binary file is only reported as changed."""
     kind = next((kind for content in (before, after) if content and (kind := binary_kind(content))), None)
     if kind is not None:
         return binary_diff(name, before, after, kind, new_name) if before != after or new_name is not None else []
     old = None if before is None else decode_file(before, encoding)
     new = None if after is None else decode_file(after, encoding or (old.codec if old and old.is_guess else ""))
     files = [file for file in (old, new) if file is not None]
-    is_alike = all(map(_has_uniform_newlines, files)) and len({file.newline for file in files}) == 1
+    has_same_newlines = all(map(_has_uniform_newlines, files)) and len({file.newline for file in files}) == 1
     texts = [
-        None if file is None else without_surrogates(file.normalised_text if is_alike else file.text)
+        None if file is None else without_surrogates(file.normalised_text if has_same_newlines else file.text)
         for file in (old, new)
     ]
     lines = unified_diff(name, texts[0], texts[1], new_name)
@@ -222,5 +223,5 @@ def _write_change(change: Change) -> None:
 
 def _has_uniform_newlines(file: TextFile) -> bool:
     """Whether all line endings are the same."""
-    rest = file.text.replace("\r\n", "") if file.newline == "\r\n" else file.text
-    return not any(end in rest for end in ("\r", "\n") if end != file.newline)
+    other_text = file.text.replace("\r\n", "") if file.newline == "\r\n" else file.text
+    return not any(newline in other_text for newline in ("\r", "\n") if newline != file.newline)

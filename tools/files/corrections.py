@@ -1,4 +1,4 @@
-"""Artefacts that models add when they quote text: line numbers, escapes, surrounding empty lines. Pure.
+"""Artefacts that models add when they quote text: line numbers, escapes, surrounding empty lines.
 
 A correction is a reading of `old` and `new` without such artefacts, used only if `old` itself is not in the file.
 """
@@ -24,7 +24,7 @@ _LINE_NUMBER_FORMS = tuple(
 )
 """Line numbers as `read`, `cat -n`, other agents' tools and `grep -n` print them."""
 _BARE_LINE_NUMBER = regex(r" *(\d+)\Z")
-"""The number of an empty line, without a separator after it."""
+"""A line number with nothing after it, as printed for an empty line."""
 
 _ESCAPE = regex(r"\\([ntr'\"`\\$])")
 _QUOTE = regex(r"\\.|['\"`]")
@@ -41,14 +41,14 @@ def corrections(old: str, new: str) -> Iterator[Correction]:
 def _without_numbers(old: str, new: str) -> Iterator[Correction]:
     for number_form in _LINE_NUMBER_FORMS:
         lines = old.removesuffix("\n").split("\n")
-        found = [number_form.match(line) or _BARE_LINE_NUMBER.match(line) for line in lines]
-        numbers = [int(match[1]) for match in found if match is not None]
-        if len(numbers) < len(lines) or any(b - a != 1 for a, b in pairwise(numbers)):
+        matches = [number_form.match(line) or _BARE_LINE_NUMBER.match(line) for line in lines]
+        numbers = [int(match[1]) for match in matches if match is not None]
+        if len(numbers) < len(lines) or any(following - number != 1 for number, following in pairwise(numbers)):
             continue
         if not any(number_form.match(line) for line in lines):
             continue
         old_without_numbers = "\n".join(
-            line[match.end() :] for line, match in zip(lines, found, strict=True) if match is not None
+            line[match.end() :] for line, match in zip(lines, matches, strict=True) if match is not None
         )
         new_matches = [number_form.match(line) or _BARE_LINE_NUMBER.match(line) for line in new.split("\n")]
         is_numbered = {
@@ -71,19 +71,24 @@ def _without_numbers(old: str, new: str) -> Iterator[Correction]:
 
 
 def _without_empty_edges(old: str, new: str) -> Iterator[Correction]:
-    """Yield the texts without leading and trailing empty lines that both texts have, or only the old one has."""
+    """Yield the texts without their surrounding empty lines, if both texts have the same ones or only the old text has
+    any."""
     if not old.strip() or not new.strip():
         return
-    above, new_above = _blank_lines(old), _blank_lines(new)
-    below, new_below = _blank_lines(old[::-1]), _blank_lines(new[::-1])
-    if (above or below > 1) and new_above in (0, above) and new_below in (min(below, 1), below):
+    leading_count, new_leading_count = _count_leading_blank_lines(old), _count_leading_blank_lines(new)
+    trailing_count, new_trailing_count = _count_leading_blank_lines(old[::-1]), _count_leading_blank_lines(new[::-1])
+    if (
+        (leading_count or trailing_count > 1)
+        and new_leading_count in (0, leading_count)
+        and new_trailing_count in (min(trailing_count, 1), trailing_count)
+    ):
         old_lines, new_lines = old.split("\n"), new.split("\n")
-        trimmed_old = old_lines[above : len(old_lines) - below]
-        trimmed_new = new_lines[new_above : len(new_lines) - new_below]
+        trimmed_old = old_lines[leading_count : len(old_lines) - trailing_count]
+        trimmed_new = new_lines[new_leading_count : len(new_lines) - new_trailing_count]
         yield Correction("\n".join(trimmed_old), "\n".join(trimmed_new), "empty lines around it")
 
 
-def _blank_lines(text: str) -> int:
+def _count_leading_blank_lines(text: str) -> int:
     """Return the number of leading blank lines."""
     count = 0
     for line in text.split("\n"):
@@ -94,17 +99,17 @@ def _blank_lines(text: str) -> int:
 
 
 def _without_escapes(old: str, new: str) -> Iterator[Correction]:
-    kinds, new_kinds = set(_ESCAPE.findall(old)), set(_ESCAPE.findall(new))
-    if not kinds or ("n" in kinds and "\n" in old):
+    escaped, new_escaped = set(_ESCAPE.findall(old)), set(_ESCAPE.findall(new))
+    if not escaped or ("n" in escaped and "\n" in old):
         return
-    plain: str | None = _unescape(new) if new_kinds else new
-    if not new_kinds <= kinds or ("n" in new_kinds and ("\n" in new or not _is_balanced(_unescape(new)))):
-        plain = None
-    yield Correction(_unescape(old), plain, "escapes")
+    unescaped_new: str | None = _unescape(new) if new_escaped else new
+    if not new_escaped <= escaped or ("n" in new_escaped and ("\n" in new or not _is_balanced(_unescape(new)))):
+        unescaped_new = None
+    yield Correction(_unescape(old), unescaped_new, "escapes")
 
 
 def _unescape(text: str) -> str:
-    return _ESCAPE.sub(lambda found: _ESCAPE_VALUES.get(found[1], found[1]), text)
+    return _ESCAPE.sub(lambda match: _ESCAPE_VALUES.get(match[1], match[1]), text)
 
 
 def _is_balanced(text: str) -> bool:
@@ -113,9 +118,9 @@ def _is_balanced(text: str) -> bool:
 
 
 def _ends_outside_quotes(line: str) -> bool:
-    open_sign = ""
-    for found in _QUOTE.finditer(line):
-        sign = found[0]
-        if len(sign) == 1 and open_sign in ("", sign):
-            open_sign = "" if open_sign else sign
-    return not open_sign
+    open_quote = ""
+    for match in _QUOTE.finditer(line):
+        quote = match[0]
+        if len(quote) == 1 and open_quote in ("", quote):
+            open_quote = "" if open_quote else quote
+    return not open_quote

@@ -21,7 +21,7 @@ _CONTROL_CHARACTER = regex(r"[\x00-\x1f\x7f]")
 def unified_diff(name: str, before: str | None, after: str | None, new_name: str | None = None) -> list[str]:
     r"""Return the lines of a unified diff; None means a missing file. Only `\n` ends a line, so other line endings are
     visible."""
-    old, new = _lines(before), _lines(after)
+    old, new = _split_lines(before), _split_lines(after)
     lines = [line for group in _hunk_groups(differing_regions(old, new)) for line in _hunk(group, old, new)]
     is_new, is_deleted = before is None, after is None
     if not (lines or is_new or is_deleted or new_name):
@@ -31,8 +31,10 @@ def unified_diff(name: str, before: str | None, after: str | None, new_name: str
 
 def changed_line_counts(before: str, after: str) -> tuple[int, int]:
     """Return the number of lines added and removed."""
-    regions = differing_regions(_lines(before), _lines(after))
-    return sum(one.new_end - one.new_start for one in regions), sum(one.old_end - one.old_start for one in regions)
+    regions = differing_regions(_split_lines(before), _split_lines(after))
+    return sum(region.new_end - region.new_start for region in regions), sum(
+        region.old_end - region.old_start for region in regions
+    )
 
 
 def binary_diff(
@@ -53,25 +55,25 @@ def diff_header(name: str, new_name: str | None = None, *, is_new: bool = False,
 
 def single_line_name(name: str) -> str:
     """Return the name with control characters escaped, because a file name may contain any."""
-    return _CONTROL_CHARACTER.sub(lambda sign: f"\\x{ord(sign[0]):02x}", name)
+    return _CONTROL_CHARACTER.sub(lambda match: f"\\x{ord(match[0]):02x}", name)
 
 
 def truncated_diff(lines: list[str]) -> str:
-    left_out = len(lines) - MAX_DIFF_LINES
+    omitted_count = len(lines) - MAX_DIFF_LINES
     visible = lines[:MAX_DIFF_LINES] + (
-        [f"… {pluralize(left_out, 'more line')} of this diff {'is' if left_out == 1 else 'are'} not shown"]
-        if left_out > 0
+        [f"… {pluralize(omitted_count, 'more line')} of this diff {'is' if omitted_count == 1 else 'are'} not shown"]
+        if omitted_count > 0
         else []
     )
     return "\n".join(visible)
 
 
-def _lines(text: str | None) -> list[str]:
+def _split_lines(text: str | None) -> list[str]:
     """Return the lines with their endings, so that a missing final newline counts as a difference."""
     if not text:
         return []
-    *whole, last = text.split("\n")
-    return [f"{line}\n" for line in whole] + ([last] if last else [])
+    *complete_lines, last_line = text.split("\n")
+    return [f"{line}\n" for line in complete_lines] + ([last_line] if last_line else [])
 
 
 def _hunk_groups(regions: Sequence[Region]) -> Iterator[HunkGroup]:
@@ -88,23 +90,23 @@ def _hunk_groups(regions: Sequence[Region]) -> Iterator[HunkGroup]:
 
 def _hunk(group: HunkGroup, old: Sequence[str], new: Sequence[str]) -> list[str]:
     first, last = group[0], group[-1]
-    above = min(CONTEXT_LINES, first.old_start)
-    below = min(CONTEXT_LINES, len(old) - last.old_end)
-    start, end = first.old_start - above, last.old_end + below
-    new_start, new_end = first.new_start - above, last.new_end + below
+    lines_above = min(CONTEXT_LINES, first.old_start)
+    lines_below = min(CONTEXT_LINES, len(old) - last.old_end)
+    start, end = first.old_start - lines_above, last.old_end + lines_below
+    new_start, new_end = first.new_start - lines_above, last.new_end + lines_below
     lines = [f"@@ -{_hunk_range(start, end)} +{_hunk_range(new_start, new_end)} @@"]
-    at = start
+    position = start
     for region in group:
-        lines += _prefixed_lines(" ", old[at : region.old_start])
+        lines += _prefixed_lines(" ", old[position : region.old_start])
         lines += _prefixed_lines("-", old[region.old_start : region.old_end])
         lines += _prefixed_lines("+", new[region.new_start : region.new_end])
-        at = region.old_end
-    return [*lines, *_prefixed_lines(" ", old[at:end])]
+        position = region.old_end
+    return [*lines, *_prefixed_lines(" ", old[position:end])]
 
 
-def _prefixed_lines(sign: str, lines: Sequence[str]) -> Iterator[str]:
+def _prefixed_lines(prefix: str, lines: Sequence[str]) -> Iterator[str]:
     for line in lines:
-        yield sign + line.removesuffix("\n")
+        yield prefix + line.removesuffix("\n")
         if not line.endswith("\n"):
             yield NO_FINAL_NEWLINE
 

@@ -1,4 +1,4 @@
-"""Heuristics that detect new text which was probably not meant literally. Pure."""
+"""Heuristics that detect new text which was probably not meant literally."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -19,7 +19,7 @@ _OMISSION_WORD = regex(r"(?i)\b(?:rest|remaining|remainder|existing|unchanged|pr
 _ELLIPSIS = regex(r"(?:\.\.\.|\u2026)[\])]?\s*(?:\*/\}?|-->)?\Z|\A[^\w]*(?:\.\.\.|\u2026)")
 _WORDS = regex(r"[\w\s'\u2019,.\u2026()\[\]#/*<>!;%{}-]{1,100}")
 MAX_EXAMINED_OCCURRENCES = 20
-"""Maximum number of examined occurrences of the old text in the new text."""
+"""Maximum number of occurrences of the old text in the new text that are examined."""
 MIN_DISTINCTIVE_CHARS = 6
 """Minimum number of letters and digits in a distinctive line, i.e. one that code does not commonly repeat, unlike
 `break`."""
@@ -39,17 +39,17 @@ def omission_placeholder(new: str, text: str) -> str | None:
 
 
 def _is_placeholder(line: str) -> bool:
-    """Whether the line is a short comment with three dots and a word for omission."""
+    """Whether the line is a short comment with an ellipsis and a word such as `rest` or `unchanged`."""
     return all((_COMMENT.match(line), _ELLIPSIS.search(line), _OMISSION_WORD.search(line), _WORDS.fullmatch(line)))
 
 
 def duplicated_line(old: str, new: str, following_text: str) -> str | None:
-    """Return a line at the end of the new text that already follows the old text, so that it would be duplicated, or
-    None. Models often continue the new text with the next lines of the file. `following_text`: the file's text after
-    the old text."""
+    """Return a line at the end of the new text that already follows the old text and would therefore be duplicated;
+    None if there is none. Models often continue the new text with the next lines of the file. `following_text`: the
+    file's text after the old text."""
     if not (old.endswith("\n") or following_text.startswith("\n")) or new.endswith("\n") != old.endswith("\n"):
         return None
-    new_lines, old_lines = ([line.rstrip() for line in each.removesuffix("\n").split("\n")] for each in (new, old))
+    new_lines, old_lines = ([line.rstrip() for line in text.removesuffix("\n").split("\n")] for text in (new, old))
     following = [
         line.rstrip()
         for line in following_text.removeprefix("" if old.endswith("\n") else "\n").split("\n", len(new_lines))
@@ -65,20 +65,20 @@ def duplicated_line(old: str, new: str, following_text: str) -> str | None:
 
 
 def is_already_applied(new: str, old: str, text: str, start: int) -> bool:
-    """Whether the old text at that position already is part of an occurrence of the new text."""
-    at = -1
+    """Whether the old text at offset `start` is already part of an occurrence of the new text."""
+    offset = -1
     for _ in range(MAX_EXAMINED_OCCURRENCES):
-        at = new.find(old, at + 1)
-        if at < 0:
+        offset = new.find(old, offset + 1)
+        if offset < 0:
             return False
-        if at <= start and text.startswith(new, start - at):
+        if offset <= start and text.startswith(new, start - offset):
             return True
     return False
 
 
 def adds_distinctive_text(new: str, old: str) -> bool:
-    """Whether the new text adds something that code does not commonly repeat in a row. Blanks and brackets are commonly
-    repeated."""
+    """Whether the new text adds something that code does not commonly repeat in a row, as it does spaces and
+    brackets."""
     added = new.replace(old, "", 1)
     if "\n" in added:
         return any(_is_distinctive(line.strip()) for line in added.split("\n"))
@@ -90,27 +90,27 @@ def _is_distinctive(line: str) -> bool:
 
 
 def is_level_unclear(before: str, old: str, new: str, step: Callable[[], str]) -> bool:
-    """Whether the lines of `new` after the first may be indented relative to the start of the first line instead of the
-    margin: `old` is one line without its indentation, and that interpretation fits at least as well."""
+    """Whether the later lines of `new` may be indented relative to its first line rather than to the margin: `old` is
+    one line without its indentation, and that interpretation is at least as plausible."""
     if not before or before.strip() or old != old.lstrip() or sum(map(bool, map(str.strip, old.split("\n")))) > 1:
         return False
-    deeper = second_line_indent(new.split("\n"))
-    if deeper is None:
+    second_width = second_line_indent(new.split("\n"))
+    if second_width is None:
         return False
-    unit, opens = len(step()) or 4, opens_block(new.split("\n")[0])
-    if deeper % unit and not len(before) % unit:
+    unit, starts_block = len(step()) or 4, opens_block(new.split("\n")[0])
+    if second_width % unit and not len(before) % unit:
         return True  # not an indentation level of the file
     reindented = [line for line in new.split("\n")[1:] if line.strip() == old.strip() and indent_of(line) != before]
-    if reindented and not opens:
+    if reindented and not starts_block:
         return True  # `new` repeats the old line with another indentation for no apparent reason
-    return indent_plausibility(deeper, unit, opens=opens) >= indent_plausibility(
-        deeper - len(before), unit, opens=opens
+    return indent_plausibility(second_width, unit, opens=starts_block) >= indent_plausibility(
+        second_width - len(before), unit, opens=starts_block
     )
 
 
 def has_irregular_step(old: str, new: str, step: str) -> bool:
-    """Whether a line after one that opens a block is indented by a different step than the file's. Used for text whose
-    levels may differ from those of the file."""
+    """Whether a line after one that opens a block is indented by a step other than the file's. Used for text whose
+    levels may differ from the file's."""
     old_pairs = set(pairwise(line.strip() for line in old.split("\n") if line.strip()))
     lines = [line for line in new.split("\n") if line.strip()]
     return bool(step) and any(
@@ -127,43 +127,49 @@ def indentation_mismatch(old: str, new: str, text: str, file_text: str) -> str |
     and has two levels to compare."""
     new_lines = [line for line in new.split("\n") if line.strip()]
     old_indents, file_indents = (
-        {indent_of(line) for line in each.split("\n") if line.strip()} for each in (old, file_text)
+        {indent_of(line) for line in lines_text.split("\n") if line.strip()} for lines_text in (old, file_text)
     )
     indents = old_indents | file_indents
     if len(new_lines) < 2 or (file_text == old and len(indents) > 1):
         return None
     lines = [line for line in text.split("\n", MAX_SCANNED_LINES)[:MAX_SCANNED_LINES] if line.strip()]
-    file_kinds, kinds = ({indent_of(line)[:1] for line in each} - {""} for each in (lines, new_lines[1:]))
-    is_bare = old_indents == {""} and "" in file_indents  # a first line without indentation reveals no levels
-    if is_bare and file_kinds and kinds - file_kinds:
-        other = "tabs" if "\t" in kinds - file_kinds else "blanks"
-        return f"`new` is indented by {other} and the file is not"
+    file_kinds, kinds = (
+        {indent_of(line)[:1] for line in indented_lines} - {""} for indented_lines in (lines, new_lines[1:])
+    )
+    lacks_indent = old_indents == {""} and "" in file_indents  # a first line without indentation reveals no levels
+    if lacks_indent and file_kinds and kinds - file_kinds:
+        new_kind = "tabs" if "\t" in kinds - file_kinds else "spaces"
+        return f"`new` is indented by {new_kind} and the file is not"
     step, old_pairs = indent_step(lines), set(pairwise(line for line in old.split("\n") if line.strip()))
     is_flat = _lacks_file_levels(old.split("\n"), file_text.split("\n")) and _open_same_blocks(
         old.split("\n"), new_lines
     )
     for above, below in pairwise(new_lines):
-        deeper = len(indent_of(below)) - len(indent_of(above))
-        if not opens_block(above) or (above, below) in old_pairs or (is_flat and deeper == 0):
+        extra_width = len(indent_of(below)) - len(indent_of(above))
+        if not opens_block(above) or (above, below) in old_pairs or (is_flat and extra_width == 0):
             continue
-        if step and deeper > 0 and (deeper != len(step) if is_bare else file_text == old and deeper % len(step)):
-            return f"`new` is indented in steps of {deeper} and the file in steps of {len(step)}"
         if (
-            deeper <= 0
+            step
+            and extra_width > 0
+            and (extra_width != len(step) if lacks_indent else file_text == old and extra_width % len(step))
+        ):
+            return f"`new` is indented in steps of {extra_width} and the file in steps of {len(step)}"
+        if (
+            extra_width <= 0
             and not below.strip().startswith(_CLOSERS)
-            and _is_always_followed_deeper(lines, above.rstrip()[-1])
+            and _is_always_followed_by_deeper_line(lines, above.rstrip()[-1])
         ):
             return f"nothing in `new` is indented below {above.strip()!r}"
     return None
 
 
-def _lacks_file_levels(old: Sequence[str], here: Sequence[str]) -> bool:
+def _lacks_file_levels(old: Sequence[str], file_lines: Sequence[str]) -> bool:
     """Whether the old text lacks indentation levels that the file has, so that the levels of the new text can only be
-    derived from the old lines in it."""
-    both = [(one, other) for one, other in zip(old, here, strict=False) if one.strip()]
+    derived from the old lines that it contains."""
+    pairs = [(old_line, file_line) for old_line, file_line in zip(old, file_lines, strict=False) if old_line.strip()]
     return any(
-        indent_of(a) == indent_of(b) and len(indent_of(there)) > len(indent_of(here_above))
-        for (a, here_above), (b, there) in pairwise(both)
+        indent_of(old_above) == indent_of(old_below) and len(indent_of(file_below)) > len(indent_of(file_above))
+        for (old_above, file_above), (old_below, file_below) in pairwise(pairs)
     )
 
 
@@ -173,14 +179,18 @@ def _open_same_blocks(old: Sequence[str], new: Sequence[str]) -> bool:
     return opens[0] == opens[1]
 
 
-def _is_always_followed_deeper(lines: Sequence[str], sign: str) -> bool:
+def _is_always_followed_by_deeper_line(lines: Sequence[str], character: str) -> bool:
     """Whether the file has lines that end with the character, and each of them is followed by a deeper line."""
-    pairs = [(a, b) for a, b in pairwise(lines) if a.rstrip().endswith(sign) and not b.strip().startswith(_CLOSERS)]
-    return bool(pairs) and all(len(indent_of(b)) > len(indent_of(a)) for a, b in pairs)
+    pairs = [
+        (above, below)
+        for above, below in pairwise(lines)
+        if above.rstrip().endswith(character) and not below.strip().startswith(_CLOSERS)
+    ]
+    return bool(pairs) and all(len(indent_of(below)) > len(indent_of(above)) for above, below in pairs)
 
 
 def escapes_outside_quotes(old: str, new: str, text: str) -> str | None:
-    r"""Return the first escape in the new text outside quotes, if neither the old text nor the file has any: `\n` for a
+    r"""Return the first escape outside quotes in the new text, if neither the old text nor the file has any: `\n` for a
     newline, or `\"` in a line without other quotes."""
     if "\\" not in new:
         return None
@@ -193,24 +203,26 @@ def escapes_outside_quotes(old: str, new: str, text: str) -> str | None:
         return "\\n"
     for line in new.split("\n"):
         if _has_only_escaped_quotes(line) and not any(
-            _has_only_escaped_quotes(each) for each in (*old.split("\n"), *text.split("\n"))
+            _has_only_escaped_quotes(other_line) for other_line in (*old.split("\n"), *text.split("\n"))
         ):
             return "\\" + line[line.index("\\") + 1]
     return None
 
 
 def _has_unquoted_newline_escapes(text: str) -> bool:
-    split = (line.split("\\n") for line in text.split("\n") if "\\n" in line)
-    return any(sum(map(bool, map(str.strip, pieces))) > 1 and all(map(_has_paired_quotes, pieces)) for pieces in split)
+    split_lines = (line.split("\\n") for line in text.split("\n") if "\\n" in line)
+    return any(
+        sum(map(bool, map(str.strip, pieces))) > 1 and all(map(_has_paired_quotes, pieces)) for pieces in split_lines
+    )
 
 
 def _has_paired_quotes(piece: str) -> bool:
-    return all(ascii_punctuation(piece).count(sign) % 2 == 0 for sign in "'\"`")
+    return all(ascii_punctuation(piece).count(quote) % 2 == 0 for quote in "'\"`")
 
 
 def _has_only_escaped_quotes(line: str) -> bool:
     """Whether the line has at least two quotes of one kind, and all of its quotes are escaped."""
-    found = _ESCAPED_QUOTE.findall(line)
-    return any(found.count(each) > 1 for each in found) and not any(
-        sign in _ESCAPED_QUOTE.sub("", line) for sign in "'\"`"
+    escaped_quotes = _ESCAPED_QUOTE.findall(line)
+    return any(escaped_quotes.count(escaped_quote) > 1 for escaped_quote in escaped_quotes) and not any(
+        quote in _ESCAPED_QUOTE.sub("", line) for quote in "'\"`"
     )

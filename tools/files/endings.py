@@ -13,12 +13,12 @@ MAX_SCANNED_NAMES = 1000
 def count_suffixes(folder: Path) -> Counter[str]:
     """Count the suffixes (such as `.py`, `.ipynb`) of the first files found in a folder and, level by level, below
     it."""
-    pending_folders, names_left = deque([str(folder)]), MAX_SCANNED_NAMES
+    pending_folders, remaining_names = deque([str(folder)]), MAX_SCANNED_NAMES
     counts: Counter[str] = Counter()
-    while pending_folders and names_left > 0:
+    while pending_folders and remaining_names > 0:
         with suppress(OSError), os.scandir(pending_folders.popleft()) as entries:
-            for entry in islice(entries, names_left):
-                names_left -= 1
+            for entry in islice(entries, remaining_names):
+                remaining_names -= 1
                 if entry.is_dir(follow_symlinks=False):
                     if entry.name[0] != "." and entry.name != "node_modules":
                         pending_folders.append(entry.path)

@@ -1,5 +1,4 @@
-"""The state of configuration files near the top of a folder that other programs run or read automatically, used to
-detect changes by a command."""
+"""Detects changes to configuration files that other programs run or read automatically."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,18 +10,18 @@ from ebbtide.tools.files.autorun import autorun_reason
 from ebbtide.tools.files.paths import display
 
 ConfigFileStates: TypeAlias = Mapping[str, tuple[int, int, int]]
-"""Maps paths to values that identify a version of the file."""
+"""Maps each path to the size, modification time in nanoseconds and inode of the file."""
 
 _PARTLY_LISTED_FOLDERS = frozenset((".github", ".forgejo", ".gitea", ".cargo", ".bundle", ".config"))
-"""Folders in which only some files are such files."""
+"""Folders of which only some files are run or read automatically."""
 _MAX_ENTRIES = 1_000
 """Maximum number of names examined per folder."""
 _MAX_DEPTH = 3
-"""Maximum number of levels below the first folder."""
+"""Maximum number of levels below each of the given folders."""
 
 
 def config_file_states(folders: Iterable[str]) -> ConfigFileStates:
-    """Return the states of such files at the top of the folders and in known subfolders. In `.git` only hooks count,
+    """Return the states of such files in the folders and in known subfolders. In `.git`, only hooks are included,
     because git's settings change with every push."""
     return {path: state for folder in folders for path, state in _find_config_files(folder, folder, 0)}
 
@@ -34,18 +33,18 @@ def changes_note(before: ConfigFileStates, after: ConfigFileStates, root: str) -
         return ""
     names = ", ".join(f"`{display(Path(path), Path(root))}`" for path in changed[:3])
     more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
-    return f"it changed {names}{more}, which other programs obey automatically: say so in your answer"
+    return f"it changed {names}{more}, which other programs run or read automatically: say so in your answer"
 
 
 def _find_config_files(folder: str, top: str, depth: int) -> Iterator[tuple[str, tuple[int, int, int]]]:
     try:
         with os.scandir(folder) as entries:
-            found = [entry for entry, _ in zip(entries, range(_MAX_ENTRIES), strict=False)]
+            directory_entries = [entry for entry, _ in zip(entries, range(_MAX_ENTRIES), strict=False)]
     except OSError:
         return
-    for entry in found:
-        is_wanted = depth > 0 or entry.name in _PARTLY_LISTED_FOLDERS or _is_autorun_name(entry.name)
-        if not is_wanted or (os.path.basename(folder) == ".git" and entry.name != "hooks"):
+    for entry in directory_entries:
+        is_relevant = depth > 0 or entry.name in _PARTLY_LISTED_FOLDERS or _is_autorun_name(entry.name)
+        if not is_relevant or (os.path.basename(folder) == ".git" and entry.name != "hooks"):
             continue
         if entry.name.endswith(".sample") and os.path.basename(folder) == "hooks":
             continue  # git creates sample hooks in every repository and never runs them
@@ -56,7 +55,7 @@ def _find_config_files(folder: str, top: str, depth: int) -> Iterator[tuple[str,
             elif autorun_reason(entry.path, top):
                 status = entry.stat(follow_symlinks=False)
                 yield entry.path, (status.st_size, status.st_mtime_ns, status.st_ino)
-        except OSError:  # the file was deleted meanwhile
+        except OSError:  # the file has just been deleted
             continue
 
 

@@ -1,4 +1,4 @@
-r"""Locates the hunks of a patch in text and derives the changes. Pure; every line ending is `\n`."""
+r"""Locates the hunks of a patch in text and derives the changes. Every line ending is `\n`."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -35,19 +35,19 @@ class PlacedHunk:
 
 
 def place_hunks(target: EditTarget, hunks: Sequence[PatchHunk]) -> tuple[PlacedHunk, ...]:
-    """Return the hunks as changes of the text, in order. Raises `PatchError` for the first one that does not fit."""
+    """Return the hunks as changes to the text, in order. Raises `PatchError` for the first one that does not fit."""
     lines = target.text.removesuffix("\n").split("\n") if target.text else []
-    found: list[PlacedHunk] = []
-    used: list[range] = []
+    placed_hunks: list[PlacedHunk] = []
+    used_ranges: list[range] = []
     for number, hunk in enumerate(hunks, start=1):
-        placer = _HunkPlacer(target, lines, hunk, f"hunk {number} of `{target.name}`", used)
-        first, closeness = placer.find()
-        used.append(range(first, first + len(hunk.old)))
-        found.append(PlacedHunk(first, closeness, placer.replacement_at(first), placer.note))
-    found.sort(key=lambda each: (each.change.start, each.change.end))
-    if any(one.change.end > other.change.start for one, other in pairwise(found)):
+        placer = _HunkPlacer(target, lines, hunk, f"hunk {number} of `{target.name}`", used_ranges)
+        first_line, closeness = placer.find()
+        used_ranges.append(range(first_line, first_line + len(hunk.old)))
+        placed_hunks.append(PlacedHunk(first_line, closeness, placer.replacement_at(first_line), placer.note))
+    placed_hunks.sort(key=lambda hunk: (hunk.change.start, hunk.change.end))
+    if any(previous.change.end > following.change.start for previous, following in pairwise(placed_hunks)):
         raise PatchError(f"two hunks of `{target.name}` change the same lines: make them one")
-    return tuple(found)
+    return tuple(placed_hunks)
 
 
 class _HunkPlacer:
@@ -56,9 +56,9 @@ class _HunkPlacer:
     def __init__(
         self, target: EditTarget, lines: list[str], hunk: PatchHunk, label: str, used_ranges: Sequence[range]
     ) -> None:
-        self.target, self.lines, self.hunk, self.where, self.used = target, lines, hunk, label, used_ranges
+        self.target, self.lines, self.hunk, self.label, self.used_ranges = target, lines, hunk, label, used_ranges
         self.search_start = used_ranges[-1].stop if used_ranges else 0
-        """End of the previous hunk, after which this one is looked for first."""
+        """Index of the line after the previous hunk, from where this one is searched for first."""
         self.note = ""
 
     def find(self) -> tuple[int, Closeness]:
@@ -74,21 +74,21 @@ class _HunkPlacer:
         if not starts:
             starts, closeness = self._find_corrected()
         if not starts:
-            raise PatchError(f"{self.where}: its lines are not in the file{self._near_miss_text(old)}")
+            raise PatchError(f"{self.label}: its lines are not in the file{self._near_miss_text(old)}")
         if self.hunk.is_at_end and starts[-1] == len(self.lines) - len(old):
             starts = starts[-1:]
         if len(starts) > 1 or self.hunk.preceding_lines:
             starts, closeness = self._below_context(starts, closeness)
         if len(starts) > 1:
-            places = ", ".join(str(start + 1) for start in starts[:20])
+            line_numbers = ", ".join(str(start + 1) for start in starts[:20])
             raise PatchError(
-                f"{self.where} fits at lines {places}: add context, or `@@` with a line above the right place"
+                f"{self.label} fits at lines {line_numbers}: add context, or `@@` with a line above the right place"
             )
         self._require_known(closeness)
         return starts[0], closeness
 
     def _matching_starts(self, old: Sequence[str]) -> tuple[list[int], Closeness]:
-        """Find the lines after the previous hunk or, failing that, anywhere."""
+        """Return where the lines occur after the previous hunk or, failing that, anywhere."""
         matches = find_lines(self.lines, old, self.search_start)
         starts = self._unused_starts(matches.starts)
         if not starts and self.search_start:
@@ -97,14 +97,13 @@ class _HunkPlacer:
         return starts, matches.closeness
 
     def _find_corrected(self) -> tuple[list[int], Closeness]:
-        """Find the hunk without artefacts that the model added, if one of the corrections gives exactly one
-        position."""
+        """Find the hunk without artefacts that the model added, if a correction matches at exactly one position."""
         added = "\n".join(line for sign, line in self.hunk.lines if sign == "+")
         for correction in corrections("\n".join(self.hunk.old), added):
             hunk = _with_corrected_lines(self.hunk, correction)
-            places = find_loosely(self.target.text, correction.old).spans if hunk is not None else ()
-            starts = self._unused_starts([line_number(self.target.text, place.start) - 1 for place in places])
-            if hunk is not None and len(places) == len(starts) == 1:
+            spans = find_loosely(self.target.text, correction.old).spans if hunk is not None else ()
+            starts = self._unused_starts([line_number(self.target.text, span.start) - 1 for span in spans])
+            if hunk is not None and len(spans) == len(starts) == 1:
                 self.hunk, self.note = hunk, correction.note
                 return starts, find_lines(self.lines, hunk.old).closeness
         return [], "none"
@@ -116,7 +115,7 @@ class _HunkPlacer:
         placeholder = omission_placeholder("\n".join(self.hunk.new), self.target.text)
         if placeholder is not None:
             raise PatchError(
-                f"{self.where} has {placeholder!r} for lines that it leaves out: write them out, or make two hunks"
+                f"{self.label} has {placeholder!r} for lines that it omits: write them out, or make two hunks"
             )
         if list(self.hunk.old) != file_lines:  # lines that match the file exactly are replaced exactly
             self._require_indentation(file_lines)
@@ -129,100 +128,106 @@ class _HunkPlacer:
         except UnclearError as error:
             excerpt_text = "" if not self.target.is_known else ":\n" + "\n".join(excerpt(file_lines))
             raise PatchError(
-                f"{self.where} fits at line {first + 1} with other indentation, which does not tell how far "
-                f"{str(error).strip()!r} is to be indented: write the lines as the file has them{excerpt_text}"
+                f"{self.label} fits at line {first + 1} with other indentation, which does not tell how far "
+                f"{str(error).strip()!r} should be indented: write the lines as the file has them{excerpt_text}"
             ) from error
         return _line_replacement(self.target.text, self.lines, first, last, new)
 
     def _require_indentation(self, file_lines: Sequence[str]) -> None:
-        odd = indentation_mismatch(
+        mismatch = indentation_mismatch(
             "\n".join(self.hunk.old), "\n".join(self.hunk.new), self.target.text, "\n".join(file_lines)
         )
-        if odd is not None:
-            odd = odd.replace("`new`", self.where)
-            raise PatchError(f"{odd}: indent it as the file is, with indented lines of it around")
+        if mismatch is not None:
+            mismatch = mismatch.replace("`new`", self.label)
+            raise PatchError(f"{mismatch}: indent it as in the file, with indented lines of the file around it")
 
     def _unused_starts(self, starts: Sequence[int]) -> list[int]:
-        count = len(self.hunk.old)
+        line_count = len(self.hunk.old)
         return [
             start
             for start in starts
-            if all(start + count <= other.start or other.stop <= start for other in self.used if len(other))
+            if all(
+                start + line_count <= used_range.start or used_range.stop <= start
+                for used_range in self.used_ranges
+                if len(used_range)
+            )
         ]
 
     def _insertion_point(self) -> tuple[int, Closeness]:
         if not self.hunk.preceding_lines:
             return len(self.lines), "exact"
-        chains = list(self._context_positions())
-        if not chains:
+        context_lines = list(self._context_positions())
+        if not context_lines:
             self._refuse_context()
         if self.hunk.is_at_end:
             return len(self.lines), "exact"
-        if len(chains) > 1:
-            places = ", ".join(str(start + 1) for start, _ in chains[:20])
-            raise PatchError(f"{self.where}: its `@@` line is at lines {places}: add unchanged lines to the hunk")
-        start, closeness = chains[0]
+        if len(context_lines) > 1:
+            line_numbers = ", ".join(str(start + 1) for start, _ in context_lines[:20])
+            raise PatchError(f"{self.label}: its `@@` line is at lines {line_numbers}: add unchanged lines to the hunk")
+        start, closeness = context_lines[0]
         self._require_known(closeness)
         return start + 1, closeness
 
     def _below_context(self, starts: list[int], closeness: Closeness) -> tuple[list[int], Closeness]:
-        """Return the positions below the lines named after @@: inside their block if there are any, otherwise anywhere
-        below."""
+        """Return the starts below the lines given after @@: those inside the block of such a line if there are any,
+        otherwise all."""
         if not self.hunk.preceding_lines:
             return starts, closeness
-        chains = list(self._context_positions())
-        if not chains:
+        context_lines = list(self._context_positions())
+        if not context_lines:
             self._refuse_context()
-        weakest = max((each for _, each in chains), key=CLOSENESS_ORDER.index)
-        count = len(self.hunk.old)
-        below = [at for at in starts if any(line <= at for line, _ in chains)] or [
-            at for at in starts if any(at < line < at + count for line, _ in chains)
+        loosest = max((line_closeness for _, line_closeness in context_lines), key=CLOSENESS_ORDER.index)
+        line_count = len(self.hunk.old)
+        below = [start for start in starts if any(line <= start for line, _ in context_lines)] or [
+            start for start in starts if any(start < line < start + line_count for line, _ in context_lines)
         ]  # the line may also belong to the hunk itself
-        inside = [at for at in below if any(line <= at < self._end_of_block(line) for line, _ in chains)]
-        found = inside or below
-        if not found:
+        inside_block = [
+            start for start in below if any(line <= start < self._end_of_block(line) for line, _ in context_lines)
+        ]
+        kept_starts = inside_block or below
+        if not kept_starts:
             raise PatchError(
-                f"{self.where}: its lines are at line {starts[0] + 1}, above the `@@` line: leave that out"
+                f"{self.label}: its lines are at line {starts[0] + 1}, above the `@@` line: omit that line"
             )
-        return found, max(closeness, weakest, key=CLOSENESS_ORDER.index)
+        return kept_starts, max(closeness, loosest, key=CLOSENESS_ORDER.index)
 
     def _context_positions(self) -> Iterator[tuple[int, Closeness]]:
-        """Yield the index of each line that matches the last one named after @@. The other named lines come above it,
-        each in the block of the previous one."""
-        found: list[tuple[int, Closeness]] = [(-1, "exact")]
+        """Yield the index of each line that matches the last one given after @@. The others come above it, each in the
+        block of the previous one."""
+        positions: list[tuple[int, Closeness]] = [(-1, "exact")]
         for context in self.hunk.preceding_lines:
             matches = self._find_context_line(context)
             below = [
                 start
                 for start in matches.starts
-                if any(line < start and (line < 0 or start < self._end_of_block(line)) for line, _ in found)
-            ] or [start for start in matches.starts if any(line < start for line, _ in found)]
-            found = [(start, matches.closeness) for start in below]
-        yield from found
+                if any(line < start and (line < 0 or start < self._end_of_block(line)) for line, _ in positions)
+            ] or [start for start in matches.starts if any(line < start for line, _ in positions)]
+            positions = [(start, matches.closeness) for start in below]
+        yield from positions
 
     def _find_context_line(self, context: str) -> LineMatches:
-        """Find a line named after @@ by its full text, or else by its beginning."""
+        """Find a line given after @@ by its full text, or else by its beginning."""
         matches = find_lines(self.lines, [context])
         if matches.starts:
             return matches
-        starts = [at for at, line in enumerate(self.lines) if line.strip().startswith(context.strip())]
+        starts = [index for index, line in enumerate(self.lines) if line.strip().startswith(context.strip())]
         return LineMatches(tuple(starts), "exact")
 
     def _end_of_block(self, line: int) -> int:
-        """Return the end of the lines that are indented more deeply than this one."""
+        """Return the index after the lines that follow this one and are indented more deeply."""
         width = len(indent_of(self.lines[line]))
-        at = line + 1
-        while at < len(self.lines) and (not self.lines[at].strip() or len(indent_of(self.lines[at])) > width):
-            at += 1
-        return at
+        index = line + 1
+        while index < len(self.lines) and (not self.lines[index].strip() or len(indent_of(self.lines[index])) > width):
+            index += 1
+        return index
 
     def _refuse_context(self) -> None:
         for context in self.hunk.preceding_lines:
             if not self._find_context_line(context).starts:
                 raise PatchError(
-                    f"{self.where}: the line `@@ {context}` is not in the file{self._near_miss_text([context])}"
+                    f"{self.label}: the line `@@ {context}` is not in the file{self._near_miss_text([context])}"
                 )
-        raise PatchError(f"{self.where}: the lines after its @@ are not in this order in the file: leave some out")
+        raise PatchError(f"{self.label}: the lines after its @@ are not in this order in the file: omit some of them")
 
     def _near_miss_text(self, lines: Sequence[str]) -> str:
         if not self.target.is_known:
@@ -234,17 +239,17 @@ class _HunkPlacer:
 
     def _require_known(self, closeness: Closeness) -> None:
         if (closeness != "exact" or self.note) and not self.target.is_known:
-            raise PatchError(f"{self.where} is not exactly in the file, {unread_file_text(self.target.name)}")
+            raise PatchError(f"{self.label} is not exactly in the file, {unread_file_text(self.target.name)}")
 
 
 def _with_corrected_lines(hunk: PatchHunk, correction: Correction) -> PatchHunk | None:
     """Return the hunk with the corrected lines; None if the correction cannot be applied line by line."""
-    counts = Counter(sign == "+" for sign, _ in hunk.lines)
-    old, added = correction.old.split("\n"), (correction.new or "").split("\n") if counts[True] else []
-    if correction.new is None or (len(old), len(added)) != (counts[False], counts[True]):
+    counts_by_is_added = Counter(sign == "+" for sign, _ in hunk.lines)
+    old, added = correction.old.split("\n"), (correction.new or "").split("\n") if counts_by_is_added[True] else []
+    if correction.new is None or (len(old), len(added)) != (counts_by_is_added[False], counts_by_is_added[True]):
         return None
-    olds, news = iter(old), iter(added)
-    return replace(hunk, lines=tuple((sign, next(news if sign == "+" else olds)) for sign, _ in hunk.lines))
+    old_lines, added_lines = iter(old), iter(added)
+    return replace(hunk, lines=tuple((sign, next(added_lines if sign == "+" else old_lines)) for sign, _ in hunk.lines))
 
 
 def _line_replacement(text: str, lines: Sequence[str], first: int, last: int, new: Sequence[str]) -> Replacement:

@@ -1,4 +1,4 @@
-"""Reports the effect of commands that edit files in place. Such commands print nothing, even if they changed
+"""Reports the effect of commands that edit files in place, because such commands print nothing even if they change
 nothing."""
 
 from collections.abc import Iterable, Mapping
@@ -9,21 +9,24 @@ from ebbtide.tools.files.change import comparable_content
 from ebbtide.tools.files.paths import display
 from ebbtide.tools.files.syntax import syntax_errors_note
 
-PATTERN_NOT_FOUND = "what it looks for is not there as written"
+PATTERN_NOT_FOUND = "its pattern does not occur as written"
 MAX_COMPARED_FILES = 20
 """Maximum number of files compared."""
 
 
 def comparable_contents(folder: Path, names: Iterable[str]) -> Mapping[Path, bytes]:
-    """Return the contents of regular files that are not large; empty if there are too many files."""
-    found = {path: content for name in names if (content := comparable_content(path := folder / name)) is not None}
-    return found if len(found) <= MAX_COMPARED_FILES else {}
+    """Return the contents of the regular files that are not large; empty if there are more than
+    `MAX_COMPARED_FILES`."""
+    contents = {path: content for name in names if (content := comparable_content(path := folder / name)) is not None}
+    return contents if len(contents) <= MAX_COMPARED_FILES else {}
 
 
 def edits_note(before: Mapping[Path, bytes], root: Path) -> str:
-    """Return a note if none of the files changed, or if a changed file no longer parses; otherwise an empty string."""
-    after = {path: comparable_content(path) for path in before}
-    changed = [AppliedChange(path, before[path], now) for path, now in after.items() if now != before[path]]
+    """Return a note if none of the files changed, or if a changed file no longer parses; otherwise empty."""
+    new_contents = {path: comparable_content(path) for path in before}
+    changed = [
+        AppliedChange(path, before[path], content) for path, content in new_contents.items() if content != before[path]
+    ]
     if changed:
         return syntax_errors_note(changed, root)
     names = ", ".join(f"`{display(path, root)}`" for path in before)

@@ -10,7 +10,7 @@ from ebbtide.tools.outputs.plain_text import cut_line
 _CHUNK_BYTES = 1 << 20
 _MAX_BYTES_PER_CHARACTER = 4
 MAX_SCANNED_BYTES = 1 << 30
-"""Number of bytes after which lines are neither searched nor counted, because that would take minutes and cannot be
+"""Offset in bytes beyond which lines are neither searched nor counted, because that would take minutes and cannot be
 interrupted."""
 
 
@@ -26,48 +26,52 @@ class LargePage:
 def read_numbered_page(file: IO[bytes], name: str, offset: int, limit: int, limits: ReadLimits) -> LargePage:
     """Return numbered lines starting at `offset`, as many as fit but at least one, using bounded memory. Raises
     `ToolError` if the file ends before that line, or if the line is too far from the beginning."""
-    lines_before, start = _find_line_start(file, offset)
+    preceding_count, start = _find_line_start(file, offset)
     file.seek(start)
-    page, size, number = list[str](), 0, offset
+    page, page_bytes, number = list[str](), 0, offset
     while (
         number < offset + limit
         and file.tell() < MAX_SCANNED_BYTES
         and (line := _read_line(file, limits.max_line_chars)) is not None
     ):
         numbered = f"{number}\t{line}"
-        size += len(numbered.encode()) + 1
-        if size > limits.max_bytes and page:
+        page_bytes += len(numbered.encode()) + 1
+        if page_bytes > limits.max_bytes and page:
             break
         page.append(numbered)
         number += 1
     if not page and start >= MAX_SCANNED_BYTES:
-        where = f"its first {MAX_SCANNED_BYTES / 1e9:.1f} GB, which hold {lines_before:,} lines"
-        raise ToolError(f"line {offset:,} of `{name}` is beyond {where}: look at it in bash, with tail or sed")
+        limit_text = f"its first {MAX_SCANNED_BYTES / 1e9:.1f} GB, which contain {preceding_count:,} lines"
+        raise ToolError(f"line {offset:,} of `{name}` is beyond {limit_text}: look at it in bash, with tail or sed")
     if not page:
-        raise ToolError(f"`{name}` has {pluralize(lines_before, 'line')}: offset={offset} is beyond its end")
+        raise ToolError(f"`{name}` has {pluralize(preceding_count, 'line')}: offset={offset} is beyond its end")
     file.seek(start)
-    count = _count_remaining_lines(file)
-    return LargePage("\n".join(page), number - 1, None if count is None else offset - 1 + count)
+    remaining_count = _count_remaining_lines(file)
+    return LargePage("\n".join(page), number - 1, None if remaining_count is None else offset - 1 + remaining_count)
 
 
-def _find_line_start(file: IO[bytes], line: int) -> tuple[int, int]:
-    """Return the number of lines before a line, or of all lines if there are fewer, and the offset at which the line
+def _find_line_start(file: IO[bytes], line_number: int) -> tuple[int, int]:
+    """Return how many lines precede a line (all of them if the file ends earlier), and the offset at which it
     begins."""
     file.seek(0)
-    at, lines_left, is_open = 0, line - 1, False
-    while lines_left > 0 and at < MAX_SCANNED_BYTES and (chunk := file.read(_CHUNK_BYTES)):
-        count = chunk.count(b"\n")
-        if count >= lines_left:
+    offset, remaining_lines, is_open = 0, line_number - 1, False
+    while remaining_lines > 0 and offset < MAX_SCANNED_BYTES and (chunk := file.read(_CHUNK_BYTES)):
+        newline_count = chunk.count(b"\n")
+        if newline_count >= remaining_lines:
             newline = -1
-            for _ in range(lines_left):
+            for _ in range(remaining_lines):
                 newline = chunk.index(b"\n", newline + 1)
-            return line - 1, at + newline + 1
-        lines_left, at, is_open = lines_left - count, at + len(chunk), not chunk.endswith(b"\n")
-    return line - 1 - lines_left + is_open, at
+            return line_number - 1, offset + newline + 1
+        remaining_lines, offset, is_open = (
+            remaining_lines - newline_count,
+            offset + len(chunk),
+            not chunk.endswith(b"\n"),
+        )
+    return line_number - 1 - remaining_lines + is_open, offset
 
 
 def _read_line(file: IO[bytes], max_chars: int) -> str | None:
-    """Return the next line, cut if it is too long; None at the end of the file."""
+    """Return the next line, truncated if it is too long; None at the end of the file."""
     max_bytes = max_chars * _MAX_BYTES_PER_CHARACTER
     raw = file.readline(max_bytes)
     if not raw:
@@ -77,20 +81,20 @@ def _read_line(file: IO[bytes], max_chars: int) -> str | None:
         omitted_bytes += len(more)
         if more.endswith(b"\n"):
             break
-    more_follow = " and more" if omitted_bytes and file.tell() >= MAX_SCANNED_BYTES else ""
+    suffix = " and more" if omitted_bytes and file.tell() >= MAX_SCANNED_BYTES else ""
     line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
     return (
-        f"{line[:max_chars]}… [cut: {len(raw) + omitted_bytes:,} bytes{more_follow}]"
+        f"{line[:max_chars]}… [cut: {len(raw) + omitted_bytes:,} bytes{suffix}]"
         if omitted_bytes
         else cut_line(line, max_chars)
     )
 
 
 def _count_remaining_lines(file: IO[bytes]) -> int | None:
-    """Return the number of lines from the current position on; None if the end is too far away."""
-    count, last = 0, b"\n"
+    """Return the number of lines from the current position on; None if the end is beyond `MAX_SCANNED_BYTES`."""
+    count, last_byte = 0, b"\n"
     while chunk := file.read(_CHUNK_BYTES):
-        count, last = count + chunk.count(b"\n"), chunk[-1:]
+        count, last_byte = count + chunk.count(b"\n"), chunk[-1:]
         if file.tell() >= MAX_SCANNED_BYTES:
             return None
-    return count + (last != b"\n")
+    return count + (last_byte != b"\n")

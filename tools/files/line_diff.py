@@ -1,4 +1,4 @@
-"""Diffs of two lists of lines. Lines that occur once on each side are anchors. Small gaps between anchors are compared
+"""Compares two lists of lines. Lines that occur once on each side are anchors. Small gaps between anchors are compared
 line by line; a large gap without anchors counts as replaced, so that no input takes long."""
 
 from bisect import bisect_left
@@ -12,7 +12,7 @@ MAX_COMPARED_PAIRS = 10_000
 MAX_COMPARISON_STEPS = 10_000_000
 """Maximum number of steps for line-by-line comparison; gaps that would exceed it count as replaced."""
 MAX_DIVISION_DEPTH = 12
-"""Maximum depth of nested divisions."""
+"""Maximum depth of nested divisions at anchors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,27 +27,27 @@ class Region:
 
 def differing_regions(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Region]:
     """Return the differing regions in order. The lines between them are equal."""
-    found: list[Region] = []
+    regions: list[Region] = []
     pending = [(Region(0, len(old), 0, len(new)), 0)]
-    steps_left = MAX_COMPARISON_STEPS
+    remaining_steps = MAX_COMPARISON_STEPS
     while pending:
         region, depth = pending.pop()
         region = _trim_common(region, old, new)
         if region.old_start == region.old_end and region.new_start == region.new_end:
             continue
-        sizes = region.old_end - region.old_start, region.new_end - region.new_start
-        if 0 in sizes:
-            found.append(region)
-        elif sizes[0] * sizes[1] <= MAX_COMPARED_PAIRS:
-            steps_left -= _max_steps(region, old, new)
-            found += _compare_lines(region, old, new) if steps_left > 0 else [region]
+        line_counts = region.old_end - region.old_start, region.new_end - region.new_start
+        if 0 in line_counts:
+            regions.append(region)
+        elif line_counts[0] * line_counts[1] <= MAX_COMPARED_PAIRS:
+            remaining_steps -= _max_steps(region, old, new)
+            regions += _compare_lines(region, old, new) if remaining_steps > 0 else [region]
         else:
-            between = _between_anchors(region, old, new) if depth < MAX_DIVISION_DEPTH else []
-            if between:
-                pending += [(part, depth + 1) for part in reversed(between)]
+            subregions = _between_anchors(region, old, new) if depth < MAX_DIVISION_DEPTH else []
+            if subregions:
+                pending += [(subregion, depth + 1) for subregion in reversed(subregions)]
             else:
-                found.append(region)
-    return _merge_adjacent(found)
+                regions.append(region)
+    return _merge_adjacent(regions)
 
 
 def _trim_common(region: Region, old: Sequence[Hashable], new: Sequence[Hashable]) -> Region:
@@ -61,22 +61,27 @@ def _trim_common(region: Region, old: Sequence[Hashable], new: Sequence[Hashable
 
 
 def _max_steps(region: Region, old: Sequence[Hashable], new: Sequence[Hashable]) -> int:
-    """Return the maximum number of steps to compare a region."""
-    there = Counter(new[region.new_start : region.new_end])
-    alike = sum(there[line] for line in old[region.old_start : region.old_end])
-    sizes = region.old_end - region.old_start, region.new_end - region.new_start
-    return (alike + max(sizes)) * min(sizes)
+    """Return an upper bound for the number of steps that comparing a region takes."""
+    new_counts = Counter(new[region.new_start : region.new_end])
+    equal_pair_count = sum(new_counts[line] for line in old[region.old_start : region.old_end])
+    line_counts = region.old_end - region.old_start, region.new_end - region.new_start
+    return (equal_pair_count + max(line_counts)) * min(line_counts)
 
 
 def _compare_lines(region: Region, old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Region]:
     from difflib import SequenceMatcher  # noqa: PLC0415  # deferred: only diffs need it
 
-    matcher = SequenceMatcher(
+    opcodes = SequenceMatcher(
         None, old[region.old_start : region.old_end], new[region.new_start : region.new_end], autojunk=False
     ).get_opcodes()
     return [
-        Region(region.old_start + i, region.old_start + j, region.new_start + k, region.new_start + m)
-        for tag, i, j, k, m in matcher
+        Region(
+            region.old_start + old_start,
+            region.old_start + old_end,
+            region.new_start + new_start,
+            region.new_start + new_end,
+        )
+        for tag, old_start, old_end, new_start, new_end in opcodes
         if tag != "equal"
     ]
 
@@ -94,38 +99,39 @@ def _between_anchors(region: Region, old: Sequence[Hashable], new: Sequence[Hash
         for index in range(region.old_start, region.old_end)
         if old_counts[old[index]] == 1 and old[index] in new_indices
     ]
-    parts, start, new_start = [], region.old_start, region.new_start
+    subregions, start, new_start = [], region.old_start, region.new_start
     anchors = _longest_increasing(pairs)
-    for index, place in anchors:
-        parts.append(Region(start, index, new_start, place))
-        start, new_start = index + 1, place + 1
-    return [*parts, Region(start, region.old_end, new_start, region.new_end)] if anchors else []
+    for index, new_index in anchors:
+        subregions.append(Region(start, index, new_start, new_index))
+        start, new_start = index + 1, new_index + 1
+    return [*subregions, Region(start, region.old_end, new_start, region.new_end)] if anchors else []
 
 
 def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the longest subsequence of the pairs that increases on both sides."""
     ends: list[int] = []
     last: list[int] = []
-    """For each length, the pair with the smallest right side that ends an increasing sequence of that length."""
+    """For each length, the index of the pair with the smallest right side that ends an increasing sequence of that
+    length."""
     predecessors: list[int] = []
-    for index, (_, place) in enumerate(pairs):
-        length = bisect_left(ends, place)
+    for index, (_, new_index) in enumerate(pairs):
+        length = bisect_left(ends, new_index)
         predecessors.append(last[length - 1] if length else -1)
-        ends[length : length + 1] = [place]
+        ends[length : length + 1] = [new_index]
         last[length : length + 1] = [index]
-    found, at = [], last[-1] if last else -1
-    while at >= 0:
-        found.append(pairs[at])
-        at = predecessors[at]
-    return found[::-1]
+    increasing, pair_index = [], last[-1] if last else -1
+    while pair_index >= 0:
+        increasing.append(pairs[pair_index])
+        pair_index = predecessors[pair_index]
+    return increasing[::-1]
 
 
 def _merge_adjacent(regions: Sequence[Region]) -> list[Region]:
-    """Merge adjacent regions."""
-    found: list[Region] = []
+
+    merged: list[Region] = []
     for region in regions:
-        if found and found[-1].old_end == region.old_start and found[-1].new_end == region.new_start:
-            region = Region(found[-1].old_start, region.old_end, found[-1].new_start, region.new_end)
-            found.pop()
-        found.append(region)
-    return found
+        if merged and merged[-1].old_end == region.old_start and merged[-1].new_end == region.new_start:
+            region = Region(merged[-1].old_start, region.old_end, merged[-1].new_start, region.new_end)
+            merged.pop()
+        merged.append(region)
+    return merged

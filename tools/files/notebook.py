@@ -1,7 +1,7 @@
-"""Jupyter notebooks: their cells, and edits of a cell that preserve all other bytes. Pure.
+"""Jupyter notebooks: their cells, and edits of a cell that preserve all other bytes.
 
-Edits are made in the file's text, at the position of the cell. Rewriting the whole file would change what other
-programs wrote in their own style: key order, numbers, escapes.
+Edits are made in the file's text, within the cell's span. Rewriting the whole file would change what other programs
+wrote in their own style: key order, numbers, escapes.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from ebbtide.tools.outputs.extent import pluralize
 
 CellKind: TypeAlias = Literal["code", "markdown", "raw"]
 
-_BLANKS = re.compile(r"[ \t\r\n]*")
+_WHITESPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 _BOM = "\ufeff"
 
@@ -33,7 +33,7 @@ class Cell:
     value: Mapping[str, Any]
     """The parsed JSON of the cell."""
     span: Span
-    """The cell's range in the file."""
+    """The cell's span in the file's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class Notebook:
     text: str
     cells: tuple[Cell, ...]
     cells_span: Span
-    """The range of the list of cells in the text."""
+    """The span of the `cells` list in `text`."""
     language: str
     has_ids: bool
-    """Whether the format gives each cell an id."""
+    """Whether the notebook's format version requires cell ids."""
 
     def encode(self) -> bytes:
         return self.text.encode()
@@ -55,14 +55,14 @@ class NotebookError(ValueError):
 
 
 def parse_notebook(raw: bytes) -> Notebook | None:
-    """Return the notebook in a file; None if the file is not a notebook of format 4 or later."""
+    """Return the notebook in a file's bytes; None if they are not a notebook in format 4 or later."""
     try:
         text = raw.decode()
         value = json.loads(text.removeprefix(_BOM))
         if not isinstance(value, dict) or not all(map(_is_cell, value["cells"])) or value["nbformat"] < 4:
             return None
-        array = _member_spans(text, _skip_blanks(text, text.startswith(_BOM)))["cells"]
-        spans = _element_spans(text, array.start)
+        cells_span = _member_spans(text, _skip_whitespace(text, text.startswith(_BOM)))["cells"]
+        spans = _element_spans(text, cells_span.start)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     cells = tuple(
@@ -70,10 +70,12 @@ def parse_notebook(raw: bytes) -> Notebook | None:
         for cell, span in zip(value["cells"], spans, strict=True)
     )
     metadata = value.get("metadata")
-    about = metadata.get("language_info") if isinstance(metadata, dict) else None
-    language = str(about.get("name", "")) if isinstance(about, dict) else ""
-    minor = value.get("nbformat_minor")
-    return Notebook(text, cells, array, language, isinstance(minor, int) and (value["nbformat"], minor) >= (4, 5))
+    language_info = metadata.get("language_info") if isinstance(metadata, dict) else None
+    language = str(language_info.get("name", "")) if isinstance(language_info, dict) else ""
+    format_minor = value.get("nbformat_minor")
+    return Notebook(
+        text, cells, cells_span, language, isinstance(format_minor, int) and (value["nbformat"], format_minor) >= (4, 5)
+    )
 
 
 def _is_cell(cell: object) -> bool:
@@ -86,7 +88,7 @@ def _is_cell(cell: object) -> bool:
 
 
 def source_text(source: object) -> str:
-    """Return a multi-line string of the notebook format, which may be a string or a list of lines."""
+    """Return the text of a notebook's multi-line string, which may be stored as a string or a list of lines."""
     return source if isinstance(source, str) else "".join(map(str, source)) if isinstance(source, list) else ""
 
 
@@ -94,15 +96,19 @@ def replace_cell(notebook: Notebook, number: int, source: str, kind: CellKind | 
     """Replace the source of a cell. Its outputs are removed. Raises `NotebookError`."""
     cell = _require_cell(notebook, number)
     if kind is not None and kind != cell.kind:
-        value = {name: each for name, each in cell.value.items() if name not in ("outputs", "execution_count")}
-        new_cell = {**value, **_new_cell_fields(kind), "source": _source_in_style_of(source, cell.value["source"])}
+        value = {
+            name: field_value for name, field_value in cell.value.items() if name not in ("outputs", "execution_count")
+        }
+        new_cell = {**value, **_default_cell_fields(kind), "source": _match_source_style(source, cell.value["source"])}
         new_cell = dict(sorted(new_cell.items())) if list(cell.value) == sorted(cell.value) else new_cell
         return _splice(notebook, cell.span, _render_value(new_cell, notebook, cell.span.start))
     members = _member_spans(notebook.text, cell.span.start)
-    new_values: dict[str, object] = {"source": _source_in_style_of(source, cell.value["source"])}
+    new_values: dict[str, object] = {"source": _match_source_style(source, cell.value["source"])}
     if cell.kind == "code":
         new_values |= {
-            name: value for name, value in _new_cell_fields("code").items() if name in members and name != "cell_type"
+            name: value
+            for name, value in _default_cell_fields("code").items()
+            if name in members and name != "cell_type"
         }
     text = notebook.text
     for name, span in sorted(members.items(), key=lambda member: -member[1].start):
@@ -112,28 +118,28 @@ def replace_cell(notebook: Notebook, number: int, source: str, kind: CellKind | 
 
 
 def insert_cell(notebook: Notebook, number: int, source: str, kind: CellKind) -> Notebook:
-    """Insert a new cell after the given one, or at the start for 0. Raises `NotebookError`."""
+    """Insert a new cell after cell `number`, or at the start for 0. Raises `NotebookError`."""
     if number:
         _require_cell(notebook, number)
-    like = notebook.cells[0].value["source"] if notebook.cells else []
-    value: dict[str, object] = {**_new_cell_fields(kind), "metadata": {}}
+    style_example = notebook.cells[0].value["source"] if notebook.cells else []
+    value: dict[str, object] = {**_default_cell_fields(kind), "metadata": {}}
     if notebook.has_ids:
-        value["id"] = _new_id(notebook, number, source)
-    new_cell = dict(sorted({**value, "source": _source_in_style_of(source, like)}.items()))
+        value["id"] = _create_cell_id(notebook, number, source)
+    new_cell = dict(sorted({**value, "source": _match_source_style(source, style_example)}.items()))
     if not notebook.cells:
-        outer = _indent_at(notebook.text, notebook.cells_span.start)
-        unit = _indent_unit(notebook)
-        inner = f"{outer}{unit}" if outer is not None and unit else None
-        text = _dump_json(new_cell, notebook, inner)
-        body = f"[{text}]" if inner is None else f"[{inner}{text}{outer}]"
+        list_indent = _indent_at(notebook.text, notebook.cells_span.start)
+        indent_unit = _indent_unit(notebook)
+        cell_indent = f"{list_indent}{indent_unit}" if list_indent is not None and indent_unit else None
+        text = _dump_json(new_cell, notebook, cell_indent)
+        body = f"[{text}]" if cell_indent is None else f"[{cell_indent}{text}{list_indent}]"
         return _splice(notebook, notebook.cells_span, body)
-    at = notebook.cells[max(number, 1) - 1].span
-    indent = _indent_at(notebook.text, at.start)
+    neighbour_span = notebook.cells[max(number, 1) - 1].span
+    indent = _indent_at(notebook.text, neighbour_span.start)
     text = _dump_json(new_cell, notebook, indent)
-    between = _cell_separator(notebook, indent)
+    separator = _cell_separator(notebook, indent)
     if number:
-        return _splice(notebook, Span(at.end, at.end), f"{between}{text}")
-    return _splice(notebook, Span(at.start, at.start), f"{text}{between}")
+        return _splice(notebook, Span(neighbour_span.end, neighbour_span.end), f"{separator}{text}")
+    return _splice(notebook, Span(neighbour_span.start, neighbour_span.start), f"{text}{separator}")
 
 
 def delete_cell(notebook: Notebook, number: int) -> Notebook:
@@ -152,27 +158,27 @@ def _require_cell(notebook: Notebook, number: int) -> Cell:
     return notebook.cells[number - 1]
 
 
-def _new_cell_fields(kind: CellKind) -> dict[str, object]:
-    code: dict[str, object] = {"execution_count": None, "outputs": []} if kind == "code" else {}
-    return {"cell_type": kind, **code}
+def _default_cell_fields(kind: CellKind) -> dict[str, object]:
+    code_fields: dict[str, object] = {"execution_count": None, "outputs": []} if kind == "code" else {}
+    return {"cell_type": kind, **code_fields}
 
 
-def _source_in_style_of(source: str, like: object) -> object:
-    """Return the source in the file's style: a string or a list of lines."""
-    if isinstance(like, str):
+def _match_source_style(source: str, style_example: object) -> object:
+    """Return the source in the form of `style_example`: a string or a list of lines."""
+    if isinstance(style_example, str):
         return source
     lines = re.split(r"(?<=\n)", source)
     return lines if lines[-1] else lines[:-1]
 
 
-def _new_id(notebook: Notebook, number: int, source: str) -> str:
-    """Return an unused id, which is the same in the preview of a change and in the change itself."""
+def _create_cell_id(notebook: Notebook, number: int, source: str) -> str:
+    """Return an unused id that is the same in the preview of a change and in the change itself."""
     used_ids, salt = {str(cell.value.get("id")) for cell in notebook.cells}, 0
     while True:
         seed = f"{salt}\0{number}\0{source}\0{notebook.text}".encode("utf-8", "surrogatepass")
-        found = hashlib.sha256(seed).hexdigest()[:8]
-        if found not in used_ids:
-            return found
+        cell_id = hashlib.sha256(seed).hexdigest()[:8]
+        if cell_id not in used_ids:
+            return cell_id
         salt += 1
 
 
@@ -190,17 +196,17 @@ def _reparse(text: str) -> Notebook:
     return notebook
 
 
-def _render_value(value: object, notebook: Notebook, at: int) -> str:
-    """Return a value as JSON in the file's style, for a position of the text."""
-    line = notebook.text.rfind("\n", 0, at) + 1
-    blanks = _BLANKS.match(notebook.text, line)
+def _render_value(value: object, notebook: Notebook, offset: int) -> str:
+    """Return a value as JSON in the file's style, indented for the offset `offset`."""
+    line_start = notebook.text.rfind("\n", 0, offset) + 1
+    indent = _WHITESPACE.match(notebook.text, line_start)
     is_multiline = _indent_unit(notebook) is not None
     newline = "\r\n" if "\r\n" in notebook.text else "\n"
-    return _dump_json(value, notebook, f"{newline}{blanks[0]}" if is_multiline and blanks else None)
+    return _dump_json(value, notebook, f"{newline}{indent[0]}" if is_multiline and indent else None)
 
 
 def _dump_json(value: object, notebook: Notebook, indent: str | None) -> str:
-    """Return JSON in the file's style. `indent`: the newline and blanks before each line; None for a single line."""
+    """Return JSON in the file's style. `indent`: the newline and spaces before each line; None for a single line."""
     is_ascii = notebook.text.isascii() and "\\u" in notebook.text
     unit = _indent_unit(notebook)
     if indent is None or unit is None:
@@ -217,51 +223,52 @@ def _cell_separator(notebook: Notebook, indent: str | None) -> str:
 
 
 def _is_compact_json(notebook: Notebook) -> bool:
-    """Whether the notebook is written without blanks between JSON tokens."""
+    """Whether the notebook is written without spaces between JSON tokens."""
     return re.match(r'\ufeff?\{"[^"\\]*":[^ ]', notebook.text) is not None
 
 
 def _indent_unit(notebook: Notebook) -> str | None:
     """Return the indentation of one level; None if everything is on one line."""
-    found = re.match(r"\ufeff?\s*\{\r?\n([ \t]*)", notebook.text)
-    return found[1] or None if found else None
+    match = re.match(r"\ufeff?\s*\{\r?\n([ \t]*)", notebook.text)
+    return match[1] or None if match else None
 
 
-def _indent_at(text: str, at: int) -> str | None:
-    """Return the newline and blanks before a position; None if something else precedes it."""
-    found = re.search(r"(\r?\n)([ \t]*)(?:\"cells\"\s*:\s*)?\Z", text[max(at - 200, 0) : at])
-    return f"{found[1]}{found[2]}" if found else None
+def _indent_at(text: str, offset: int) -> str | None:
+    """Return the newline and spaces before an offset; None if something else precedes it."""
+    match = re.search(r"(\r?\n)([ \t]*)(?:\"cells\"\s*:\s*)?\Z", text[max(offset - 200, 0) : offset])
+    return f"{match[1]}{match[2]}" if match else None
 
 
-def _skip_blanks(text: str, at: int) -> int:
-    found = _BLANKS.match(text, at)
-    return found.end() if found else at
+def _skip_whitespace(text: str, offset: int) -> int:
+    match = _WHITESPACE.match(text, offset)
+    return match.end() if match else offset
 
 
-def _member_spans(text: str, at: int) -> dict[str, Span]:
-    """Return the spans of the values of a valid object at a position. If a name occurs twice, the last value counts."""
-    found: dict[str, Span] = {}
-    at = _skip_blanks(text, at + 1)
-    while text[at] != "}":
-        name, at = _DECODER.raw_decode(text, at)
-        start = _skip_blanks(text, _skip_blanks(text, at) + 1)
+def _member_spans(text: str, offset: int) -> dict[str, Span]:
+    """Return the spans of the values in the valid JSON object at an offset. If a name occurs twice, the last value
+    counts."""
+    spans: dict[str, Span] = {}
+    offset = _skip_whitespace(text, offset + 1)
+    while text[offset] != "}":
+        name, offset = _DECODER.raw_decode(text, offset)
+        start = _skip_whitespace(text, _skip_whitespace(text, offset) + 1)
         end = _DECODER.raw_decode(text, start)[1]
-        found[name] = Span(start, end)
-        at = _skip_comma(text, end)
-    return found
+        spans[name] = Span(start, end)
+        offset = _skip_comma(text, end)
+    return spans
 
 
-def _element_spans(text: str, at: int) -> Sequence[Span]:
-    """Return the spans of the elements of a valid list at a position."""
-    found: list[Span] = []
-    at = _skip_blanks(text, at + 1)
-    while text[at] != "]":
-        end = _DECODER.raw_decode(text, at)[1]
-        found.append(Span(at, end))
-        at = _skip_comma(text, end)
-    return found
+def _element_spans(text: str, offset: int) -> Sequence[Span]:
+    """Return the spans of the elements in the valid JSON list at an offset."""
+    spans: list[Span] = []
+    offset = _skip_whitespace(text, offset + 1)
+    while text[offset] != "]":
+        end = _DECODER.raw_decode(text, offset)[1]
+        spans.append(Span(offset, end))
+        offset = _skip_comma(text, end)
+    return spans
 
 
-def _skip_comma(text: str, at: int) -> int:
-    at = _skip_blanks(text, at)
-    return _skip_blanks(text, at + 1) if text[at] == "," else at
+def _skip_comma(text: str, offset: int) -> int:
+    offset = _skip_whitespace(text, offset)
+    return _skip_whitespace(text, offset + 1) if text[offset] == "," else offset

@@ -1,4 +1,4 @@
-"""Parses the patch format of `apply_patch`. Pure.
+"""Parses the patch format of `apply_patch`.
 
     *** Begin Patch
     *** Update File: path         hunks: `@@ a line above`, then lines that begin with ` `, `-` or `+`
@@ -21,8 +21,8 @@ _HEADER = re.compile(r"([ \t]*)\*\*\* ?(Update File|Add File|Delete File|Move to
 _DIFF_HUNK_HEADER = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 """The hunk header of a unified diff. Its numbers are unreliable and ignored."""
 _CLOSING_STARS = re.compile(r"(?<=\w) ?\*\*\*$")
-"""The stars at the end of a marker that some models add."""
-_OLD_NAME, _NEW_NAME = re.compile(r"--- (\S.*?)(?:\t.*)?$"), re.compile(r"\+\+\+ (\S.*?)(?:\t.*)?$")
+"""The asterisks that some models add at the end of a marker."""
+_OLD_FILE_NAME, _NEW_FILE_NAME = re.compile(r"--- (\S.*?)(?:\t.*)?$"), re.compile(r"\+\+\+ (\S.*?)(?:\t.*)?$")
 _BETWEEN_FILES = re.compile(
     r"diff |index [0-9a-f]+\.\.|(?:new|deleted|old) (?:file )?mode \d|similarity index |Index: |={20}"
 )
@@ -39,21 +39,21 @@ class PatchError(Exception):
 @dataclass(frozen=True, slots=True)
 class PatchHunk:
     preceding_lines: tuple[str, ...]
-    """Lines that must be found, in order, before the lines of the hunk."""
+    """Lines that must occur, in order, before the lines of the hunk."""
     lines: tuple[tuple[LinePrefix, str], ...]
     is_at_end: bool = False
 
     @property
     def old(self) -> list[str]:
-        return [line for sign, line in self.lines if sign != "+"]
+        return [line for prefix, line in self.lines if prefix != "+"]
 
     @property
     def new(self) -> list[str]:
-        return [line for sign, line in self.lines if sign != "-"]
+        return [line for prefix, line in self.lines if prefix != "-"]
 
     @property
     def without_trailing_blanks(self) -> "PatchHunk":
-        """The hunk, without unchanged empty lines at its end."""
+        """The hunk without unchanged empty lines at its end."""
         count = len(self.lines)
         while count and self.lines[count - 1] == (" ", ""):
             count -= 1
@@ -61,13 +61,13 @@ class PatchHunk:
 
     @property
     def unchanged_lines(self) -> list[tuple[int, int]]:
-        """Pairs of indices of the unchanged lines in `old` and `new`."""
-        found, old, new = list[tuple[int, int]](), 0, 0
-        for sign, _ in self.lines:
-            if sign == " ":
-                found.append((old, new))
-            old, new = old + (sign != "+"), new + (sign != "-")
-        return found
+        """The index in `old` and in `new` of each unchanged line."""
+        pairs, old_index, new_index = list[tuple[int, int]](), 0, 0
+        for prefix, _ in self.lines:
+            if prefix == " ":
+                pairs.append((old_index, new_index))
+            old_index, new_index = old_index + (prefix != "+"), new_index + (prefix != "-")
+        return pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,100 +95,113 @@ def parse_patch(patch: str) -> tuple[FilePatch, ...]:
     """Return what the patch does to each file. Raises `PatchError`."""
     lines = patch.replace("\r\n", "\n").replace("\r", "" if "\n" in patch else "\n").split("\n")
     if not any(_HEADER.match(line) or line.strip() in (_BEGIN, _END) for line in lines):
-        found = tuple(_parse_unified_diff(lines))
-        if found:
-            return found
-    found = tuple(_sections(_lines_between_markers(lines)))
-    if not found:
+        file_patches = tuple(_parse_unified_diff(lines))
+        if file_patches:
+            return file_patches
+    file_patches = tuple(_parse_sections(_lines_between_markers(lines)))
+    if not file_patches:
         raise PatchError("the patch is empty: name at least one file")
-    return found
+    return file_patches
 
 
 def _lines_between_markers(lines: list[str]) -> list[str]:
     """Return the lines between the markers, without their common indentation. Text around the markers, such as a fence
     or a here-document, is ignored."""
-    marks = [_CLOSING_STARS.sub("", line.strip()) for line in lines]
-    first = next((at for at, line in enumerate(lines) if _HEADER.match(line)), len(lines))
-    if _BEGIN not in marks and (_END not in marks or first == len(lines)):
-        raise PatchError(_missing_begin_reason(marks))
-    begin = marks.index(_BEGIN) if _BEGIN in marks else first - 1
-    ends = [at for at, line in enumerate(lines) if line.startswith(_END) and marks[at] == _END and at > begin]
-    ends = ends or [at for at, mark in enumerate(marks) if mark == _END and at > begin]
-    if not ends:
+    stripped_lines = [_CLOSING_STARS.sub("", line.strip()) for line in lines]
+    first_header = next((index for index, line in enumerate(lines) if _HEADER.match(line)), len(lines))
+    if _BEGIN not in stripped_lines and (_END not in stripped_lines or first_header == len(lines)):
+        raise PatchError(_missing_begin_problem(stripped_lines))
+    begin_index = stripped_lines.index(_BEGIN) if _BEGIN in stripped_lines else first_header - 1
+    end_indices = [
+        index
+        for index, line in enumerate(lines)
+        if line.startswith(_END) and stripped_lines[index] == _END and index > begin_index
+    ]
+    end_indices = end_indices or [
+        index for index, stripped_line in enumerate(stripped_lines) if stripped_line == _END and index > begin_index
+    ]
+    if not end_indices:
         raise PatchError(f"the last line must be `{_END}`: the patch may have been cut off")
-    inner = lines[begin + 1 : ends[-1]]
-    margin = lines[max(begin, 0)][: -len(lines[max(begin, 0)].lstrip())]
-    is_indented = margin and all(line.startswith(margin) or not line.strip() for line in inner)
-    return [line.removeprefix(margin) for line in inner] if is_indented else inner
+    body = lines[begin_index + 1 : end_indices[-1]]
+    margin = lines[max(begin_index, 0)][: -len(lines[max(begin_index, 0)].lstrip())]
+    is_indented = margin and all(line.startswith(margin) or not line.strip() for line in body)
+    return [line.removeprefix(margin) for line in body] if is_indented else body
 
 
-def _missing_begin_reason(marks: list[str]) -> str:
-    """Return why lines without a begin marker are not a patch."""
-    if len(marks) == 1 and marks[0].startswith((_BEGIN, f"`{_BEGIN}")) and "\\n" in marks[0]:
-        return "its line ends are written as `\\n`: send the patch with line ends"
-    if any(mark.startswith("<<<<<<<") for mark in marks) and any(mark.startswith(">>>>>>>") for mark in marks):
-        return "SEARCH/REPLACE blocks are not a patch: call `edit` with the one as `old` and the other as `new`"
+def _missing_begin_problem(stripped_lines: list[str]) -> str:
+    """Return the problem with lines that have no begin marker."""
+    if len(stripped_lines) == 1 and stripped_lines[0].startswith((_BEGIN, f"`{_BEGIN}")) and "\\n" in stripped_lines[0]:
+        return "its newlines are written as `\\n`: send the patch with real newlines"
+    if any(line.startswith("<<<<<<<") for line in stripped_lines) and any(
+        line.startswith(">>>>>>>") for line in stripped_lines
+    ):
+        return "SEARCH/REPLACE blocks are not a patch: call `edit` with the first as `old` and the second as `new`"
     return f"the first line must be `{_BEGIN}`"
 
 
-def _sections(lines: list[str]) -> Iterator[FilePatch]:
-    at = 0
-    while at < len(lines):
-        if not lines[at].strip() or lines[at].rstrip() in (_BEGIN, _END):
-            at += 1
+def _parse_sections(lines: list[str]) -> Iterator[FilePatch]:
+    index = 0
+    while index < len(lines):
+        if not lines[index].strip() or lines[index].rstrip() in (_BEGIN, _END):
+            index += 1
             continue
-        header = _HEADER.match(lines[at])
+        header = _HEADER.match(lines[index])
         if header is None or header[2] == "Move to":
             expected = "`*** Update File: path`, `*** Add File:` or `*** Delete File:`"
-            raise PatchError(f"expected {expected}, got {lines[at]!r}")
-        end = _end_of_section(lines, at + 1, {"", header[1]} if header[2] == "Update File" else None)
-        yield _section(header[2], header[3], lines[at + 1 : end])
-        at = end
+            raise PatchError(f"expected {expected}, got {lines[index]!r}")
+        end = _end_of_section(lines, index + 1, {"", header[1]} if header[2] == "Update File" else None)
+        yield _parse_section(header[2], header[3], lines[index + 1 : end])
+        index = end
 
 
-def _end_of_section(lines: list[str], at: int, margins: set[str] | None) -> int:
+def _end_of_section(lines: list[str], index: int, indents: set[str] | None) -> int:
     """Return the index of the next header. Within an update, a header that is indented differently from the update's
-    own counts as a line of the file."""
-    while at < len(lines):
-        header = _HEADER.match(lines[at])
-        is_here = header is not None and (margins is None or header[1] in margins)
-        if (is_here and header is not None and header[2] != "Move to") or lines[at].rstrip() in (_BEGIN, _END):
+    header counts as a line of the file."""
+    while index < len(lines):
+        header = _HEADER.match(lines[index])
+        ends_section = header is not None and (indents is None or header[1] in indents)
+        if (ends_section and header is not None and header[2] != "Move to") or lines[index].rstrip() in (_BEGIN, _END):
             break
-        at += 1
-    return at
+        index += 1
+    return index
 
 
 def _parse_unified_diff(lines: list[str]) -> Iterator[FilePatch]:
     """Yield the files of a unified diff. Raises `PatchError`."""
-    starts = [at for at in range(len(lines)) if _file_names_at(lines, at) is not None]
+    starts = [index for index in range(len(lines)) if _file_names_at(lines, index) is not None]
     if any(line.startswith(("GIT binary patch", "rename from ", "copy from ")) for line in lines):
         raise PatchError("a diff with renames or binary data is not supported: use `*** Move to:`, or bash")
-    for at, end in zip(starts, [*starts[1:], len(lines)], strict=False):
-        old, new = _file_names_at(lines, at) or ("", "")
-        body = lines[at + 2 : end]
-        cut = next(
-            (i for i, line in enumerate(body) if _BETWEEN_FILES.match(line) or line.startswith("```")), len(body)
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=False):
+        old, new = _file_names_at(lines, start) or ("", "")
+        body = lines[start + 2 : end]
+        body_end = next(
+            (index for index, line in enumerate(body) if _BETWEEN_FILES.match(line) or line.startswith("```")),
+            len(body),
         )
-        body = body[:cut]
+        body = body[:body_end]
         while body and (not body[-1].strip() or body[-1].strip() == "EOF"):
             body = body[:-1]
         path = old if new == _NO_FILE else new
         if old == _NO_FILE:
-            yield _section("Add File", path, body)
+            yield _parse_section("Add File", path, body)
         elif new == _NO_FILE:
             yield DeleteFile(path)
         else:
-            yield UpdateFile(old, tuple(_hunks(old, body)), new if new != old else None)
+            yield UpdateFile(old, tuple(_parse_hunks(old, body)), new if new != old else None)
 
 
-def _file_names_at(lines: list[str], at: int) -> tuple[str, str] | None:
-    """Return the two names at the beginning of a file in a unified diff, or None."""
-    if at + 1 >= len(lines):
+def _file_names_at(lines: list[str], index: int) -> tuple[str, str] | None:
+    """Return the old and new names if a file of a unified diff begins at this line, otherwise None."""
+    if index + 1 >= len(lines):
         return None
-    old, new = _OLD_NAME.match(lines[at]), _NEW_NAME.match(lines[at + 1])
-    if old is None or new is None or not any(line.startswith("@@") for line in lines[at + 2 : at + 3]):
+    old_match, new_match = _OLD_FILE_NAME.match(lines[index]), _NEW_FILE_NAME.match(lines[index + 1])
+    if (
+        old_match is None
+        or new_match is None
+        or not any(line.startswith("@@") for line in lines[index + 2 : index + 3])
+    ):
         return None
-    names = old[1].rstrip(), new[1].rstrip()
+    names = old_match[1].rstrip(), new_match[1].rstrip()
     has_prefixes = all(
         name.startswith(prefix) or name == _NO_FILE for name, prefix in zip(names, ("a/", "b/"), strict=True)
     )
@@ -196,58 +209,60 @@ def _file_names_at(lines: list[str], at: int) -> tuple[str, str] | None:
     return old_name, new_name
 
 
-def _section(verb: str, path: str, body: list[str]) -> FilePatch:
-    if verb == "Add File":
+def _parse_section(action: str, path: str, body: list[str]) -> FilePatch:
+    if action == "Add File":
         return AddFile(path, _added_content(path, body))
-    if verb == "Delete File":
+    if action == "Delete File":
         if any(line.strip() for line in body):
-            raise PatchError(f"`{path}` is to be deleted, but lines follow: leave them out")
+            raise PatchError(f"`{path}` is to be deleted, but lines follow: remove them")
         return DeleteFile(path)
-    move = _HEADER.match(body[0]) if body else None
-    body = body[1:] if move else body
-    named = _file_names_at(body, 0)  # a diff inside a patch repeats the path
-    hunks = tuple(_hunks(path, body[2:] if named else body))
-    if not hunks and move is None:
-        raise PatchError(f"no hunk follows `*** Update File: {path}`: write lines that begin with a blank, - or +")
-    return UpdateFile(path, hunks, move[3] if move else None)
+    move_header = _HEADER.match(body[0]) if body else None
+    body = body[1:] if move_header else body
+    repeated_names = _file_names_at(body, 0)  # a diff inside a patch repeats the path
+    hunks = tuple(_parse_hunks(path, body[2:] if repeated_names else body))
+    if not hunks and move_header is None:
+        raise PatchError(f"no hunk follows `*** Update File: {path}`: write lines that begin with a space, - or +")
+    return UpdateFile(path, hunks, move_header[3] if move_header else None)
 
 
 def _added_content(path: str, body: list[str]) -> str:
     while body and not body[-1].strip():
         body = body[:-1]
     body = [line or "+" for line in body if not line.startswith((_NO_LINE_END, "@@ -0,0 "))]
-    wrong = next((line for line in body if not line.startswith("+")), None)
-    if wrong is not None:
-        raise PatchError(f"every line of the new file `{path}` must begin with +, this one does not: {wrong!r}")
+    invalid_line = next((line for line in body if not line.startswith("+")), None)
+    if invalid_line is not None:
+        raise PatchError(f"every line of the new file `{path}` must begin with +, this one does not: {invalid_line!r}")
     return "".join(line[1:] + "\n" for line in body)
 
 
-def _hunks(path: str, body: list[str]) -> Iterator[PatchHunk]:
-    above: list[str] = []
+def _parse_hunks(path: str, body: list[str]) -> Iterator[PatchHunk]:
+    preceding_lines: list[str] = []
     lines: list[tuple[LinePrefix, str]] = []
-    empty = 0
+    empty_count = 0
     for line in body:
         if line.startswith("@@"):
             if lines:
-                yield _hunk(above, lines, empty)
-                above, lines = [], []
-            above += _context_of_header(line)
+                yield _create_hunk(preceding_lines, lines, empty_count)
+                preceding_lines, lines = [], []
+            preceding_lines += _context_of_header(line)
         elif line.startswith(_NO_LINE_END):
             continue
         elif line.rstrip() == _END_OF_FILE:
-            yield _hunk(above, lines, empty, at_end=True)
-            above, lines = [], []
+            yield _create_hunk(preceding_lines, lines, empty_count, is_at_end=True)
+            preceding_lines, lines = [], []
         else:
             lines.append(_parse_hunk_line(path, line))
-            empty = 0 if line else empty + 1
-    if any(sign != " " or text for sign, text in lines):
-        yield _hunk(above, lines, empty)
+            empty_count = 0 if line else empty_count + 1
+    if any(prefix != " " or text for prefix, text in lines):
+        yield _create_hunk(preceding_lines, lines, empty_count)
 
 
-def _hunk(above: list[str], lines: list[tuple[LinePrefix, str]], empty: int, *, at_end: bool = False) -> PatchHunk:
-    """Return the hunk without empty lines that only separate it from the next marker. `empty`: the number of lines
-    without a prefix at the end of the hunk."""
-    return PatchHunk(tuple(above), tuple(lines[: max(len(lines) - empty, 0)]), at_end)
+def _create_hunk(
+    preceding_lines: list[str], lines: list[tuple[LinePrefix, str]], empty_count: int, *, is_at_end: bool = False
+) -> PatchHunk:
+    """Return the hunk without the `empty_count` trailing lines that have no prefix, which only separate it from the
+    next marker."""
+    return PatchHunk(tuple(preceding_lines), tuple(lines[: max(len(lines) - empty_count, 0)]), is_at_end)
 
 
 def _context_of_header(line: str) -> list[str]:
@@ -261,7 +276,7 @@ def _parse_hunk_line(path: str, line: str) -> tuple[LinePrefix, str]:
     if not line:
         return " ", ""
     match line[0]:
-        case " " | "-" | "+" as sign:
-            return sign, line[1:]
+        case " " | "-" | "+" as prefix:
+            return prefix, line[1:]
         case _:
-            raise PatchError(f"in the patch of `{path}` this line does not begin with a blank, - or +: {line!r}")
+            raise PatchError(f"in the patch of `{path}` this line does not begin with a space, - or +: {line!r}")

@@ -20,21 +20,21 @@ from ebbtide.tools.schema import text
 from ebbtide.tools.seen_files import ViewState
 
 SuggestPath: TypeAlias = Callable[[Path, Path], str]
-"""Suggests which file of a folder is meant by a path that does not exist, worded as the end of a sentence."""
+"""Suggests which file in a folder is meant by a path that does not exist, worded as the end of a sentence."""
 
 
 def written_paths(arguments: Arguments) -> list[str]:
-    """Return the paths that the patch would write, as given. Raises `ToolError`."""
-    return [path for part in _parse_patch(arguments) for path in _paths_of_part(part)]
+    """Return the paths that the patch would write, as the model wrote them. Raises `ToolError`."""
+    return [path for file_patch in _parse_patch(arguments) for path in _paths_in_file_patch(file_patch)]
 
 
 def planned_changes(arguments: Arguments, workspace: Workspace, suggest_path: SuggestPath) -> PlannedChanges:
-    """Plan every change of the patch before the first one is made. A file may occur more than once: each part of the
-    patch applies to the result of the parts before it. Raises `ToolError`."""
+    """Plan every change of the patch before any is made. A file may occur more than once: each part of the patch
+    applies to the result of the parts before it. Raises `ToolError`."""
     planner = _Planner(workspace, suggest_path)
     try:
-        for part in _parse_patch(arguments):
-            planner.add_part(part)
+        for file_patch in _parse_patch(arguments):
+            planner.add_file_patch(file_patch)
     except (PatchError, ToolError) as error:
         message = str(error)
         raise ToolError(
@@ -50,8 +50,8 @@ def _parse_patch(arguments: Arguments) -> tuple[FilePatch, ...]:
         raise ToolError(f"no file was changed: {error}") from error
 
 
-def _paths_of_part(part: FilePatch) -> tuple[str, ...]:
-    match part:
+def _paths_in_file_patch(file_patch: FilePatch) -> tuple[str, ...]:
+    match file_patch:
         case UpdateFile(path=path, move_to=str(target)):
             return (path, target)
         case UpdateFile(path=path) | AddFile(path=path) | DeleteFile(path=path):
@@ -60,7 +60,7 @@ def _paths_of_part(part: FilePatch) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class _FileState:
-    """The state of a file after the parts of the patch that have been processed."""
+    """The state of a file after the parts of the patch processed so far."""
 
     before: bytes | None
     content: bytes | None
@@ -71,13 +71,13 @@ class _FileState:
 
 class _Planner:
     def __init__(self, workspace: Workspace, suggest_path: SuggestPath) -> None:
-        self.workspace, self.meant = workspace, suggest_path
+        self.workspace, self.suggest_path = workspace, suggest_path
         self.files: dict[Path, _FileState] = {}
 
-    def add_part(self, part: FilePatch) -> None:
-        path = resolve(part.path, self.workspace)
-        name, file = self._name(path), self._file(path)
-        match part:
+    def add_file_patch(self, file_patch: FilePatch) -> None:
+        path = resolve(file_patch.path, self.workspace)
+        name, file = self._name(path), self._file_state(path)
+        match file_patch:
             case AddFile(content=content):
                 if file.content is not None:
                     raise ToolError(f"`{name}` exists already: use `*** Update File:`")
@@ -86,12 +86,12 @@ class _Planner:
             case DeleteFile():
                 self._require_content(path, file)
                 file.content, file.notes = None, [f"deleted `{name}`"]
-            case UpdateFile(hunks=hunks, move_to=written):
-                after, remark = self._update_file(path, file, hunks)
-                if written is not None:
-                    self._move(path, resolve(written, self.workspace), after, remark)
+            case UpdateFile(hunks=hunks, move_to=new_path):
+                new_content, remark = self._update_file(path, file, hunks)
+                if new_path is not None:
+                    self._move(path, resolve(new_path, self.workspace), new_content, remark)
                 elif hunks:
-                    file.content, file.notes = after, [*file.notes, f"updated `{name}`{remark}"]
+                    file.content, file.notes = new_content, [*file.notes, f"updated `{name}`{remark}"]
 
     def plan(self) -> PlannedChanges:
         changed_files = [(path, file) for path, file in self.files.items() if file.before != file.content]
@@ -105,7 +105,7 @@ class _Planner:
             changes, "\n".join(dict.fromkeys(line for _, file in changed_files for line in file.notes))
         )
 
-    def _file(self, path: Path) -> _FileState:
+    def _file_state(self, path: Path) -> _FileState:
         if path not in self.files:
             before = content_if_exists(path)
             self.files[path] = _FileState(before, before)
@@ -117,11 +117,11 @@ class _Planner:
     def _require_content(self, path: Path, file: _FileState) -> bytes:
         name = self._name(path)
         if file.content is None and file.before is None:
-            known = self.meant(path, self.workspace.root)
-            raise ToolError(f"`{name}` does not exist{known or ': use `*** Add File:`, or correct the path'}")
+            suggestion = self.suggest_path(path, self.workspace.root)
+            raise ToolError(f"`{name}` does not exist{suggestion or ': use `*** Add File:`, or correct the path'}")
         if file.content is None:
-            gone = "was deleted by an earlier part of this patch"
-            raise ToolError(f"`{name}` {gone}: use `*** Add File:`, or correct the path")
+            problem = "was deleted by an earlier part of this patch"
+            raise ToolError(f"`{name}` {problem}: use `*** Add File:`, or correct the path")
         return file.content
 
     def _update_file(self, path: Path, file: _FileState, hunks: tuple[PatchHunk, ...]) -> tuple[bytes, str]:
@@ -132,16 +132,16 @@ class _Planner:
             return raw, ""
         is_known = file.before is None or checked_view_state(path, file.before, self.workspace) == "current"
         text_file = text_of(path, raw, self.workspace)
-        found = place_hunks(EditTarget(name, text_file.normalised_text, is_known), hunks)
-        changes = [hunk.change for hunk in found]
+        placed_hunks = place_hunks(EditTarget(name, text_file.normalised_text, is_known), hunks)
+        changes = [hunk.change for hunk in placed_hunks]
         try:
-            return text_file.with_changes(changes).encode(), _placement_note(text_file.normalised_text, found)
+            return text_file.with_changes(changes).encode(), _placement_note(text_file.normalised_text, placed_hunks)
         except EncodingError as error:
             raise encoding_refusal(error, name, text_file) from error
 
     def _move(self, path: Path, target: Path, content: bytes, remark: str) -> None:
         name, new_name = self._name(path), self._name(target)
-        file, target_file = self._file(path), self._file(target)
+        file, target_file = self._file_state(path), self._file_state(target)
         if target != path and target_file.content is not None:
             raise ToolError(f"`{new_name}` exists already, so `{name}` cannot be moved there: choose another path")
         mode = mode_if_exists(path)
@@ -153,29 +153,32 @@ class _Planner:
         )
         if target_file.before is None and target != path:  # create the new file before deleting the old one
             self.files = {
-                **{at: each for at, each in self.files.items() if at not in (path, target)},
+                **{other: state for other, state in self.files.items() if other not in (path, target)},
                 target: target_file,
                 path: file,
             }
 
 
-def _placement_note(text_: str, hunks: tuple[PlacedHunk, ...]) -> str:
-    """Return how hunks differed from the file, and the lines that resulted; empty if all matched exactly."""
-    loose = [hunk for hunk in hunks if hunk.closeness != "exact" or hunk.note]
-    if not loose:
+def _placement_note(file_text: str, hunks: tuple[PlacedHunk, ...]) -> str:
+    """Return how hunks differed from the file, and the resulting lines; empty if all hunks matched exactly."""
+    inexact_hunks = [hunk for hunk in hunks if hunk.closeness != "exact" or hunk.note]
+    if not inexact_hunks:
         return ""
-    after, shift, snippets = apply_replacements(text_, [hunk.change for hunk in hunks]), 0, list[str]()
+    new_text, offset_change, snippets = apply_replacements(file_text, [hunk.change for hunk in hunks]), 0, list[str]()
     for hunk in hunks:
-        if hunk in loose:
-            first = line_number(after, hunk.change.start + shift)
-            count = hunk.change.text.removesuffix("\n").count("\n") + 1
-            lines = without_surrogates(after).split("\n")[first - 1 : first - 1 + min(count, MAX_SNIPPET_LINES)]
-            snippets.append(number_lines(lines, first))
-        shift += len(hunk.change.text) - (hunk.change.end - hunk.change.start)
-    differing = ((hunk.note, DIFFERENCE_LABELS.get(hunk.closeness, "")) for hunk in loose)
-    kinds = " and ".join(dict.fromkeys(kind for pair in differing for kind in pair if kind))
-    return f"; {pluralize(len(loose), 'hunk')} differed from the file in {kinds}. It now reads:\n" + "\n…\n".join(
-        snippets
+        if hunk in inexact_hunks:
+            first_line = line_number(new_text, hunk.change.start + offset_change)
+            line_count = hunk.change.text.removesuffix("\n").count("\n") + 1
+            lines = without_surrogates(new_text).split("\n")[
+                first_line - 1 : first_line - 1 + min(line_count, MAX_SNIPPET_LINES)
+            ]
+            snippets.append(number_lines(lines, first_line))
+        offset_change += len(hunk.change.text) - (hunk.change.end - hunk.change.start)
+    labels_by_hunk = ((hunk.note, DIFFERENCE_LABELS.get(hunk.closeness, "")) for hunk in inexact_hunks)
+    differences = " and ".join(dict.fromkeys(label for labels in labels_by_hunk for label in labels if label))
+    return (
+        f"; {pluralize(len(inexact_hunks), 'hunk')} differed from the file in {differences}. It now reads:\n"
+        + "\n…\n".join(snippets)
     )
 
 

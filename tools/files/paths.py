@@ -1,4 +1,4 @@
-"""Resolves paths written by the model. Other modules decide whether a path is allowed."""
+"""Resolves paths written by the model. Does not decide whether a path is allowed."""
 
 import json
 import os
@@ -30,40 +30,44 @@ def resolve_existing(written: str, workspace: Workspace) -> tuple[Path, str]:
 def locate_existing(written: str, workspace: Workspace) -> tuple[Path, str]:
     """Return the path, even if no call may use it, and a note if only a name that looks the same exists."""
     path = locate(written, workspace)
-    found = None if os.path.lexists(path) else _lookalike_path(path)
-    if found is None:
+    lookalike = None if os.path.lexists(path) else _lookalike_path(path)
+    if lookalike is None:
         return path, ""
-    asked, name = display(path, workspace.root), display(found, workspace.root)
-    return locate(str(found), workspace), f"(there is no `{asked}`: this is `{name}`, whose name only looks the same)"
+    missing_name, existing_name = display(path, workspace.root), display(lookalike, workspace.root)
+    return locate(
+        str(lookalike), workspace
+    ), f"(there is no `{missing_name}`: this is `{existing_name}`, whose name looks the same)"
 
 
 def _lookalike_path(path: Path) -> Path | None:
     """Return an existing path whose components look the same; None if there is none or several."""
-    at = Path(path.anchor)
-    for part in path.parts[1:]:
-        if not os.path.lexists(at / part):
+    current_path = Path(path.anchor)
+    for name in path.parts[1:]:
+        if not os.path.lexists(current_path / name):
             try:
-                alike = [name for name in os.listdir(at) if _lookalike_key(name) == _lookalike_key(part)]
+                lookalikes = [
+                    entry for entry in os.listdir(current_path) if _lookalike_key(entry) == _lookalike_key(name)
+                ]
             except OSError:
                 return None
-            if len(alike) != 1:
+            if len(lookalikes) != 1:
                 return None
-            part = alike[0]
-        at /= part
-    return at
+            name = lookalikes[0]
+        current_path /= name
+    return current_path
 
 
 def _lookalike_key(name: str) -> str:
-    """Return a key that is equal for names that look the same, with any kind of blank, apostrophe, quotation mark or
-    dash, and with composed or decomposed accents."""
-    from unicodedata import normalize  # noqa: PLC0415  # deferred: only a name that is not there needs it
+    """Return a key that is equal for names that look the same, whatever their kind of space, apostrophe, quotation mark
+    or dash, and whether accents are composed or decomposed."""
+    from unicodedata import normalize  # noqa: PLC0415  # deferred: only a missing name needs it
 
     return ascii_punctuation(normalize("NFC", name))
 
 
 def check_granted(path: Path, workspace: Workspace) -> Path:
-    """Return the path. Raises `ToolError` if a link has changed since the call was approved, so that the path leads
-    elsewhere."""
+    """Return the path. Raises `ToolError` if the call was not approved for it, because a link has changed since
+    then."""
     if workspace.granted_paths is not None and str(path) not in workspace.granted_paths:
         raise ToolError(f"`{printable_name(str(path))}` is not where the path led when it was approved: check it again")
     return path
@@ -102,15 +106,15 @@ def _expand_path(written: str, root: Path) -> str:
 def _path_from_url(url: str) -> str:
     from urllib.parse import unquote, urlsplit  # noqa: PLC0415  # deferred: few paths are URLs
 
-    parts = urlsplit(url)
-    path = unquote(parts.path)
-    if parts.netloc not in ("", "localhost") or not path.startswith("/") or "\0" in path:
+    url_parts = urlsplit(url)
+    path = unquote(url_parts.path)
+    if url_parts.netloc not in ("", "localhost") or not path.startswith("/") or "\0" in path:
         raise ToolError(f"`{printable_name(url)}` is not a file on this machine: write the path alone")
     return path
 
 
 def path_kind(path: Path) -> Literal["folder", "file", "neither"]:
-    """Return what the path is. A path that is not accessible is "neither"."""
+    """Return whether the path is a folder, a file or neither. An inaccessible path is "neither"."""
     return "folder" if os.path.isdir(path) else "file" if os.path.isfile(path) else "neither"
 
 

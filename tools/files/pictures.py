@@ -1,7 +1,7 @@
-"""Recognises pictures that can be shown to a model, by their first bytes."""
+"""Recognises images that can be shown to a model, by their first bytes."""
 
 MAX_PICTURE_BYTES = 5 * 1024 * 1024 // 4 * 3
-"""Maximum size in bytes. Providers accept 5 MB of base64, in which three bytes take four."""
+"""Maximum size in bytes. Providers accept 5 MB of base64, which encodes three bytes as four."""
 
 PICTURE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
@@ -9,7 +9,7 @@ _SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpe
 
 
 def picture_type(raw: bytes) -> str | None:
-    """Return the media type of a picture; None if models do not accept it."""
+    """Return the media type of an image; None if models do not accept the format."""
     if raw.startswith(b"RIFF") and raw[8:12] == b"WEBP":
         return "image/webp"
-    return next((media_type for beginning, media_type in _SIGNATURES if raw.startswith(beginning)), None)
+    return next((media_type for signature, media_type in _SIGNATURES if raw.startswith(signature)), None)

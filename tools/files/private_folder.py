@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def make_private(folder: Path) -> None:
-    """Create the folder and its missing parents, accessible only to the user. Existing folders are not changed. Raises
+    """Create the folder and its missing parents, accessible only to the user. Existing folders keep their mode. Raises
     `OSError`."""
     # `Path.mkdir(mode=…, parents=True)` applies the mode only to the last folder.
     for path in reversed((folder, *folder.parents)):

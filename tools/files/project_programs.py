@@ -1,4 +1,4 @@
-"""Checks whether the project's programs that a command line starts are the tools whose names they have."""
+"""Checks whether programs of the project that a command line starts really are the tools they are named after."""
 
 import os
 from collections.abc import Sequence
@@ -13,25 +13,25 @@ _FOLDER_CHANGES = {"cd", "pushd", "popd"}
 
 
 def trusted_launches(line: str, workspace: Workspace) -> frozenset[tuple[str, ...]]:
-    """Return the words of two kinds of commands: those that start the tool they name, which only a look at files can
-    prove (`ToolLaunch.needs_file_check`), and those that activate a virtual environment."""
+    """Return the words of the commands that can be trusted after checking files: those that start the tool they name
+    (`ToolLaunch.needs_file_check`), and those that activate a virtual environment."""
     commands = parse_command_line(line).commands
     stays_in_folder = not any(command.texts[:1] and command.texts[0] in _FOLDER_CHANGES for command in commands)
     return frozenset(
         command.texts
         for command in commands
-        if _starts_named_tool(command, commands, workspace, is_here=stays_in_folder)
+        if _starts_named_tool(command, commands, workspace, stays_in_folder=stays_in_folder)
     )
 
 
 def _starts_named_tool(
-    command: SimpleCommand, commands: Sequence[SimpleCommand], workspace: Workspace, *, is_here: bool
+    command: SimpleCommand, commands: Sequence[SimpleCommand], workspace: Workspace, *, stays_in_folder: bool
 ) -> bool:
     folder = venv_bin_folder(command.texts)
     if folder:
-        words = {word for each in commands for word in each.texts if "/" not in word}
-        started = (os.path.join(folder, name) for name in words if os.path.lexists(workspace.root / folder / name))
-        return is_here and _predate_session((f"{folder}/activate", *started), workspace)
+        words = {word for other_command in commands for word in other_command.texts if "/" not in word}
+        programs = (os.path.join(folder, name) for name in words if os.path.lexists(workspace.root / folder / name))
+        return stays_in_folder and _predate_session((f"{folder}/activate", *programs), workspace)
     launch = tool_launch(command.words)
     if launch is None or not launch.needs_file_check:
         return False
@@ -39,7 +39,7 @@ def _starts_named_tool(
         workspace.root / "node_modules" / ".bin" / launch.fetched_tool
     )
     return (
-        (is_here or not (launch.programs or launch.fetched_tool))
+        (stays_in_folder or not (launch.programs or launch.fetched_tool))
         and is_installed
         and _predate_session(launch.programs, workspace)
         and (not launch.runs_other_project_code or _is_sandboxed(workspace))
@@ -48,7 +48,7 @@ def _starts_named_tool(
 
 def _predate_session(programs: Sequence[str], workspace: Workspace) -> bool:
     """Whether the programs existed before the session and have not changed since, so that the model cannot have written
-    them. The change time of a file is used, because no program can set it back."""
+    them. The change time (`ctime`) of a file is used, because no program can set it back."""
     try:
         paths = [workspace.root / program for program in programs]
         return all(status.st_ctime < workspace.started_at for path in paths for status in (path.lstat(), path.stat()))

@@ -1,4 +1,4 @@
-"""Typographic punctuation and its ASCII equivalents. Models often write one where a file has the other. Pure."""
+"""Typographic punctuation and its ASCII equivalents. Models often write one where a file has the other."""
 
 from collections.abc import Iterator
 
@@ -10,11 +10,15 @@ _TYPOGRAPHIC_BY_ASCII = {
     "-": "\u2010\u2011\u2012\u2013\u2014\u2015\u2212",
     " ": "\u00a0\u2002\u2003\u2007\u2009\u202f\u3000",
 }
-_ASCII_BY_TYPOGRAPHIC = {sign: plain for plain, signs in _TYPOGRAPHIC_BY_ASCII.items() for sign in signs}
+_ASCII_BY_TYPOGRAPHIC = {
+    typographic: ascii_character
+    for ascii_character, variants in _TYPOGRAPHIC_BY_ASCII.items()
+    for typographic in variants
+}
 _ASCII_TRANSLATION = str.maketrans(_ASCII_BY_TYPOGRAPHIC)
-"""Maps single characters to single characters, so that positions stay the same."""
+"""Maps each character to exactly one, so that offsets stay the same."""
 
-_PIECE = regex(r"\w+|\s+|.")
+_TOKEN = regex(r"\w+|\s+|.")
 
 
 def ascii_punctuation(text: str) -> str:
@@ -23,22 +27,26 @@ def ascii_punctuation(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FilePunctuation:
-    """The file's punctuation, if a model's text differs from the file only in punctuation."""
+    """The file's choice of ASCII punctuation, where a model's text differs from the file."""
 
     ascii_characters: frozenset[str] = frozenset()
-    """ASCII characters that the file has in places where the model wrote typographic ones."""
+    """ASCII characters that the file has wherever the model wrote typographic ones."""
 
     @classmethod
     def from_texts(cls, old: str, here: str) -> "FilePunctuation":
         if old.isascii():
             return cls()
         pairs = list(zip("".join(old.split()), "".join(here.split()), strict=False))
-        intended = {_ASCII_BY_TYPOGRAPHIC[one] for one, other in pairs if one in _ASCII_BY_TYPOGRAPHIC and one == other}
+        intended = {
+            _ASCII_BY_TYPOGRAPHIC[quoted]
+            for quoted, in_file in pairs
+            if quoted in _ASCII_BY_TYPOGRAPHIC and quoted == in_file
+        }
         return cls(
             frozenset(
-                _ASCII_BY_TYPOGRAPHIC[one]
-                for one, other in pairs
-                if one in _ASCII_BY_TYPOGRAPHIC and other == _ASCII_BY_TYPOGRAPHIC[one]
+                _ASCII_BY_TYPOGRAPHIC[quoted]
+                for quoted, in_file in pairs
+                if quoted in _ASCII_BY_TYPOGRAPHIC and in_file == _ASCII_BY_TYPOGRAPHIC[quoted]
             )
             - intended
         )
@@ -48,23 +56,31 @@ class FilePunctuation:
         if not self.ascii_characters or text.isascii():
             return text
         return "".join(
-            _ASCII_BY_TYPOGRAPHIC[sign] if _ASCII_BY_TYPOGRAPHIC.get(sign) in self.ascii_characters else sign
-            for sign in text
+            _ASCII_BY_TYPOGRAPHIC[character]
+            if _ASCII_BY_TYPOGRAPHIC.get(character) in self.ascii_characters
+            else character
+            for character in text
         )
 
     def carry_over(self, old: str, new: str, here: str) -> str:
-        """Return the new text. The parts that it shares with the old text are taken from the file, if the old text and
-        the file differ only in punctuation."""
+        """Return the new text. If the old text and the file differ only in punctuation, what the new text shares with
+        the old text is taken from the file."""
         if old == here or len(old) != len(here) or ascii_punctuation(old) != ascii_punctuation(here):
             return self.apply_to(new)
-        return "".join(self._pieces(old, new, here))
+        return "".join(self._carried_chunks(old, new, here))
 
-    def _pieces(self, old: str, new: str, here: str) -> Iterator[str]:
-        from difflib import SequenceMatcher  # noqa: PLC0415  # deferred: only lines with other signs need it
+    def _carried_chunks(self, old: str, new: str, file_text: str) -> Iterator[str]:
+        from difflib import SequenceMatcher  # noqa: PLC0415  # deferred: only lines with other punctuation need it
 
-        was, put = _PIECE.findall(old), _PIECE.findall(new)
-        ends = [0]
-        for piece in was:
-            ends.append(ends[-1] + len(piece))
-        for tag, i, j, k, m in SequenceMatcher(None, was, put, autojunk=False).get_opcodes():
-            yield here[ends[i] : ends[j]] if tag == "equal" else self.apply_to("".join(put[k:m]))
+        old_tokens, new_tokens = _TOKEN.findall(old), _TOKEN.findall(new)
+        token_offsets = [0]
+        for token in old_tokens:
+            token_offsets.append(token_offsets[-1] + len(token))
+        for tag, old_start, old_end, new_start, new_end in SequenceMatcher(
+            None, old_tokens, new_tokens, autojunk=False
+        ).get_opcodes():
+            yield (
+                file_text[token_offsets[old_start] : token_offsets[old_end]]
+                if tag == "equal"
+                else self.apply_to("".join(new_tokens[new_start:new_end]))
+            )

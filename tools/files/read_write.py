@@ -1,7 +1,7 @@
 """Safe reading and writing of regular files.
 
 A resolved path contains no symbolic links, so every folder along it is opened without following links. A link created
-between the check and the use causes an error and cannot lead to another file.
+between check and use causes an error instead of leading to another file.
 """
 
 import asyncio
@@ -36,8 +36,8 @@ _exclusive_lock = threading.Lock()
 
 
 async def run_exclusive(work: Callable[[], T]) -> T:
-    """Run the work in a thread, one such call at a time. If the caller is cancelled, wait until the work is done before
-    raising."""
+    """Run `work` in a thread, one such call at a time. If the caller is cancelled, wait until `work` has finished
+    before raising."""
     task = asyncio.ensure_future(asyncio.to_thread(_with_exclusive_lock, work))
     try:
         return await asyncio.shield(task)
@@ -56,9 +56,9 @@ def read_bytes(path: Path) -> bytes:
     """Return the content of a regular file. Raises `ToolError` for any other kind of file."""
     with open_regular(path) as (file, size):
         if size > MAX_FILE_BYTES:
-            about = f"{size / 1e6:.0f} MB"
+            size_text = f"{size / 1e6:.0f} MB"
             raise ToolError(
-                f"`{printable_path(path)}` is too large ({about}): look at parts of it with grep, or sed in bash"
+                f"`{printable_path(path)}` is too large ({size_text}): look at parts of it with grep, or sed in bash"
             )
         return file.read()
 
@@ -90,8 +90,8 @@ def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
     """Write a file atomically: readers see either the old or the new content.
 
     An existing file keeps its mode, owner and attributes. A new file gets `mode`, or the default of the umask. A file
-    with several hard links, or whose owner or attributes cannot be copied, is instead written in place. During such a
-    write, a copy of the old content is kept next to it.
+    with several hard links, or whose owner or attributes cannot be copied, is written in place instead. During such a
+    write, a copy of the old content exists next to it.
     """
     with _translate_errors("write", path), _open_folder(path.parent, create=True) as folder:
         status = _status(path.name, folder)
@@ -100,33 +100,34 @@ def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
             mode = stat.S_IMODE(status.st_mode)
             if not os.access(path.name, os.W_OK, dir_fd=folder):
                 raise PermissionError(13, "Permission denied")
-        temporary = f".{path.name[:80]}.{secrets.token_hex(4)}.tmp"
-        has_one_name = status is None or status.st_nlink == 1
-        is_done = has_one_name and _replace_atomically(path.name, temporary, content, mode, status, folder)
-        if status is not None and not is_done:
-            _write_in_place(path.name, temporary, content, status, folder)
+        temporary_name = f".{path.name[:80]}.{secrets.token_hex(4)}.tmp"
+        has_single_link = status is None or status.st_nlink == 1
+        was_replaced = has_single_link and _replace_atomically(path.name, temporary_name, content, mode, status, folder)
+        if status is not None and not was_replaced:
+            _write_in_place(path.name, temporary_name, content, status, folder)
 
 
 def _replace_atomically(
-    name: str, temporary: str, content: bytes, mode: int | None, status: os.stat_result | None, folder: int
+    name: str, temporary_name: str, content: bytes, mode: int | None, status: os.stat_result | None, folder: int
 ) -> bool:
-    """Replace the file with a new one; return whether that worked. It fails if the owner or attributes cannot be
-    copied."""
+    """Replace the file with a new one. Return False if the owner or attributes cannot be copied."""
     try:
-        _write_and_sync(os.open(temporary, _CREATE_FLAGS, 0o666, dir_fd=folder), content, mode)
-        if status is None or (_copy_owner(temporary, status, folder) and _copy_attributes(temporary, name, folder)):
-            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        _write_and_sync(os.open(temporary_name, _CREATE_FLAGS, 0o666, dir_fd=folder), content, mode)
+        if status is None or (
+            _copy_owner(temporary_name, status, folder) and _copy_attributes(temporary_name, name, folder)
+        ):
+            os.replace(temporary_name, name, src_dir_fd=folder, dst_dir_fd=folder)
             return True
     finally:
-        if _status(temporary, folder) is not None:
-            os.unlink(temporary, dir_fd=folder)
+        if _status(temporary_name, folder) is not None:
+            os.unlink(temporary_name, dir_fd=folder)
     return False
 
 
 def _copy_owner(name: str, source: os.stat_result, folder: int) -> bool:
-    """Give the temporary file the owner of another file; return whether it has that owner now."""
-    ours = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if (ours.st_uid, ours.st_gid) == (source.st_uid, source.st_gid):
+    """Give the temporary file the owner of another file. Return whether it has that owner now."""
+    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if (status.st_uid, status.st_gid) == (source.st_uid, source.st_gid):
         return True
     try:
         os.chown(name, source.st_uid, source.st_gid, dir_fd=folder, follow_symlinks=False)
@@ -137,73 +138,79 @@ def _copy_owner(name: str, source: os.stat_result, folder: int) -> bool:
 
 
 def _copy_attributes(name: str, source: str, folder: int) -> bool:
-    """Give the temporary file exactly the extended attributes of another file, including access lists; return whether
+    """Give the temporary file exactly the extended attributes of another file, including access lists. Return whether
     that worked. Attributes that programs cannot set are left to the system."""
     if not hasattr(os, "listxattr"):  # macOS, where Python does not support them
         return True
     with ExitStack() as stack:
         try:
-            theirs = stack.enter_context(open(os.open(source, _READ_FLAGS, dir_fd=folder), "rb")).fileno()
-            ours = stack.enter_context(open(os.open(name, _READ_FLAGS, dir_fd=folder), "rb")).fileno()
+            source_descriptor = stack.enter_context(open(os.open(source, _READ_FLAGS, dir_fd=folder), "rb")).fileno()
+            descriptor = stack.enter_context(open(os.open(name, _READ_FLAGS, dir_fd=folder), "rb")).fileno()
         except PermissionError:  # attributes of an unreadable file cannot be read or set
             return True
         try:
-            wanted = [name for name in os.listxattr(theirs) if not name.startswith(_SYSTEM_ATTRIBUTE_PREFIXES)]
-            for attribute in wanted:
-                os.setxattr(ours, attribute, os.getxattr(theirs, attribute))
-            for attribute in os.listxattr(ours):  # e.g. an access list inherited from the folder
-                if attribute not in wanted and not attribute.startswith(_SYSTEM_ATTRIBUTE_PREFIXES):
-                    os.removexattr(ours, attribute)
+            copied = [
+                attribute
+                for attribute in os.listxattr(source_descriptor)
+                if not attribute.startswith(_SYSTEM_ATTRIBUTE_PREFIXES)
+            ]
+            for attribute in copied:
+                os.setxattr(descriptor, attribute, os.getxattr(source_descriptor, attribute))
+            for attribute in os.listxattr(descriptor):  # e.g. an access list inherited from the folder
+                if attribute not in copied and not attribute.startswith(_SYSTEM_ATTRIBUTE_PREFIXES):
+                    os.removexattr(descriptor, attribute)
         except OSError as error:
             return error.errno == errno.ENOTSUP
     return True
 
 
-def _write_in_place(name: str, copy: str, content: bytes, status: os.stat_result, folder: int) -> None:
-    """Write into the file itself. If that fails, the old content is restored. If restoring also fails, or the program
-    is killed, the copy still contains the old content."""
+def _write_in_place(name: str, copy_name: str, content: bytes, status: os.stat_result, folder: int) -> None:
+    """Overwrite the file itself. If that fails, restore the old content. If restoring also fails, or the program is
+    killed, the copy still contains the old content."""
     with open(os.open(name, _IN_PLACE_FLAGS, dir_fd=folder), "r+b", buffering=0) as file:
-        found = os.fstat(file.fileno())
-        if (found.st_dev, found.st_ino) != (status.st_dev, status.st_ino):
-            raise OSError(errno.EAGAIN, "the file was replaced meanwhile")
-        before = file.read()
+        current_status = os.fstat(file.fileno())
+        if (current_status.st_dev, current_status.st_ino) != (status.st_dev, status.st_ino):
+            raise OSError(errno.EAGAIN, "the file has just been replaced")
+        old_content = file.read()
         try:
-            _write_and_sync(os.open(copy, _CREATE_FLAGS, 0o600, dir_fd=folder), before, stat.S_IMODE(status.st_mode))
-            _overwrite_or_restore(file, content, before, copy)
-        except _NotPutBack:
+            _write_and_sync(
+                os.open(copy_name, _CREATE_FLAGS, 0o600, dir_fd=folder), old_content, stat.S_IMODE(status.st_mode)
+            )
+            _overwrite_or_restore(file, content, old_content, copy_name)
+        except _RestoreError:
             raise
         except BaseException:
-            if _status(copy, folder) is not None:
-                os.unlink(copy, dir_fd=folder)
+            if _status(copy_name, folder) is not None:
+                os.unlink(copy_name, dir_fd=folder)
             raise
-        os.unlink(copy, dir_fd=folder)
+        os.unlink(copy_name, dir_fd=folder)
 
 
-class _NotPutBack(ToolError):
+class _RestoreError(ToolError):
     """Raised if a file is left with neither its old nor its new content."""
 
 
-def _overwrite_or_restore(file: FileIO, content: bytes, before: bytes, copy: str) -> None:
+def _overwrite_or_restore(file: FileIO, content: bytes, old_content: bytes, copy_name: str) -> None:
     """Overwrite the file, or restore its old content. Raises `_NotPutBack` if only the copy still has the old
     content."""
     try:
         _overwrite(file, content)
     except BaseException as error:
         try:
-            _overwrite(file, before)
-        except OSError as again:
-            why = (again.strerror or str(again)).lower()
-            lost = f"cannot write the file or restore its content: {why}"
-            raise _NotPutBack(f"{lost}. A copy is in `{printable_name(copy)}` beside it") from error
+            _overwrite(file, old_content)
+        except OSError as restore_error:
+            reason = (restore_error.strerror or str(restore_error)).lower()
+            problem = f"cannot write the file or restore its content: {reason}"
+            raise _RestoreError(f"{problem}. A copy is in `{printable_name(copy_name)}` beside it") from error
         raise
 
 
 def _overwrite(file: FileIO, content: bytes) -> None:
-    """Write unbuffered, so that data rejected by a full disk is not written later, over the restored content."""
-    left = memoryview(content)
+    """Write without buffering, so that data rejected by a full disk is not written later, over the restored content."""
+    remaining = memoryview(content)
     file.seek(0)
-    while left:
-        left = left[file.write(left) :]
+    while remaining:
+        remaining = remaining[file.write(remaining) :]
     file.truncate()
     os.fsync(file.fileno())
 
@@ -241,9 +248,9 @@ def _require_regular(path: Path, status: os.stat_result) -> None:
         return
     if kind == stat.S_IFDIR:
         raise ToolError(f"`{printable_path(path)}` is a folder: list it with read")
-    names = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a symbolic link that was just put there"}
+    descriptions = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a symbolic link created just now"}
     raise ToolError(
-        f"`{printable_path(path)}` is {names.get(kind, 'a device')}, not a regular file: choose another path"
+        f"`{printable_path(path)}` is {descriptions.get(kind, 'a device')}, not a regular file: choose another path"
     )
 
 
@@ -255,14 +262,14 @@ def _open_folder(path: Path, create: bool = False) -> Iterator[int]:
     try:
         for name in path.parts[1:]:
             try:
-                inner = os.open(name, _FOLDER_FLAGS, dir_fd=descriptor)
+                child = os.open(name, _FOLDER_FLAGS, dir_fd=descriptor)
             except FileNotFoundError:
                 if not create:
                     raise
                 os.mkdir(name, dir_fd=descriptor)
-                inner = os.open(name, _FOLDER_FLAGS, dir_fd=descriptor)
+                child = os.open(name, _FOLDER_FLAGS, dir_fd=descriptor)
             os.close(descriptor)
-            descriptor = inner
+            descriptor = child
         yield descriptor
     finally:
         os.close(descriptor)

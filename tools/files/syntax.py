@@ -1,4 +1,4 @@
-"""Syntax errors that a change has introduced in Python, JSON or TOML, found with Python's own parsers."""
+"""Finds syntax errors that a change has introduced in Python, JSON or TOML, with Python's own parsers."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.plain_text import cut_line
 
 MAX_PARSED_BYTES = 500_000
-"""Maximum size in bytes of a file that is parsed, which takes Python about 0.3 s."""
+"""Maximum size in bytes of a file that is parsed. Parsing one of that size takes Python about 0.3 s."""
 _MAX_LINE_CHARS = 80
 """Maximum number of characters shown of the invalid line."""
 _FILE_NAME = "<an edited file>"
@@ -24,13 +24,13 @@ _COMMENTED_JSON_STEM = regex(r"tsconfig.*|jsconfig.*|devcontainer|\.eslintrc|set
 
 
 def syntax_errors_note(changes: Iterable[AppliedChange], root: Path) -> str:
-    """Return a line for each new file that does not parse, and for each file that parsed before a change and does not
-    parse after it. Empty if there is none."""
-    return "\n".join(filter(None, (_syntax_note(each, display(each.path, root)) for each in changes)))
+    """Return one line for each file that does not parse and is new or parsed before the change. Empty if there is
+    none."""
+    return "\n".join(filter(None, (_syntax_note(change, display(change.path, root)) for change in changes)))
 
 
 def can_parse(path: Path) -> bool:
-    """Whether there is a parser for files of that name."""
+    """Whether there is a parser for this type of file."""
     return path.suffix.lower() in _PARSERS
 
 
@@ -46,25 +46,25 @@ def _syntax_note(change: AppliedChange, name: str) -> str:
     is_new = not change.before or not change.before.strip()
     if is_new and parse is _json_error and _COMMENTED_JSON_STEM.fullmatch(change.path.stem.lower()):
         return ""
-    found = _syntax_error(parse, change.after)
-    if not found or (change.before and _syntax_error(parse, change.before)):
+    error = _syntax_error(parse, change.after)
+    if not error or (change.before and _syntax_error(parse, change.before)):
         return ""
-    return f"`{name}` does not parse{'' if is_new else ' any more'}: {found}"
+    return f"`{name}` {'does not parse' if is_new else 'no longer parses'}: {error}"
 
 
 def _syntax_error(parse: "Callable[[str], tuple[int, str] | None]", content: bytes) -> str:
-    """Return where and why the content does not parse; empty if it does, or if this cannot be determined."""
+    """Return where and why the content does not parse; empty if it parses, or if this cannot be determined."""
     try:
         text = decode_file(content).normalised_text
-        found = parse(text)
+        error = parse(text)
     except (ToolError, UnicodeError, ValueError, RecursionError, MemoryError, OverflowError):
         return ""
-    if found is None:
+    if error is None:
         return ""
-    number, why = found
+    line_number, message = error
     lines = text.split("\n")
-    source_line = cut_line(lines[number - 1].strip(), _MAX_LINE_CHARS) if 0 < number <= len(lines) else ""
-    return f"line {number}{f', `{source_line}`' if source_line else ''}: {why}"
+    source_line = cut_line(lines[line_number - 1].strip(), _MAX_LINE_CHARS) if 0 < line_number <= len(lines) else ""
+    return f"line {line_number}{f', `{source_line}`' if source_line else ''}: {message}"
 
 
 def _python_error(text: str) -> tuple[int, str] | None:
@@ -90,8 +90,8 @@ def _toml_error(text: str) -> tuple[int, str] | None:
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        place = _TOML_POSITION.search(str(error))
-        return int(place[1]) if place else 0, _TOML_POSITION.sub("", str(error))
+        position = _TOML_POSITION.search(str(error))
+        return int(position[1]) if position else 0, _TOML_POSITION.sub("", str(error))
     return None
 
 

@@ -1,5 +1,5 @@
-"""A text file as bytes and as text for the model, and legacy encodings: declared ones, or guesses from the bytes. Pure.
-Edits preserve all other bytes. A guess is used for display and never for writing."""
+"""Text files as bytes and as text for the model. Legacy encodings are declared by the file or guessed from its bytes; a
+guess is used for display, never for writing. Edits preserve all other bytes."""
 
 import codecs
 from bisect import bisect_left
@@ -18,13 +18,13 @@ _SURROGATE = regex("[\ud800-\udfff]")
 _NON_ASCII_RUN = regex(r"[^\x00-\x7f]+")
 _BROKEN_BYTE = regex("[\udc80-\udcff]")
 _MIN_VALID_PER_BROKEN = 10
-"""Minimum number of valid characters for each undecodable byte, for a declared encoding to be accepted."""
+"""Minimum number of valid characters per undecodable byte for a declared encoding to be accepted."""
 _MAX_CHARACTER_BYTES = 4
 """Maximum number of bytes that a character takes in any encoding."""
 
 _MAGIC = (
     (b"\x7fELF", "an ELF program or library"),
-    (b"PK\x03\x04", "a zip archive (or a document or package in that form)"),
+    (b"PK\x03\x04", "a zip archive (or a document or package in that format)"),
     (b"\x1f\x8b", "gzip data"),
     (b"BZh", "bzip2 data"),
     (b"\xfd7zXZ\0", "xz data"),
@@ -77,56 +77,62 @@ class TextFile:
         return self.text.replace("\r\n", "\n")
 
     def with_changes(self, changes: Sequence[Replacement]) -> "TextFile":
-        """Apply changes at positions of `normalised_text`, in order and without overlaps. All other bytes are
+        """Apply changes whose offsets refer to `normalised_text`, in order and without overlaps. All other bytes are
         preserved. Raises `EncodingError`."""
         crlf_offsets = self._crlf_offsets()
         if crlf_offsets and "\n" in self.text.replace("\r\n", ""):
-            unified = self.normalised_text
-            changes = [part for change in changes for part in _minimal_changes(unified, change)]
+            normalised_text = self.normalised_text
+            changes = [
+                minimal_change for change in changes for minimal_change in _minimal_changes(normalised_text, change)
+            ]
         text, raw, offset, byte_offset = list[str](), list[bytes](), 0, 0
         for change in changes:
             start = change.start + bisect_left(crlf_offsets, change.start)
             end = change.end + bisect_left(crlf_offsets, change.end)
-            first = byte_offset + self._byte_length(offset, start, byte_offset)
-            last = first + self._byte_length(start, end, first)
-            self._require_whole_characters(first, last)
+            byte_start = byte_offset + self._byte_length(offset, start, byte_offset)
+            byte_end = byte_start + self._byte_length(start, end, byte_start)
+            self._require_whole_characters(byte_start, byte_end)
             new_text = with_newline(change.text, self.newline)
             text += [self.text[offset:start], new_text]
             raw += [
-                self.raw[byte_offset:first],
-                self._spliced_bytes(self.text[start:end], self.raw[first:last], new_text),
+                self.raw[byte_offset:byte_start],
+                self._spliced_bytes(self.text[start:end], self.raw[byte_start:byte_end], new_text),
             ]
-            offset, byte_offset = end, last
+            offset, byte_offset = end, byte_end
         text.append(self.text[offset:])
         raw.append(self.raw[byte_offset:])
         return self._with_content("".join(text), b"".join(raw))
 
     def with_text(self, text: str) -> "TextFile":
-        """Replace the text, using the most common line ending of the old text. Raises `EncodingError`."""
+        """Return the file with other text, using the most common line ending of the old text. Raises
+        `EncodingError`."""
         text = with_newline(text, self.newline)
         return self._with_content(text, self._bytes_of(text))
 
     def _with_content(self, text: str, raw: bytes) -> "TextFile":
         return TextFile(text, self.codec, self.bom, self.newline, raw, self.is_guess)
 
-    def _byte_length(self, start: int, end: int, byte: int) -> int:
-        """Return the number of bytes in a part of the text that starts at offset `byte`."""
-        part = self.text[start:end]
-        size = len(part.encode(self.codec, _error_handler(self.codec)))
-        if self.raw[byte : byte + size].decode(self.codec, _error_handler(self.codec)) != part:
+    def _byte_length(self, start: int, end: int, byte_start: int) -> int:
+        """Return the number of bytes of `text[start:end]`, which begins at byte `byte_start`. Raises
+        `EncodingError`."""
+        characters = self.text[start:end]
+        size = len(characters.encode(self.codec, _error_handler(self.codec)))
+        if self.raw[byte_start : byte_start + size].decode(self.codec, _error_handler(self.codec)) != characters:
             raise EncodingError(f"it is unclear which of its bytes are which characters in {self.codec}")
         return size
 
     def _spliced_bytes(self, old: str, raw: bytes, new: str) -> bytes:
-        """Return the bytes of the new text. The old bytes of the prefix and suffix that it shares with the old text are
+        """Return the bytes of the new text. The bytes of the prefix and suffix that it shares with the old text are
         preserved."""
-        head = old[: _common_prefix_length(old, new)]
-        end = _common_prefix_length(old[len(head) :][::-1], new[len(head) :][::-1])
-        tail = old[len(old) - end :]
-        before, after = (len(part.encode(self.codec, _error_handler(self.codec))) for part in (head, tail))
+        prefix = old[: _common_prefix_length(old, new)]
+        suffix_length = _common_prefix_length(old[len(prefix) :][::-1], new[len(prefix) :][::-1])
+        suffix = old[len(old) - suffix_length :]
+        prefix_bytes, suffix_bytes = (
+            len(affix.encode(self.codec, _error_handler(self.codec))) for affix in (prefix, suffix)
+        )
         self._require_sure_encoding(new)
-        middle = self._encode(new[len(head) : len(new) - end])
-        return raw[:before] + middle + raw[len(raw) - after :]
+        middle = self._encode(new[len(prefix) : len(new) - suffix_length])
+        return raw[:prefix_bytes] + middle + raw[len(raw) - suffix_bytes :]
 
     def _bytes_of(self, text: str) -> bytes:
         self._require_sure_encoding(text)
@@ -135,17 +141,17 @@ class TextFile:
     def _require_sure_encoding(self, new: str) -> None:
         """Raise `UnsureEncodingError` for new non-ASCII text if the encoding is a guess, and `EncodingError` for a lone
         surrogate that is not a byte of the file."""
-        if any(each not in self.text for each in _SURROGATE.findall(new)):
+        if any(surrogate not in self.text for surrogate in _SURROGATE.findall(new)):
             raise EncodingError("half a surrogate pair is not a character")
         if self.is_guess and not new.isascii():
-            known = set(_NON_ASCII_RUN.findall(self.text))
-            unknown = next((run for run in _NON_ASCII_RUN.findall(new) if run not in known), None)
-            if unknown is not None:
-                raise UnsureEncodingError(f"to add {_quote(unknown)}")
+            known_runs = set(_NON_ASCII_RUN.findall(self.text))
+            new_run = next((run for run in _NON_ASCII_RUN.findall(new) if run not in known_runs), None)
+            if new_run is not None:
+                raise UnsureEncodingError(f"to add {_quote(new_run)}")
 
     def _require_whole_characters(self, *offsets: int) -> None:
-        """Raise `UnsureEncodingError` for a position that would be inside a character if the guessed encoding is
-        wrong."""
+        """Raise `UnsureEncodingError` for an offset in `raw` that may be inside a character because the encoding is a
+        guess."""
         for offset in offsets if self.is_guess else ():
             if self.raw[max(offset - _MAX_CHARACTER_BYTES + 1, 0) : offset].isascii():
                 continue
@@ -154,7 +160,7 @@ class TextFile:
             for codec in (*MULTIBYTE_CODECS, "big5hkscs"):
                 is_split = _try_decode(line[: offset - start], codec) is None and _try_decode(line, codec) is not None
                 if is_split and _try_decode(self.raw, codec) is not None:
-                    raise UnsureEncodingError("to change a part of what may be one character")
+                    raise UnsureEncodingError("to change part of what may be one character")
 
     def _encode(self, text: str) -> bytes:
         try:
@@ -166,12 +172,12 @@ class TextFile:
         """Return the offsets in `normalised_text` of the line endings that were CR LF in the original."""
         if self.newline == "\r":
             return []
-        found: list[int] = []
-        at = self.text.find("\r\n")
-        while at >= 0:
-            found.append(at - len(found))
-            at = self.text.find("\r\n", at + 2)
-        return found
+        offsets: list[int] = []
+        offset = self.text.find("\r\n")
+        while offset >= 0:
+            offsets.append(offset - len(offsets))
+            offset = self.text.find("\r\n", offset + 2)
+        return offsets
 
     def encode(self) -> bytes:
         """Return the bytes of the file."""
@@ -195,15 +201,15 @@ def decode_file(raw: bytes, encoding: str = "") -> TextFile:
 def _detect_codec(raw: bytes, encoding: str) -> tuple[str, bool]:
     """Return the codec for bytes without a byte order mark, and whether it is a guess."""
     text = raw.decode("utf-8", "surrogateescape")
-    valid, broken = _count_non_ascii(text)
-    if not broken and not raw.isascii():
+    valid_count, broken_count = _count_non_ascii(text)
+    if not broken_count and not raw.isascii():
         return "utf-8", False
     if encoding and _decodes_with(raw, encoding, 1):
         return encoding, False
-    named = declared_encoding(raw)
-    if named and _decodes_with(raw, named, _MIN_VALID_PER_BROKEN):
-        return named, False
-    if valid >= 2 * broken:
+    declared_codec = declared_encoding(raw)
+    if declared_codec and _decodes_with(raw, declared_codec, _MIN_VALID_PER_BROKEN):
+        return declared_codec, False
+    if valid_count >= 2 * broken_count:
         return "utf-8", False
     codec = guessed_encoding(raw)
     return codec if _decodes_with(raw, codec, 0) else "latin-1", True
@@ -213,23 +219,26 @@ def _decodes_with(raw: bytes, codec: str, min_valid_per_broken: int) -> bool:
     """Whether the codec decodes the bytes, with at least `min_valid_per_broken` valid characters per undecodable
     byte."""
     try:
-        valid, broken = _count_non_ascii(raw.decode(codec, _error_handler(codec)))
+        valid_count, broken_count = _count_non_ascii(raw.decode(codec, _error_handler(codec)))
     except UnicodeDecodeError:
         return False
-    return valid >= min_valid_per_broken * broken
+    return valid_count >= min_valid_per_broken * broken_count
 
 
 def _count_non_ascii(text: str) -> tuple[int, int]:
     """Return the number of non-ASCII characters in the text, and the number of undecodable bytes."""
     if text.isascii():
         return 0, 0
-    broken = len(_BROKEN_BYTE.findall(text))
-    return sum(map(len, _NON_ASCII_RUN.findall(text))) - broken, broken
+    broken_count = len(_BROKEN_BYTE.findall(text))
+    return sum(map(len, _NON_ASCII_RUN.findall(text))) - broken_count, broken_count
 
 
-def _common_prefix_length(one: str, other: str) -> int:
+def _common_prefix_length(first: str, second: str) -> int:
     """Return the length of the common prefix of two texts."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next(
+        (index for index, (left, right) in enumerate(zip(first, second, strict=False)) if left != right),
+        min(len(first), len(second)),
+    )
 
 
 def _quote(text: str) -> str:
@@ -237,15 +246,15 @@ def _quote(text: str) -> str:
 
 
 def newline_of(text: str) -> Newline:
-    windows = text.count("\r\n")
-    unix = text.count("\n") - windows
-    if windows == unix == 0 and "\r" in text:
+    crlf_count = text.count("\r\n")
+    lf_count = text.count("\n") - crlf_count
+    if crlf_count == lf_count == 0 and "\r" in text:
         return "\r"
-    return "\r\n" if windows > unix else "\n"
+    return "\r\n" if crlf_count > lf_count else "\n"
 
 
 def with_newline(text: str, newline: Newline) -> str:
-    r"""Convert `\n` or `\r\n` line endings to this one."""
+    r"""Convert `\n` and `\r\n` line endings to `newline`."""
     return text.replace("\r\n", "\n").replace("\n", newline)
 
 
@@ -265,7 +274,7 @@ def binary_kind(raw: bytes) -> str | None:
 
 
 def _minimal_changes(text: str, change: Replacement) -> Iterator[Replacement]:
-    """Split a change into smaller ones, so that lines which it does not change keep their line endings."""
+    """Split a change into smaller ones, so that lines that it does not change keep their line endings."""
     old = text[change.start : change.end].split("\n")
     new = change.text.split("\n")
     starts = [change.start, *accumulate((len(line) + 1 for line in old), initial=change.start)][1:]
@@ -273,9 +282,10 @@ def _minimal_changes(text: str, change: Replacement) -> Iterator[Replacement]:
         lines, new_lines = old[region.old_start : region.old_end], new[region.new_start : region.new_end]
         start = starts[region.old_start]
         if len(lines) == len(new_lines):
-            ends = [starts[at] for at in range(region.old_start, region.old_end)]
+            line_starts = [starts[index] for index in range(region.old_start, region.old_end)]
             yield from (
-                Replacement(at, at + len(line), other) for at, line, other in zip(ends, lines, new_lines, strict=True)
+                Replacement(line_start, line_start + len(line), new_line)
+                for line_start, line, new_line in zip(line_starts, lines, new_lines, strict=True)
             )
         elif region.old_end < len(old):
             end = starts[region.old_end]
@@ -302,7 +312,7 @@ MULTIBYTE_CODECS = ("gb18030", "cp950", "cp932", "euc_jp", "cp949")
 MAX_SAMPLE_BYTES = 4_096
 """Maximum number of bytes sampled for a guess, from lines with non-ASCII bytes."""
 MAX_DECLARED_BYTES = 2_048
-"""Number of bytes at the beginning of a file in which it may declare its encoding."""
+"""Number of bytes at the beginning of a file that are searched for a declared encoding."""
 
 _NON_ASCII_LINE = regex(rb"[^\r\n]*[\x80-\xff][^\r\n]*")
 _WORD = regex(r"[^\W\d_]+")
@@ -314,7 +324,7 @@ _DECLARATION = regex(
     rb"""|\A@charset\s+"([-\w.:]+)"|(?i:<meta[^>]{0,300}?charset\s*=\s*["']?([-\w.:]+))"""
 )
 _SUPERSET_CODECS = {"gb2312": "gbk", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "cp950"}
-"""Larger encodings that editors write under the name of the encoding that they extend."""
+"""Encodings that editors use under the name of a smaller encoding that they extend."""
 
 _SIMPLIFIED_CHINESE = (
     "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行所然家种事成方多经么去法学如都同现"
@@ -358,7 +368,7 @@ _COMMON_CHARACTERS = {
 _COMMON_LEAD_BYTES = {
     "gb18030": (0xB0, 0xD7), "cp950": (0xA4, 0xC6), "cp932": (0x88, 0x98), "euc_jp": (0xB0, 0xCF), "cp949": (0xB0, 0xC8)
 }  # fmt: skip
-"""First and last lead byte of the commonly used characters."""
+"""The first and last lead byte of common characters, by encoding."""
 _ASCII_PROBE = bytes(range(128)) + b".xn--mnchen-3ya"
 _UNUSABLE_CODECS = ("iso2022", "hz", "unicode-escape", "raw-unicode-escape")
 """Codecs in which the meaning of a byte depends on earlier ones, or that write characters as several ASCII
@@ -370,51 +380,54 @@ _BROKEN_BYTE_WEIGHT = -2.0
 def declared_encoding(raw: bytes) -> str:
     """Return the encoding that a text declares at its beginning, in the notation of Python, Emacs, Vim, XML, CSS or
     HTML. Empty if there is none, or none that can be used."""
-    found = _DECLARATION.search(raw[:MAX_DECLARED_BYTES])
-    named = next(filter(None, found.groups()), b"") if found else b""
-    return usable_codec(named.decode("ascii", "replace").removesuffix("-unix").removesuffix("-dos"))
+    match = _DECLARATION.search(raw[:MAX_DECLARED_BYTES])
+    name = next(filter(None, match.groups()), b"") if match else b""
+    return usable_codec(name.decode("ascii", "replace").removesuffix("-unix").removesuffix("-dos"))
 
 
 def usable_codec(name: str) -> str:
     """Return the codec with that name if it is ASCII-compatible and stateless; otherwise an empty string."""
     try:
-        found = codecs.lookup(name) if name else None
-        if found is None or not found._is_text_encoding:  # rejects transformations such as base64
+        codec_info = codecs.lookup(name) if name else None
+        if codec_info is None or not codec_info._is_text_encoding:  # rejects transformations such as base64
             return ""
-        if found.name.startswith(_UNUSABLE_CODECS):
+        if codec_info.name.startswith(_UNUSABLE_CODECS):
             return ""
-        is_plain = _ASCII_PROBE.decode(found.name) == _ASCII_PROBE.decode("ascii")
+        is_ascii_compatible = _ASCII_PROBE.decode(codec_info.name) == _ASCII_PROBE.decode("ascii")
     except (LookupError, ValueError):
         return ""
-    codec = found.name.replace("-", "_").replace("utf_8", "utf-8")
-    return _SUPERSET_CODECS.get(codec, codec) if is_plain else ""
+    codec = codec_info.name.replace("-", "_").replace("utf_8", "utf-8")
+    return _SUPERSET_CODECS.get(codec, codec) if is_ascii_compatible else ""
 
 
 def guessed_encoding(raw: bytes) -> str:
     """Return the most likely encoding of a text that is not UTF-8."""
     sample = b"\n".join(_NON_ASCII_LINE.findall(raw))[:MAX_SAMPLE_BYTES]
-    scores = {codec: weigh(sample.decode(codec, "surrogateescape"), codec) for codec, weigh in _SCORERS.items()}
+    scores = {
+        codec: compute_score(sample.decode(codec, "surrogateescape"), codec)
+        for codec, compute_score in _SCORERS.items()
+    }
     best = max(scores, key=lambda codec: scores[codec])
     return best if scores[best] > 0 else "latin-1"
 
 
 def _multibyte_score(text: str, codec: str) -> float:
     first, last = _COMMON_LEAD_BYTES[codec]
-    usual = frozenset(_COMMON_CHARACTERS[codec])
-    is_japanese = usual >= frozenset(_JAPANESE)
+    common_characters = frozenset(_COMMON_CHARACTERS[codec])
+    is_japanese = common_characters >= frozenset(_JAPANESE)
     weights: dict[str, float] = {}
     for character in set(text):
         code = character.encode(codec, "surrogateescape")
         if "\udc80" <= character <= "\udcff":
             weights[character] = _BROKEN_BYTE_WEIGHT
         elif len(code) == 2 and first <= code[0] <= last:
-            weights[character] = 0.9 if character in usual else 0.5
+            weights[character] = 0.9 if character in common_characters else 0.5
         elif "\u3041" <= character <= "\u30fc":
             weights[character] = 0.9 if is_japanese else -0.5
         else:
             weights[character] = 0.6 if character in _WIDE_PUNCTUATION else 0.05 if len(code) == 2 else -0.3
-    high = [character for character in text if character > "\x7f"]
-    return sum(weights[character] for character in high) / len(high)
+    non_ascii = [character for character in text if character > "\x7f"]
+    return sum(weights[character] for character in non_ascii) / len(non_ascii)
 
 
 def _script_score(text: str, codec: str) -> float:
@@ -422,31 +435,36 @@ def _script_score(text: str, codec: str) -> float:
     weights = {letter: 0.95 - 0.02 * rank for rank, letter in enumerate(_SCRIPTS[codec])}
     total, count = 0.0, 0
     for word in _WORD.findall(text):
-        if high := [letter for letter in word if letter > "\x7f"]:
-            is_odd = word.isascii() or len(high) < len(word) or (word[1:].lower() != word[1:] and not word.isupper())
-            count += len(high)
-            is_loud = word.isupper() or len(word) == 1
-            total += sum(-0.3 if is_odd else weights.get(letter.lower(), 0.1) - 0.3 * is_loud for letter in high)
-    return _score_with_signs(text, total, count)
+        if non_ascii := [letter for letter in word if letter > "\x7f"]:
+            is_implausible = (
+                word.isascii() or len(non_ascii) < len(word) or (word[1:].lower() != word[1:] and not word.isupper())
+            )
+            count += len(non_ascii)
+            is_capitalised = word.isupper() or len(word) == 1
+            total += sum(
+                -0.3 if is_implausible else weights.get(letter.lower(), 0.1) - 0.3 * is_capitalised
+                for letter in non_ascii
+            )
+    return _score_with_symbols(text, total, count)
 
 
 def _latin_score(text: str, codec: str) -> float:
-    """Score text in a Latin script: accented letters occur among ASCII letters."""
+    """Score text in the Latin script: accented letters occur among ASCII letters."""
     total, count, letters = 0.0, 0, list[str]()
     for word in _WORD.findall(text):
-        if high := [letter for letter in word if letter > "\x7f"]:
-            is_odd = (word[1:].lower() != word[1:] and not word.isupper()) or (
-                len(high) > 2 and 2 * len(high) > len(word)
+        if non_ascii := [letter for letter in word if letter > "\x7f"]:
+            is_implausible = (word[1:].lower() != word[1:] and not word.isupper()) or (
+                len(non_ascii) > 2 and 2 * len(non_ascii) > len(word)
             )
-            count += len(high)
-            letters += [letter.lower() for letter in high]
-            is_apart = len(high) == len(word) and (len(word) > 1 or codec != "cp1252")
-            total += len(high) * (-0.3 if is_odd else 0.2 if is_apart else 0.5)
-    most = max(sum(letter in alphabet for letter in letters) for alphabet in _LATIN[codec])
-    return _score_with_signs(text, total + 0.4 * most, count)
+            count += len(non_ascii)
+            letters += [letter.lower() for letter in non_ascii]
+            is_isolated = len(non_ascii) == len(word) and (len(word) > 1 or codec != "cp1252")
+            total += len(non_ascii) * (-0.3 if is_implausible else 0.2 if is_isolated else 0.5)
+    most_common = max(sum(letter in alphabet for letter in letters) for alphabet in _LATIN[codec])
+    return _score_with_symbols(text, total + 0.4 * most_common, count)
 
 
-def _score_with_signs(text: str, total: float, count: int) -> float:
+def _score_with_symbols(text: str, total: float, count: int) -> float:
     for character in text:
         if character > "\x7f" and not character.isalpha():
             is_broken = "\udc80" <= character <= "\udcff" or character < "\xa0"

@@ -1,4 +1,4 @@
-"""Plans the replacement of text in a file, or explains why it is refused. Does not access files."""
+"""Plans the replacement of text in a file, or explains why it is refused. No I/O."""
 
 from collections.abc import Iterator, Sequence
 
@@ -39,14 +39,14 @@ from ebbtide.tools.outputs.plain_text import cut_line, number_lines
 MAX_SNIPPET_LINES = 40
 """Maximum number of lines shown after an inexact match, or of a near miss."""
 MAX_SNIPPET_CHARS = 2000
-"""Maximum number of characters shown of such a line."""
+"""Maximum number of characters shown per line."""
 MIN_RECOGNISED_CHARS = 8
 """Minimum number of letters and digits in new text for it to be recognised in the file."""
 MAX_LISTED_POSITIONS = 20
-"""Maximum number of positions listed."""
+"""Maximum number of line numbers listed for an ambiguous match."""
 
-DIFFERENCE_LABELS: dict[Closeness, str] = {"signs": "typographic signs", "blanks": "blanks"}
-"""Labels of the differences that an inexact match ignores."""
+DIFFERENCE_LABELS: dict[Closeness, str] = {"signs": "typographic punctuation", "blanks": "whitespace"}
+"""Names of the differences that an inexact match ignores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,9 @@ class TextEdit:
 
 
 def plan_edit(target: EditTarget, old: str, new: str, is_everywhere: bool) -> TextEdit:
-    """Return the changes that the edit makes. If `old` is literally in the file, they are those that `str.replace`
-    makes. Raises `ToolError` if `old` occurs several times, or if it does not occur and the intention could only be
-    guessed."""
+    """Return the changes that the edit makes. If the file contains `old` literally, the result is that of
+    `str.replace`. Raises `ToolError` if `old` occurs several times, or if it does not occur and the intention could
+    only be guessed."""
     matches = find_text(target.text, old)
     if old in target.text:
         return _exact_edit(target, matches, old, new, is_everywhere=is_everywhere)
@@ -82,8 +82,8 @@ def plan_edit(target: EditTarget, old: str, new: str, is_everywhere: bool) -> Te
         raise ToolError(_ambiguous_match_text(target, matches, correction))
     if not target.is_known and (matches.closeness != "exact" or correction is not None):
         raise ToolError(f"`old` is not exactly in `{target.name}`, {unread_file_text(target.name)}")
-    inside = matches.closeness in ("exact", "signs") and begins_inside_indent(target.text, matches.spans[0])
-    if inside and ("\n" in old + new or indent_of(old) != indent_of(new)):
+    begins_in_indent = matches.closeness in ("exact", "signs") and begins_inside_indent(target.text, matches.spans[0])
+    if begins_in_indent and ("\n" in old + new or indent_of(old) != indent_of(new)):
         matches = find_loosely(target.text, old)
         if len(matches.spans) != 1:
             raise ToolError(
@@ -91,13 +91,13 @@ def plan_edit(target: EditTarget, old: str, new: str, is_everywhere: bool) -> Te
             )
     new, is_ended = _match_final_newline(target, matches, old, new)
     _require_plausible_edit(target, matches, old, new)
-    places = (
+    spans = (
         matches.non_overlapping
         if new
-        else [extend_over_newline(target.text, place, old) for place in matches.non_overlapping]
+        else [extend_over_newline(target.text, span, old) for span in matches.non_overlapping]
     )
     try:
-        changes = tuple(adapted_replacement(target.text, place, old, new) for place in places)
+        changes = tuple(adapted_replacement(target.text, span, old, new) for span in spans)
     except UnclearError as error:
         raise ToolError(_unclear_indentation_text(target, matches, str(error))) from error
     return TextEdit(changes, _difference_remark(matches.closeness, correction, is_ended=is_ended))
@@ -109,32 +109,32 @@ def _exact_edit(target: EditTarget, matches: Matches, old: str, new: str, *, is_
     if len(matches.spans) > 1 and not is_everywhere:
         raise ToolError(_ambiguous_match_text(target, matches, None))
     _refuse_placeholder(target, new)
-    changes = tuple(Replacement(place.start, place.end, new) for place in matches.non_overlapping)
+    changes = tuple(Replacement(span.start, span.end, new) for span in matches.non_overlapping)
     return TextEdit(changes, "; ".join(_exact_edit_warnings(target, matches, old, new)))
 
 
 def _exact_edit_warnings(target: EditTarget, matches: Matches, old: str, new: str) -> Iterator[str]:
-    """Yield likely mistakes in an exact edit. The edit is made anyway, and the model reads these notes with the
+    """Yield warnings about likely mistakes in an exact edit. The edit is made anyway, and the model sees them with the
     result."""
     span = matches.spans[0]
-    before, behind = target.text[: span.start], target.text[span.end : span.end + 1]
-    is_inside = bool(new or before) and not (before + new).endswith("\n")
-    if old.endswith("\n") and is_inside and behind not in ("", "\n"):
+    preceding_text, next_character = target.text[: span.start], target.text[span.end : span.end + 1]
+    leaves_line_open = bool(new or preceding_text) and not (preceding_text + new).endswith("\n")
+    if old.endswith("\n") and leaves_line_open and next_character not in ("", "\n"):
         yield "`old` ends with a newline and `new` does not, so two lines were joined"
     if old in new and adds_distinctive_text(new, old) and is_already_applied(new, old, target.text, span.start):
-        yield "the file had `new` there already, so what it adds is there twice now"
+        yield "the file already had `new` there, so what it adds is now duplicated"
     elif len(matches.spans) == 1 and (line := duplicated_line(old, new, target.text[span.end :])) is not None:
-        yield f"`new` ends with {line!r}, which already followed `old`, so it is there twice now"
+        yield f"`new` ends with {line!r}, which already followed `old`, so it is now duplicated"
 
 
 def _require_not_applied(target: EditTarget, old: str, new: str) -> None:
-    """Raise `ToolError` if the file already contains the new text exactly once, i.e. if the edit was already made."""
-    places = (
+    """Raise `ToolError` if the file contains the new text exactly once, i.e. if the edit was already made."""
+    new_matches = (
         find_text(target.text, new) if target.is_known and sum(map(str.isalnum, new)) >= MIN_RECOGNISED_CHARS else None
     )
-    if places is None or places.closeness != "exact" or len(places.spans) != 1 or old.strip() in new:
+    if new_matches is None or new_matches.closeness != "exact" or len(new_matches.spans) != 1 or old.strip() in new:
         return
-    line = line_number(target.text, places.spans[0].start)
+    line = line_number(target.text, new_matches.spans[0].start)
     raise ToolError(
         f"`old` is not in `{target.name}`, but `new` is, at line {line}: this change is already made, so continue"
     )
@@ -142,23 +142,28 @@ def _require_not_applied(target: EditTarget, old: str, new: str) -> None:
 
 def _find_corrected(target: EditTarget, old: str, new: str) -> tuple[Matches, Correction]:
     """Find `old` without artefacts added by the model. Raises `ToolError` if it is still not found."""
-    tried = [(find_text(target.text, each.old), each) for each in corrections(old, new)]
-    found = [
-        (matches if is_only_match(target.text, each.old, matches) else find_loosely(target.text, each.old), each)
-        for matches, each in tried
+    candidates = [(find_text(target.text, correction.old), correction) for correction in corrections(old, new)]
+    matching = [
+        (
+            matches
+            if is_only_match(target.text, correction.old, matches)
+            else find_loosely(target.text, correction.old),
+            correction,
+        )
+        for matches, correction in candidates
         if matches.spans
     ]
-    if not found:
+    if not matching:
         raise ToolError(_not_found_text(target, old))
-    return min(found, key=lambda pair: (CLOSENESS_ORDER.index(pair[0].closeness), len(pair[0].spans)))
+    return min(matching, key=lambda pair: (CLOSENESS_ORDER.index(pair[0].closeness), len(pair[0].spans)))
 
 
 def _corrected_new(correction: Correction, target: EditTarget, matches: Matches) -> str:
     if correction.new is None:
-        where = f"line {line_number(target.text, matches.spans[0].start)} of `{target.name}`"
+        position = f"line {line_number(target.text, matches.spans[0].start)} of `{target.name}`"
         raise ToolError(
-            f"`old` is at {where} without its {correction.note}, but which of those in `new` are meant cannot be told: "
-            "write both without"
+            f"`old` is at {position} without its {correction.note}, but it is unclear which of those in "
+            "`new` are meant: write both texts without them"
         )
     if correction.new == correction.old:
         raise ToolError(f"`old` and `new` are identical without their {correction.note}: nothing would change")
@@ -170,14 +175,16 @@ def _match_final_newline(target: EditTarget, matches: Matches, old: str, new: st
     intended. Also return whether it was added. Raises `ToolError` if this is unclear."""
     if not old.endswith("\n") or not new or new.endswith("\n"):
         return new, False
-    if new + "\n" == old or not all(_must_end_line(target.text, place, new) for place in matches.spans):
-        raise ToolError("`old` ends with a newline and `new` does not, which would join lines: end both alike")
+    if new + "\n" == old or not all(_must_end_line(target.text, span, new) for span in matches.spans):
+        raise ToolError(
+            "`old` ends with a newline and `new` does not, which would join lines: end both in the same way"
+        )
     return new + "\n", True
 
 
 def _must_end_line(text: str, span: TextSpan, new: str) -> bool:
-    """Whether `new` cannot be meant to join the text that follows `old`: there is none, or that text is indented or
-    would merge with `new` into one word."""
+    """Whether `new` cannot be meant to join the text that follows `old`, because there is none, or because it is
+    indented or would merge with `new` into one word."""
     following_text = text[span.end :].partition("\n")[0]
     is_indented = bool(following_text.strip()) and following_text[0] in " \t"
     is_one_word = f"_{new[-1]}".isidentifier() and f"_{following_text[:1]}".isidentifier() and bool(following_text)
@@ -189,20 +196,26 @@ def _require_plausible_edit(target: EditTarget, matches: Matches, old: str, new:
     span = matches.spans[0]
     _refuse_placeholder(target, new)
     if has_lost_indent(old.split("\n"), new.split("\n")):
-        raise ToolError("the first line of `new` lacks the indentation that it has in `old`: write it as it is to be")
+        raise ToolError(
+            "the first line of `new` lacks the indentation that it has in `old`: write it with its indentation"
+        )
     if len(matches.spans) == 1 and (line := duplicated_line(old, new, target.text[span.end :])) is not None:
         raise ToolError(
-            f"`new` ends with {line!r}, which already follows `old` and would be there twice: include it in "
-            "`old`, or leave it out of `new`"
+            f"`new` ends with {line!r}, which already follows `old` and would be duplicated: include it in "
+            "`old`, or omit it from `new`"
         )
     if matches.closeness in ("exact", "signs"):
         _require_clear_indentation(target, span, old, new)
-    odd = indentation_mismatch(old, new, target.text, target.text[span.start : span.end])
-    if odd is not None:
-        raise ToolError(f"{odd}: indent it as `{target.name}` is, and include an indented line of the file in `old`")
+    mismatch = indentation_mismatch(old, new, target.text, target.text[span.start : span.end])
+    if mismatch is not None:
+        raise ToolError(
+            f"{mismatch}: indent it as in `{target.name}`, and include an indented line of the file in `old`"
+        )
     escape = escapes_outside_quotes(old, new, target.text)
     if escape is not None:
-        raise ToolError(f"`new` has `{escape}` outside of quotes: write it without the backslash, and newlines as such")
+        raise ToolError(
+            f"`new` has `{escape}` outside quotes: write it without the backslash, and newlines as real newlines"
+        )
 
 
 def _refuse_placeholder(target: EditTarget, new: str) -> None:
@@ -210,7 +223,7 @@ def _refuse_placeholder(target: EditTarget, new: str) -> None:
     placeholder = omission_placeholder(new, target.text)
     if placeholder is not None:
         raise ToolError(
-            f"`new` has {placeholder!r} for lines that it leaves out: write them out, or replace less of the file"
+            f"`new` has {placeholder!r} for lines that it omits: write them out, or replace less of the file"
         )
 
 
@@ -232,38 +245,36 @@ def _require_clear_indentation(target: EditTarget, span: TextSpan, old: str, new
     if is_unclear or (is_inside and begins_empty):
         raise ToolError(
             f"`old` starts after the indentation of line {line_number(target.text, span.start)} of `{target.name}`, "
-            "so it is unclear how far the lines of `new` are to be indented: write both with the file's indentation"
+            "so it is unclear how far the lines of `new` should be indented: write both with the file's indentation"
         )
 
 
 def _not_found_text(target: EditTarget, old: str) -> str:
     if not target.is_known:
         return f"`old` is not in `{target.name}`, {unread_file_text(target.name)}"
-    hint = (
-        "; it has `...` for lines that it leaves out: write them out" if omission_placeholder(old, target.text) else ""
-    )
+    hint = "; it has `...` for lines that it omits: write them out" if omission_placeholder(old, target.text) else ""
     return f"`old` is not in `{target.name}`{hint}{near_miss_text(nearest_lines(target.text, old))}"
 
 
 def _ambiguous_match_text(target: EditTarget, matches: Matches, correction: Correction | None) -> str:
-    places = matches.spans[:MAX_LISTED_POSITIONS]
-    lines = ", ".join(str(line_number(target.text, place.start)) for place in places)
-    stripped = f" without its {correction.note}" if correction is not None else ""
-    differing = "" if matches.closeness == "exact" else f" but for {DIFFERENCE_LABELS[matches.closeness]}"
+    spans = matches.spans[:MAX_LISTED_POSITIONS]
+    lines = ", ".join(str(line_number(target.text, span.start)) for span in spans)
+    correction_text = f" without its {correction.note}" if correction is not None else ""
+    difference_text = "" if matches.closeness == "exact" else f" apart from {DIFFERENCE_LABELS[matches.closeness]}"
     return (
-        f"`old`{stripped} is in `{target.name}` {len(matches.spans)} times{differing}, at lines {lines}: "
+        f"`old`{correction_text} is in `{target.name}` {len(matches.spans)} times{difference_text}, at lines {lines}: "
         "add lines around it until it is unique, or set `replace_all`"
     )
 
 
 def _unclear_indentation_text(target: EditTarget, matches: Matches, line: str) -> str:
-    place = matches.spans[0]
-    first = line_number(target.text, place.start)
-    file_lines = target.text[place.start : place.end].removesuffix("\n").split("\n")
+    span = matches.spans[0]
+    first_line = line_number(target.text, span.start)
+    file_lines = target.text[span.start : span.end].removesuffix("\n").split("\n")
     return (
-        f"`old` is at line {first} of `{target.name}` with other indentation, so it is unclear how far "
-        f"{line.strip()!r} of `new` is to be indented: write `old` and `new` as the file has it:\n"
-        f"{number_lines(excerpt(file_lines), first)}"
+        f"`old` is at line {first_line} of `{target.name}` with other indentation, so it is unclear how far "
+        f"{line.strip()!r} of `new` should be indented: write `old` and `new` with the file's indentation:\n"
+        f"{number_lines(excerpt(file_lines), first_line)}"
     )
 
 
@@ -277,7 +288,7 @@ def _difference_remark(closeness: Closeness, correction: Correction | None, *, i
 
 
 def near_miss_text(miss: NearMiss | None) -> str:
-    """Return the closest lines, worded as the end of a sentence."""
+    """Return the most similar lines, worded as the end of a sentence."""
     if miss is None:
         return ", and no lines are similar: read the file again"
     last = miss.first_line + len(miss.lines) - 1
@@ -285,11 +296,11 @@ def near_miss_text(miss: NearMiss | None) -> str:
 
 
 def unread_file_text(name: str) -> str:
-    """Return a note that the model has to read the file first, worded as the end of a sentence. It takes the place of
-    lines from the file."""
+    """Return a note that the model must read the file first, worded as the end of a sentence. Used in place of lines
+    from the file."""
     return f"which was not read in this session: first {read_call_text(name)}"
 
 
 def excerpt(lines: Sequence[str]) -> list[str]:
-    """Return the first few of these lines, cut for an error message."""
+    """Return the first few lines, each truncated, for an error message."""
     return [cut_line(without_surrogates(line), MAX_SNIPPET_CHARS) for line in lines[:MAX_SNIPPET_LINES]]

@@ -193,7 +193,7 @@ async def test_a_formatter_behind_an_edit_does_not_stand_in_the_way_of_the_next_
     )
     done = await project.run()
     changed = "[A hook of the user for `{}` has changed what it wrote:]\n`a.py`, {}"
-    again = '`a.py` changed since you read it: call `read` with path="a.py" again, then decide again'
+    again = '`a.py` changed since you read it: call `read` with path="a.py" again before you change it'
     assert [text for _, text in done.outputs] == [
         "created `a.py`: 4 lines\n" + changed.format("write", "lines 1-2"),
         "edited `a.py`, line 3\n" + changed.format("edit", "line 3"),
@@ -214,5 +214,5 @@ async def test_a_file_that_a_hook_has_changed_in_many_places_has_to_be_read_agai
     )
     assert [text.split("\n")[0] for _, text in (await project.run()).outputs] == [
         "created `a.py`: 60 lines",
-        '`a.py` changed since you read it: call `read` with path="a.py" again, then decide again',
+        '`a.py` changed since you read it: call `read` with path="a.py" again before you change it',
     ]

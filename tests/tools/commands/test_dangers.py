@@ -73,6 +73,6 @@ def test_ordinary_commands_have_no_mark(text: str) -> None:
 
 def test_all_that_a_part_does_is_said() -> None:
     assert [one.why for one in dangers_in("sudo rm -rf /", ROOT)] == [
-        "runs as another user, with all rights",
+        "runs as another user, with full privileges",
         "deletes folders and everything in them",
     ]

@@ -30,7 +30,7 @@ SCREENSHOT = "Screenshot 2025-01-02 at 3.04.05\u202fPM.txt"
 )
 async def test_a_file_is_found_under_a_name_that_looks_the_same(there: str, asked: str, workspace: Workspace) -> None:
     path = write_file(workspace.root / there, "one\n")
-    note = f"(there is no `{asked}`: this is `{there}`, whose name only looks the same)"
+    note = f"(there is no `{asked}`: this is `{there}`, whose name looks the same)"
     assert Read().subjects({"path": asked}, workspace) == (str(path),)  # rules are asked about the file that is opened
     assert (await Read().run({"path": asked}, workspace)).text == f"1\tone\n{note}"
     result = await Edit().run({"path": asked, "old": "one", "new": "two"}, workspace)
