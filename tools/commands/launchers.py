@@ -1,5 +1,5 @@
 """Recognises tools that are started indirectly: `python -m pytest`, `uv run pytest`, `.venv/bin/pytest`, `CI=1 pytest`
-and `timeout 60 pytest` are all calls of pytest. Pure; no file is read.
+and `timeout 60 pytest` are all calls of pytest. No I/O.
 
 A rule for a tool covers these calls, because allowing `pytest` allows the project's tests in general. An unknown option
 or variable could change the meaning of a call, so such a call is not recognised.
@@ -26,7 +26,7 @@ _HARMLESS_VARIABLES = word_set(
     " OMP_NUM_THREADS MKL_NUM_THREADS CUDA_VISIBLE_DEVICES TF_CPP_MIN_LOG_LEVEL TOKENIZERS_PARALLELISM HF_HUB_OFFLINE"
     " UV_OFFLINE UV_FROZEN UV_NO_SYNC QT_QPA_PLATFORM SDL_VIDEODRIVER"
 )
-"""Variables that only change a tool's output or its number of threads, and load nothing."""
+"""Variables that only change a tool's output, mode or number of threads, and load nothing."""
 _HARMLESS_ASSIGNMENT = regex(
     r"PYTHONWARNINGS=(?:default|error|always|module|once|ignore)(?:::[A-Za-z]+)?"
     r"|GOFLAGS=-(?:mod=(?:vendor|mod|readonly)|v|race|count=\d+)"
@@ -36,7 +36,7 @@ _HARMLESS_ASSIGNMENT = regex(
 """Assignments of harmless values to variables whose other values could load code, such as a warning class that is not
 built in, or a program that go starts."""
 _CODE_ASSIGNMENT = regex(r"PYTHONPATH=(?P<folders>[\w./:-]*)|DJANGO_SETTINGS_MODULE=[A-Za-z_][\w.]*")
-"""Variables that name code of the project."""
+"""Assignments of project code to variables that name code."""
 _RUNNERS: Mapping[str, str] = {
     "uv run": "--frozen --locked --no-sync --offline --quiet -q --verbose -v --dev --no-dev --all-extras --all-groups "
     "--active --no-progress --extra: --group: --only-group: --python: -p:",
@@ -44,7 +44,8 @@ _RUNNERS: Mapping[str, str] = {
     "npx": "--no-install --no", "npm exec": "--no-install --no --", "bunx": "--no-install", "pnpm exec": "",
     "yarn exec": "", "yarn run": "", "yarn": "", "pnpm": "",
 }  # fmt: skip
-"""Programs that start a tool from the project's environment, each with its harmless options."""
+"""Programs that start a tool from the project's environment, each with its harmless options. An option with a colon
+takes a value."""
 _FETCHING_RUNNERS = {"npx", "npm exec", "bunx"}
 """Runners that download a tool if it is not installed."""
 _NO_FETCH_OPTIONS = {"--no-install", "--no"}
@@ -60,11 +61,11 @@ _PROJECT_CODE_TOOLS = word_set(
     "pytest tox nox unittest coverage mypy pylint flake8 alembic eslint prettier jest vitest mocha ava playwright "
     "cypress vite webpack rollup rspec rake rails phpunit npm pnpm yarn make"
 )
-"""Tools that always run the project's code: its tests, plugins or settings. If the project's own copy of such a tool is
-started, no more code runs than the user has allowed."""
+"""Tools that always run the project's code: its tests, plugins or settings. Starting the project's own copy of such a
+tool runs no more code than the user has allowed."""
 _TOOL_PATH = regex(r"(?:\./)?(?:(?:\.?venv|env|vendor)/bin|node_modules/\.bin)/(?P<name>[\w.-]+)")
 _LIMITING_PROGRAMS: Mapping[str, str] = {"timeout": r"[\d.]+[smhd]?", "nice": "", "stdbuf": ""}
-"""Programs that only limit the program after them, with the argument that must come before it."""
+"""Programs that only limit the program after them, each with the pattern of the argument required before it."""
 _LIMIT_OPTIONS = regex(
     r"-[ks][\w.]+|--(?:signal|kill-after)=[\w.]+|--foreground|--preserve-status|-n?\d{1,2}|--adjustment=\d+|-[ioe][L0]"
 )
@@ -74,7 +75,7 @@ _MOVABLE_OPTIONS: Mapping[str, str] = {
     "cargo": "-q|--quiet|-v|--verbose|--locked|--offline",
     "make": r"-[skB]+|--silent|--keep-going|--no-print-directory|--always-make|-j\d{0,3}",
 }  # fmt: skip
-"""Options before a subcommand that have the same meaning after it."""
+"""Patterns of options that mean the same before a subcommand as after it."""
 _SCRIPTS = {(tool, word) for tool in ("npm", "pnpm", "yarn") for word in ("run", "run-script")}
 _ACTIVATION = regex(r"(?:\./)?(?P<folder>\.?venv|env)/bin/activate")
 _MAX_DEPTH = 4
@@ -87,11 +88,11 @@ class ToolLaunch:
     words: tuple[Word, ...]
     """The equivalent direct call."""
     programs: tuple[str, ...] = ()
-    """Programs of the project that are named by their paths."""
+    """Paths of the project's programs that the command names."""
     fetched_tool: str = ""
-    """The tool that is downloaded if the project does not have it."""
+    """The tool that is downloaded if the project does not have it; empty if none."""
     may_run_project_code: bool = False
-    """Whether code of the project may run before the tool or in place of it."""
+    """Whether project code may run before the tool or in its place."""
 
     @property
     def runs_other_project_code(self) -> bool:
@@ -100,7 +101,7 @@ class ToolLaunch:
 
     @property
     def needs_file_check(self) -> bool:
-        """Whether files must be examined to make sure that the command starts this tool."""
+        """Whether files must be examined to verify that the command starts this tool."""
         return bool(self.programs or self.fetched_tool or self.runs_other_project_code)
 
 
@@ -127,9 +128,9 @@ def _without_indirections(launch: ToolLaunch) -> ToolLaunch | None:
 
 def wrapped_git_call(words: Sequence[Word]) -> tuple[Word, ...] | None:
     """Return the git call after harmless variables and limits such as `timeout 60`; None if it is not one."""
-    found = _without_indirections(ToolLaunch(tuple(words)))
-    is_git = found is not None and found.words[0].text == "git" and found.words != tuple(words)
-    return found.words if is_git and found is not None else None
+    launch = _without_indirections(ToolLaunch(tuple(words)))
+    is_git = launch is not None and launch.words[0].text == "git" and launch.words != tuple(words)
+    return launch.words if is_git and launch is not None else None
 
 
 _NOT_TOOLS = (
@@ -139,8 +140,8 @@ _NOT_TOOLS = (
     | {name.split()[0] for name in (*READ_ONLY_ROWS, *COVERED_OPTION_ROWS, "find", "sed", "awk")}
     | {"eval", "source", "npx", "bunx"}
 )
-"""Programs that are not tools: programs that run others, and read-only programs, which are proved by their own words
-and which rules cover as written."""
+"""Programs that are not tools: those that run other programs, and read-only programs, which are proved by their own
+words and covered by rules as written."""
 
 
 def venv_bin_folder(command: Sequence[str]) -> str:
@@ -163,82 +164,87 @@ def _without_one_indirection(launch: ToolLaunch) -> ToolLaunch | None:
         is_assigned = len(texts) > 1 and _ASSIGNMENT.fullmatch(texts[1])
         return replace(launch, words=words[1:]) if is_assigned else None
     if texts[0] in _LIMITING_PROGRAMS:
-        at = _index_after_limits(texts)
-        return replace(launch, words=words[at:]) if at else None
-    folder = _TOOL_PATH.fullmatch(texts[0])
-    if folder is not None:
-        named = (Word(folder["name"]), *words[1:])
-        return replace(launch, words=named, programs=(*launch.programs, texts[0]), may_run_project_code=True)
+        index = _index_after_limits(texts)
+        return replace(launch, words=words[index:]) if index else None
+    path_match = _TOOL_PATH.fullmatch(texts[0])
+    if path_match is not None:
+        direct_words = (Word(path_match["name"]), *words[1:])
+        return replace(launch, words=direct_words, programs=(*launch.programs, texts[0]), may_run_project_code=True)
     if _PYTHON.fullmatch(texts[0]):
-        at = next((at for at, text in enumerate(texts) if at and not _PYTHON_FLAGS.fullmatch(text)), len(texts))
-        is_module = texts[at : at + 1] == ["-m"] and at + 1 < len(texts) and texts[at + 1] in _MODULES
-        return replace(launch, words=words[at + 1 :], may_run_project_code=True) if is_module else launch
+        index = next(
+            (index for index, text in enumerate(texts) if index and not _PYTHON_FLAGS.fullmatch(text)), len(texts)
+        )
+        is_module = texts[index : index + 1] == ["-m"] and index + 1 < len(texts) and texts[index + 1] in _MODULES
+        return replace(launch, words=words[index + 1 :], may_run_project_code=True) if is_module else launch
     return _without_runner(launch, texts)
 
 
 def _without_variable(launch: ToolLaunch, text: str) -> ToolLaunch | None:
     name, _, value = text.partition("=")
-    code = _CODE_ASSIGNMENT.fullmatch(text)
-    if code is not None:
-        folders = (code["folders"] or "").split(":")
-        is_inside = not any(each[:1] == "/" or ".." in each.split("/") for each in folders)
+    code_match = _CODE_ASSIGNMENT.fullmatch(text)
+    if code_match is not None:
+        folders = (code_match["folders"] or "").split(":")
+        is_inside = not any(folder[:1] == "/" or ".." in folder.split("/") for folder in folders)
         return replace(launch, words=launch.words[1:], may_run_project_code=True) if is_inside else None
     is_harmless = (name in _HARMLESS_VARIABLES or name.startswith("LC_")) and _PLAIN_VALUE.fullmatch(value)
     return replace(launch, words=launch.words[1:]) if is_harmless or _HARMLESS_ASSIGNMENT.fullmatch(text) else None
 
 
 def _index_after_limits(texts: Sequence[str]) -> int:
-    """Return the index of the program that follows a limiting one, or 0 if it is unknown."""
-    at, needed = 1, _LIMITING_PROGRAMS[texts[0]]
-    while at < len(texts) and texts[at][:1] == "-":
-        if texts[at] in _LIMIT_VALUES and at + 1 < len(texts) and texts[at + 1][:1] not in ("-", ""):
-            at += 1
-        elif not _LIMIT_OPTIONS.fullmatch(texts[at]):
+    """Return the index of the program that follows a limiting program, or 0 if it is unknown."""
+    index, required_pattern = 1, _LIMITING_PROGRAMS[texts[0]]
+    while index < len(texts) and texts[index][:1] == "-":
+        if texts[index] in _LIMIT_VALUES and index + 1 < len(texts) and texts[index + 1][:1] not in ("-", ""):
+            index += 1
+        elif not _LIMIT_OPTIONS.fullmatch(texts[index]):
             return 0
-        at += 1
-    if needed:
-        at = at + 1 if at < len(texts) and regex(needed).fullmatch(texts[at]) else len(texts)
-    return at if at < len(texts) else 0
+        index += 1
+    if required_pattern:
+        index = index + 1 if index < len(texts) and regex(required_pattern).fullmatch(texts[index]) else len(texts)
+    return index if index < len(texts) else 0
 
 
 def _without_runner(launch: ToolLaunch, texts: Sequence[str]) -> ToolLaunch | None:
     runner = next((name for name in (" ".join(texts[:2]), texts[0]) if name in _RUNNERS), None)
     if runner is None:
         return launch
-    options, at = _RUNNERS[runner].split(), runner.count(" ") + 1
-    while at < len(texts) and texts[at][:1] == "-":
-        if runner == "uv run" and texts[at] in ("-m", "--module"):
-            is_known = texts[at + 1 : at + 2] and texts[at + 1] in _MODULES
-            return replace(launch, words=launch.words[at + 1 :], may_run_project_code=True) if is_known else None
-        if texts[at] not in options and f"{texts[at]}:" not in options:
+    options, index = _RUNNERS[runner].split(), runner.count(" ") + 1
+    while index < len(texts) and texts[index][:1] == "-":
+        if runner == "uv run" and texts[index] in ("-m", "--module"):
+            is_known = texts[index + 1 : index + 2] and texts[index + 1] in _MODULES
+            return replace(launch, words=launch.words[index + 1 :], may_run_project_code=True) if is_known else None
+        if texts[index] not in options and f"{texts[index]}:" not in options:
             return None
-        if f"{texts[at]}:" in options:
-            at += 1
-            if at >= len(texts) or not _PLAIN_VALUE.fullmatch(texts[at]) or texts[at][:1] in ("-", ""):
+        if f"{texts[index]}:" in options:
+            index += 1
+            if index >= len(texts) or not _PLAIN_VALUE.fullmatch(texts[index]) or texts[index][:1] in ("-", ""):
                 return None
-        at += 1
-    if at >= len(texts) or not texts[at]:
+        index += 1
+    if index >= len(texts) or not texts[index]:
         return None
-    if runner.startswith(("yarn", "pnpm")) and runner[-5:] != " exec" and texts[at] not in _NODE_TOOLS:
+    if runner.startswith(("yarn", "pnpm")) and runner[-5:] != " exec" and texts[index] not in _NODE_TOOLS:
         return launch  # a script, or a subcommand of the runner itself
-    is_fetched = runner in _FETCHING_RUNNERS and _NO_FETCH_OPTIONS.isdisjoint(texts[:at])
+    is_fetched = runner in _FETCHING_RUNNERS and _NO_FETCH_OPTIONS.isdisjoint(texts[:index])
     return replace(
-        launch, words=launch.words[at:], may_run_project_code=True, fetched_tool=texts[at] if is_fetched else ""
+        launch, words=launch.words[index:], may_run_project_code=True, fetched_tool=texts[index] if is_fetched else ""
     )
 
 
 def _with_subcommand_first(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the call with its subcommand first and `test` under its usual name."""
-    name, *rest = words
-    leading = _MOVABLE_OPTIONS.get(name.text)
-    if leading is None:
+    """Return the call with its subcommand first and with `test` in its usual form."""
+    name, *arguments = words
+    option_pattern = _MOVABLE_OPTIONS.get(name.text)
+    if option_pattern is None:
         return words
-    at = next((at for at, word in enumerate(rest) if not regex(leading).fullmatch(word.text)), len(rest))
-    moved = (name, *rest[at:], *rest[:at])
-    if tuple(word.text for word in moved[:2]) in _SCRIPTS and [word.text for word in moved[2:3]] == ["test"]:
-        return (name, *moved[2:])
+    subcommand_index = next(
+        (index for index, word in enumerate(arguments) if not regex(option_pattern).fullmatch(word.text)),
+        len(arguments),
+    )
+    reordered = (name, *arguments[subcommand_index:], *arguments[:subcommand_index])
+    if tuple(word.text for word in reordered[:2]) in _SCRIPTS and [word.text for word in reordered[2:3]] == ["test"]:
+        return (name, *reordered[2:])
     return (
-        (name, Word("test"), *moved[2:])
-        if [word.text for word in moved[:2]] in (["npm", "t"], ["npm", "tst"])
-        else moved
+        (name, Word("test"), *reordered[2:])
+        if [word.text for word in reordered[:2]] in (["npm", "t"], ["npm", "tst"])
+        else reordered
     )

@@ -1,7 +1,7 @@
-"""Proves that every command of a line is read-only, for lines of literal commands and operators. Pure.
+"""Proves that every command of a line is read-only, for lines of literal commands and operators.
 
 Other lines, with loops, groups, substitutions or variables, are only tried in a sandbox in which they can do nothing
-else (`ebbtide.tools.commands.looks`).
+but read (`ebbtide.tools.commands.looks`).
 """
 
 import shlex
@@ -39,38 +39,43 @@ def prove_line(text: str) -> tuple[ProvedStep, ...]:
 
 
 def _is_allowed_after_cd(steps: Sequence[ProvedStep]) -> bool:
-    """Whether a line that starts with `cd` also runs other commands, and none of them is git, because the folder may be
-    a foreign repository."""
+    """Whether a line that starts with `cd` also runs other commands, none of which is git, because the folder may be
+    someone else's repository."""
     return len(steps) > 1 and not any(step.proof.name.startswith("git") for step in steps)
 
 
 def _prove_command(command: SimpleCommand, *, is_first: bool) -> Proof | None:
-    """Return the proof for a read-only command, or None."""
+    """Return the proof for a command; None if the command is not proved read-only."""
     proof: Proof | None = None
     if command.texts[0] == "cd" and is_first:
         proof = _cd_proof(command)
     elif command.words[0].is_bare and "/" not in command.texts[0]:
-        # Only a bare program name is accepted, because the content of a folder that the call does not ask for is
-        # unknown.
+        # Only a program name without a folder is accepted, because that folder could contain any program.
         has_input = command.has_input or bool(command.redirections)
         proof = _version_proof(command) or check_read_only(command.words, has_input=has_input)
     if any(word.is_glob and not word.is_bare for word in command.words):
-        return None  # it is no longer known which of its characters were quoted
+        return None  # the word no longer shows which of its characters were quoted
     if any(word.has_status for word in command.words) and (
         proof is None or proof.name not in _STATUS_ACCEPTING_PROGRAMS
     ):
         return None
     if proof is None or not proof.is_read_only_program or proof.unproved_indices or proof.needs_input:
         return None
-    proof.files += [Operand(one.target.text, len(command.words)) for one in command.redirections if one.operator == "<"]
+    proof.files += [
+        Operand(redirection.target.text, len(command.words))
+        for redirection in command.redirections
+        if redirection.operator == "<"
+    ]
     return proof
 
 
 def _version_proof(command: SimpleCommand) -> Proof | None:
     """Prove a program that is only asked for its version."""
-    is_asked = len(command.words) == 2 and command.words[1].is_plain
+    has_one_argument = len(command.words) == 2 and command.words[1].is_plain
     return (
-        Proof("version") if is_asked and command.texts[1] in VERSION_OPTIONS.get(command.texts[0], "").split() else None
+        Proof("version")
+        if has_one_argument and command.texts[1] in VERSION_OPTIONS.get(command.texts[0], "").split()
+        else None
     )
 
 
@@ -88,15 +93,18 @@ def _cd_proof(command: SimpleCommand) -> Proof | None:
 
 
 def render_line(steps: Sequence[ProvedStep], step_parts: Callable[[ProvedStep], tuple[str, Sequence[Word]]]) -> str:
-    """Return a proved line as text for a shell, with every word quoted. `step_parts` returns the text before a command,
-    and its words."""
-    pieces = list[str]()
+    """Return a proved line as text for a shell, with every word quoted. `step_parts` returns the text to put before a
+    command, and its words."""
+    chunks = list[str]()
     for step in steps:
-        before, words = step_parts(step)
-        redirections = (f"{one.descriptor}{one.operator} {_quoted(one.target)}" for one in step.command.redirections)
-        joint = step.command.preceding_operator if pieces else ""
-        pieces += [*filter(None, (joint, before)), *map(_quoted, words), *redirections]
-    return " ".join(pieces)
+        prefix, words = step_parts(step)
+        redirections = (
+            f"{redirection.descriptor}{redirection.operator} {_quoted(redirection.target)}"
+            for redirection in step.command.redirections
+        )
+        operator = step.command.preceding_operator if chunks else ""
+        chunks += [*filter(None, (operator, prefix)), *map(_quoted, words), *redirections]
+    return " ".join(chunks)
 
 
 def _quoted(word: Word) -> str:

@@ -1,8 +1,8 @@
 """Recognises command lines that probably only look at files. They are tried in a sandbox in which nothing else is
-possible. Pure.
+possible.
 
-This is a guess by the names of the programs. Safety does not depend on it: the sandbox prevents everything else, and a
-wrong guess costs a failed attempt.
+This is a guess from the programs' names. Safety does not depend on it: the sandbox prevents everything else, and a
+wrong guess only costs a failed attempt.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ _LOOKING_PROGRAMS = frozenset(name for name in READ_ONLY_ROWS if " " not in name
 _WRAPPING_PROGRAMS: Mapping[str, str] = {
     "xargs": "-n -I -L -P -d -s -E", "time": "", "timeout": "-k -s", "nice": "-n", "stdbuf": "-i -o -e", "command": "",
 }  # fmt: skip
-"""Programs that run another one, with their options that have a value in the next word."""
+"""Programs that run another program, each with its options that take the next word as their value."""
 _LOOKING_GIT_COMMANDS = word_set(
     "status diff log show blame ls-files ls-tree grep rev-parse rev-list describe merge-base shortlog name-rev"
     " diff-index diff-tree diff-files cat-file for-each-ref show-ref count-objects check-ignore whatchanged cherry"
@@ -50,39 +50,43 @@ _CHANGING_ARGUMENTS: Mapping[str, Pattern[str]] = {
     "ps": regex("[a-zA-Z]*e[a-zA-Z]*|.*environ.*"),
 }  # fmt: skip
 """Arguments that make these programs do more than look, as far as they can be recognised. The user is asked about such
-a line, because a failed attempt to write could go unnoticed."""
+a line instead, because a failed attempt to write could go unnoticed."""
 _LOADING_VARIABLE = regex("(?:PATH|LD_|DYLD_|BASH|ENV|GIT_(?!PAGER=cat)|GCONV|LOCPATH|PYTHON|NODE|PERL|PS[0-9])")
-"""Beginnings of variables that make programs load or run something."""
+"""Beginnings of the names of variables that make programs load or run something."""
 _STANDARD_STREAMS = ("/dev/null", "/dev/stderr", "/dev/stdout", "1", "2")
 _SHELLS = ("bash", "sh", "dash")
 
 
 def probably_read_only_line(text: str) -> CommandLine | None:
-    """Return the parsed line if its programs are known to only look and it names no file that it would write; otherwise
+    """Return the parsed line if its programs are known only to look and it names no file that it would write; otherwise
     None."""
     line = parse_command_line(text)
     is_readable = bool(line.commands) and not (line.is_unparsable or line.is_in_background)
     if not is_readable or dangers_in(text, "/") or _writes_files(text, line):
         return None
-    redirections = (*line.redirections, *(one for command in line.commands for one in command.redirections))
-    keeps_files = all(
-        one.operator not in ("<>", ">|") and _writes_no_file(one.operator, one.target.text) for one in redirections
+    redirections = (
+        *line.redirections,
+        *(redirection for command in line.commands for redirection in command.redirections),
     )
-    return line if keeps_files and all(map(_is_look, line.commands)) else None
+    writes_no_files = all(
+        redirection.operator not in ("<>", ">|") and _writes_no_file(redirection.operator, redirection.target.text)
+        for redirection in redirections
+    )
+    return line if writes_no_files and all(map(_is_look, line.commands)) else None
 
 
 def _writes_files(text: str, line: CommandLine) -> bool:
-    """Whether the line names files that it writes, apart from words in scripts that may be names."""
+    """Whether the line names files that it writes. Words in scripts that may be names are ignored."""
     words = {word for command in line.commands for word in command.texts if " " not in word}
-    is_script = any("sed" in command.texts for command in line.commands)
+    has_script = any("sed" in command.texts for command in line.commands)
     return any(
-        file.is_changed and file.path not in _STANDARD_STREAMS and (file.path in words or not is_script)
+        file.is_changed and file.path not in _STANDARD_STREAMS and (file.path in words or not has_script)
         for file in named_files(text)
     )
 
 
-def _writes_no_file(sign: str, target: str) -> bool:
-    return ">" not in sign or target in _STANDARD_STREAMS
+def _writes_no_file(operator: str, target: str) -> bool:
+    return ">" not in operator or target in _STANDARD_STREAMS
 
 
 def _is_look(command: SimpleCommand) -> bool:
@@ -91,7 +95,7 @@ def _is_look(command: SimpleCommand) -> bool:
 
 
 def probably_only_looks(words: Sequence[Word]) -> bool:
-    """Whether a program is known to only look when it has these arguments."""
+    """Whether a program is known only to look when it has these arguments."""
     if not words:
         return True
     texts = [word.text for word in words]
@@ -99,11 +103,11 @@ def probably_only_looks(words: Sequence[Word]) -> bool:
         return False
     name = PROGRAM_ALIASES.get(texts[0], texts[0])
     if name in _WRAPPING_PROGRAMS:
-        inner = _wrapped_program_index(name, texts)
+        wrapped_index = _wrapped_program_index(name, texts)
         return (
             texts[1:2] in (["-v"], ["-V"])
-            or (name == "xargs" and not texts[inner:])
-            or probably_only_looks(words[inner:])
+            or (name == "xargs" and not texts[wrapped_index:])
+            or probably_only_looks(words[wrapped_index:])
         )
     if len(texts) == 2 and texts[1] in VERSION_OPTIONS.get(name, "").split():
         return True
@@ -116,7 +120,7 @@ def probably_only_looks(words: Sequence[Word]) -> bool:
     if name == "tar":
         return bool(texts[1:]) and regex("-?[a-zA-Z]*t[a-zA-Z]*|--list").fullmatch(texts[1]) is not None
     if name == "find" and not all(
-        probably_only_looks(words[at + 1 :]) for at, text in enumerate(texts) if text in _FIND_RUNS
+        probably_only_looks(words[index + 1 :]) for index, text in enumerate(texts) if text in _FIND_RUNS
     ):
         return False
     changes = _CHANGING_ARGUMENTS.get(name)
@@ -127,14 +131,14 @@ def probably_only_looks(words: Sequence[Word]) -> bool:
 
 def _wrapped_program_index(name: str, texts: Sequence[str]) -> int:
     """Return the index of the program that a prefix runs."""
-    at = 1
-    while at < len(texts) and texts[at][:1] == "-":
-        at += 2 if texts[at] in _WRAPPING_PROGRAMS[name].split() else 1
-    return at + 1 if name == "timeout" else at
+    index = 1
+    while index < len(texts) and texts[index][:1] == "-":
+        index += 2 if texts[index] in _WRAPPING_PROGRAMS[name].split() else 1
+    return index + 1 if name == "timeout" else index
 
 
 def _is_git_look(words: Sequence[Word]) -> bool:
-    """Whether git only looks, because its command always does or because this form of it is proved to be read-only."""
+    """Whether git only looks: its subcommand always does, or this form of it is proved read-only."""
     texts = [word.text for word in words if word.text != "--no-pager"]
     if texts[1:2] and texts[1] in _LOOKING_GIT_COMMANDS:
         return not any(text.startswith(("--output", "--ext-diff", "--open-files", "-O")) for text in texts[2:])

@@ -1,4 +1,4 @@
-"""The files that a command line names, and whether it reads or changes them, judged by its text. Pure. File names that
+"""Finds the files that a command line names, and whether it reads or changes them, judging by its text. File names that
 a program derives from these are not found."""
 
 import posixpath
@@ -38,13 +38,13 @@ _CHANGING_PROGRAMS = word_set(
 )
 AWK_NAMES = ("awk", "gawk", "mawk", "nawk")
 IN_PLACE_EDITORS = word_set("sed perl ruby gawk awk yq")
-"""Programs that change files in place if given a certain option."""
+"""Programs that edit files in place with an option such as `-i`."""
 _OUTPUT_OPTION = regex(
     r"(?P<name>--(?:out[a-z-]*|log-file|trace|trace-ascii|cookie-jar|stderr|dump-header|etag-save|libcurl|hsts|alt-svc"
     r"|save-cookies|append-output|rejected-log|export-marks|index-output)|-out)(?:=(?P<value>.+))?|-[A-Za-z]*?[oO](?P<joined>.+)?",
     re.DOTALL,
 )
-"""Options that name an output file. Read-only programs use the same letters for other purposes."""
+"""Options that name an output file. Some read-only programs use the same letters for other purposes."""
 _O_HAS_OTHER_MEANING = word_set("grep egrep fgrep rg ls ps ssh scp sftp mount pytest python python3 kubectl set")
 """Programs for which `-o` and `-O` mean something else."""
 _DESTINATION_OPTIONS = {
@@ -59,9 +59,9 @@ _WRITTEN_BY_SCRIPT = {"sed": regex(r"[wW][ \t]*([^\s;}]+)"), **dict.fromkeys(AWK
 _LAST_OPERAND_WRITERS = word_set("uniq xxd objcopy")
 _REDIRECTION_PATTERNS = tuple(regex(sign + r"[>|&]*[ \t]*[\"']?([^\s<>|&;\"'()]+)") for sign in "><")
 _MAX_REDIRECTIONS = 200
-"""Maximum number of redirections of each kind that are examined in a line that cannot be parsed."""
+"""Maximum number of redirections of each direction that are examined in a line that cannot be parsed."""
 _MAX_FILES = 500
-"""Maximum number of names reported. Lines short enough to be parsed rarely have more."""
+"""Maximum number of files returned. Lines short enough to be parsed rarely name more."""
 _MAX_DEPTH = 3
 
 
@@ -72,60 +72,66 @@ class NamedFile:
     is_changed: bool = False
     is_glob: bool = False
     is_certain: bool = False
-    """Whether it is certainly a file that is read, and not just a word that may name one."""
+    """Whether this is certainly a file that is read, not just a word that may name one."""
     required_folder: str = ""
-    """The destination, for a path that is only meant if the destination is a folder."""
+    """The destination folder. The path is relevant only if this folder exists; empty for no condition."""
 
 
 def named_files(text: str) -> tuple[NamedFile, ...]:
-    """Return the files that a line names, without duplicates; if the line cannot be parsed, only those of its
+    """Return the files that a line names, without duplicates; if the line cannot be parsed, only those in
     redirections."""
     return all_named_files(text)[0]
 
 
 def all_named_files(text: str) -> tuple[tuple[NamedFile, ...], bool]:
-    """Like `named_files`, but also return whether these are all files that the line names, i.e. whether everything that
-    it runs could be parsed."""
+    """Like `named_files`, but also return whether the result is complete, i.e. whether everything that the line runs
+    could be parsed."""
     if parse_command_line(text).is_unparsable:
-        found = (one for arrow in _REDIRECTION_PATTERNS for one in islice(arrow.finditer(text), _MAX_REDIRECTIONS))
-        return tuple(dict.fromkeys(NamedFile(one[1], one[0][0] == ">") for one in found)), False
+        matches = (
+            match for pattern in _REDIRECTION_PATTERNS for match in islice(pattern.finditer(text), _MAX_REDIRECTIONS)
+        )
+        return tuple(dict.fromkeys(NamedFile(match[1], match[0][0] == ">") for match in matches)), False
     budget = StringBudget(text)
     files = tuple(islice(dict.fromkeys(_find_named_files(text, budget)), _MAX_FILES))
     return files, not (budget.is_spent or budget.has_unparsed_text)
 
 
 def passes_names_on(text: str) -> bool:
-    """Whether programs in the line receive names that other programs print: `echo .env | xargs cat`."""
+    """Whether programs in the line receive names that other programs print, as in `echo .env | xargs cat`."""
     line = parse_command_line(text)
     programs = {program_name(command.texts) for command in line.commands}
-    runs_found = "find" in programs and any(sign in text for sign in ("-exec", "-ok"))
-    return runs_found or not programs.isdisjoint(("xargs", "parallel")) or line.has_loop
+    runs_found_files = "find" in programs and any(option in text for option in ("-exec", "-ok"))
+    return runs_found_files or not programs.isdisjoint(("xargs", "parallel")) or line.has_loop
 
 
 def _find_named_files(text: str, budget: StringBudget, depth: int = 0) -> Iterator[NamedFile]:
     line, folder, values = parse_command_line(text), "", {"HOME": "~", "PWD": "."}
-    for one in line.redirections:
-        yield from _redirected_files(one, folder, values)
+    for redirection in line.redirections:
+        yield from _redirected_files(redirection, folder, values)
     for command in line.commands:
         values |= assigned_variables(command)
-        for one in command.redirections:
-            yield from _redirected_files(one, folder, values)
+        for redirection in command.redirections:
+            yield from _redirected_files(redirection, folder, values)
         words = tuple(
-            each for word in command.words[program_index(command.texts) :] for each in _expand_word(word, values)
+            expanded
+            for word in command.words[program_index(command.texts) :]
+            for expanded in _expand_word(word, values)
         )
         for word in words[1:] if may_run_arguments(command) else ():
             if not word.is_bare:
-                inner = budget.texts_within_budget(possible_command_lines(word.text)) if depth < _MAX_DEPTH else ()
-                is_read = (
-                    depth < _MAX_DEPTH and len(word.text) <= MAX_STRING_CHARS and not any(map(_is_unparsable, inner))
+                inner_lines = (
+                    budget.texts_within_budget(possible_command_lines(word.text)) if depth < _MAX_DEPTH else ()
                 )
-                budget.has_unparsed_text |= not is_read and program_name(command.texts) not in LANGUAGES
-                for each in inner:
-                    yield from _find_named_files(each, budget, depth + 1)
+                was_parsed = (
+                    depth < _MAX_DEPTH
+                    and len(word.text) <= MAX_STRING_CHARS
+                    and not any(map(_is_unparsable, inner_lines))
+                )
+                budget.has_unparsed_text |= not was_parsed and program_name(command.texts) not in LANGUAGES
+                for inner_line in inner_lines:
+                    yield from _find_named_files(inner_line, budget, depth + 1)
         yield from (
-            (_relative_to_folder(folder, file) for file in _files_of_command(words))
-            if folder
-            else _files_of_command(words)
+            (_join_to_folder(folder, file) for file in _files_of_command(words)) if folder else _files_of_command(words)
         )
         folder = entered_folder(command, folder)
 
@@ -134,9 +140,9 @@ def _is_unparsable(text: str) -> bool:
     return parse_command_line(text).is_unparsable
 
 
-def _relative_to_folder(place: str, file: NamedFile) -> NamedFile:
-    folder = file.required_folder and posixpath.join(place, file.required_folder)
-    return replace(file, path=posixpath.join(place, file.path), required_folder=folder)
+def _join_to_folder(folder: str, file: NamedFile) -> NamedFile:
+    required_folder = file.required_folder and posixpath.join(folder, file.required_folder)
+    return replace(file, path=posixpath.join(folder, file.path), required_folder=required_folder)
 
 
 def _expand_word(word: Word, values: Mapping[str, str]) -> Sequence[Word]:
@@ -145,36 +151,45 @@ def _expand_word(word: Word, values: Mapping[str, str]) -> Sequence[Word]:
         return (word,)
     text = expand_variables(word.text, values)
     texts = brace_expansions(text) if "{" in text else (text,)
-    return [replace(word, text=each, has_expansion="$" in each or "`" in each) for each in texts]
+    return [
+        replace(word, text=expanded_text, has_expansion="$" in expanded_text or "`" in expanded_text)
+        for expanded_text in texts
+    ]
 
 
-def _redirected_files(one: Redirection, folder: str, values: Mapping[str, str]) -> Iterator[NamedFile]:
-    if one.operator in ("<", ">", ">>", ">|", "&>", "&>>", "<>"):
-        for target in _expand_word(one.target, values):
-            if not target.has_expansion or one.operator != "<":
-                yield NamedFile(posixpath.join(folder, target.text), one.operator != "<", target.is_glob)
+def _redirected_files(redirection: Redirection, folder: str, values: Mapping[str, str]) -> Iterator[NamedFile]:
+    if redirection.operator in ("<", ">", ">>", ">|", "&>", "&>>", "<>"):
+        for target in _expand_word(redirection.target, values):
+            if not target.has_expansion or redirection.operator != "<":
+                yield NamedFile(posixpath.join(folder, target.text), redirection.operator != "<", target.is_glob)
 
 
 def entered_folder(command: SimpleCommand, folder: str) -> str:
-    given = [word for word in command.texts[1:] if word[:1] != "-"]
+    operands = [word for word in command.texts[1:] if word[:1] != "-"]
     return (
-        posixpath.join(folder, given[0]) if command.texts[:1] in (("cd",), ("pushd",)) and len(given) == 1 else folder
+        posixpath.join(folder, operands[0])
+        if command.texts[:1] in (("cd",), ("pushd",)) and len(operands) == 1
+        else folder
     )
 
 
 def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
     texts = [word.text for word in words]
-    inner, name = wrapped_program_index(texts), program_name(texts)
-    if inner is not None:
-        yield from _output_option_files(name, words[:inner], None)
-        # An earlier word may be an option's value or the program itself. As this cannot be decided, both are assumed.
-        others = (at for at in range(1, inner) if posixpath.basename(texts[at]) in _COPIERS | _CHANGING_PROGRAMS)
-        for at in (*others, inner):
-            yield from _files_of_command(words[at:])
+    wrapped_index, name = wrapped_program_index(texts), program_name(texts)
+    if wrapped_index is not None:
+        yield from _output_option_files(name, words[:wrapped_index], None)
+        # An earlier word may be an option's value or the program itself. As this is undecidable, both are assumed.
+        possible_indices = (
+            index
+            for index in range(1, wrapped_index)
+            if posixpath.basename(texts[index]) in _COPIERS | _CHANGING_PROGRAMS
+        )
+        for index in (*possible_indices, wrapped_index):
+            yield from _files_of_command(words[index:])
         return
     if name == "find":
-        places = (at + 1 for at, text in enumerate(texts[:-1]) if text in _FIND_WRITES)
-        yield from (NamedFile(texts[at], is_changed=True) for at in places)
+        output_indices = (index + 1 for index, text in enumerate(texts[:-1]) if text in _FIND_WRITES)
+        yield from (NamedFile(texts[index], is_changed=True) for index in output_indices)
     if name == "tree":
         yield from _output_option_files(name, words, check_read_only(words))
     if name in ("cd", "pushd"):
@@ -185,13 +200,14 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         return
     operands = [word for word in words[1:] if word.text[:1] != "-"]
     if name == "git":
-        changes = len(words) > 1 and words[1].text in ("mv", "rm")
-        yield from (NamedFile(word.text, is_changed=True, is_glob=word.is_glob) for word in operands[1:] if changes)
+        is_changing = len(words) > 1 and words[1].text in ("mv", "rm")
+        yield from (NamedFile(word.text, is_changed=True, is_glob=word.is_glob) for word in operands[1:] if is_changing)
     elif name == "tar":
         yield from _archive_files(words, operands)
-        packed = check_read_only(words, has_input=True)
+        archive_proof = check_read_only(words, has_input=True)
         yield from (
-            NamedFile(file.text, is_glob=file.is_glob, is_certain=True) for file in (packed.files if packed else ())
+            NamedFile(file.text, is_glob=file.is_glob, is_certain=True)
+            for file in (archive_proof.files if archive_proof else ())
         )
     elif name in _COPIERS:
         yield from _copy_targets(words, operands)
@@ -204,22 +220,26 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
     proof = check_read_only(words, has_input=True)
     output_files = tuple(_output_option_files(name, words, proof))
     yield from output_files
-    for at in proof.unproved_indices if proof is not None and name in _WRITTEN_BY_SCRIPT else ():
-        yield from (NamedFile(file, is_changed=True) for file in _WRITTEN_BY_SCRIPT[name].findall(texts[at]))
+    for index in proof.unproved_indices if proof is not None and name in _WRITTEN_BY_SCRIPT else ():
+        yield from (NamedFile(file, is_changed=True) for file in _WRITTEN_BY_SCRIPT[name].findall(texts[index]))
     if proof is not None and proof.is_read_only_program:
         yield from (NamedFile(file.text, is_glob=file.is_glob, is_certain=True) for file in proof.files)
         # An unproved pattern may expand to options, but it also names files.
         yield from (
-            NamedFile(words[at].text, is_glob=True) for at in proof.unproved_indices if at and words[at].is_glob
+            NamedFile(words[index].text, is_glob=True)
+            for index in proof.unproved_indices
+            if index and words[index].is_glob
         )
     else:
         yield from (
-            file for file in _possible_files(name, words) if file.path not in {one.path for one in output_files}
+            file
+            for file in _possible_files(name, words)
+            if file.path not in {output_file.path for output_file in output_files}
         )
 
 
 def _copy_targets(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFile]:
-    """Yield the possible destinations: a file of that name, and files in a folder of that name."""
+    """Yield the possible destinations: each target as a file, and files in it as a folder."""
     folders = [file for _, file in _option_values(words, ("-t", "--target-directory"))]
     targets = folders or [word.text for word in operands[-1:]]
     for target in targets:
@@ -234,55 +254,55 @@ def _copy_targets(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[N
 def _archive_files(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFile]:
     """Yield the files that tar writes: the archive, or the files it extracts."""
     first = words[1].text if len(words) > 1 else ""
-    is_old, packs = first[:1] != "-", writes_archive(words)
-    shows = any(re.fullmatch("-?[A-Za-z]*O[A-Za-z]*|--to-stdout", one.text) for one in words[1:])
-    unpacks = (is_old and "x" in first) or any(
-        re.fullmatch("-[A-Za-z]*x[A-Za-z]*|--extract", one.text) for one in words
+    is_undashed, creates_archive = first[:1] != "-", writes_archive(words)
+    prints_content = any(re.fullmatch("-?[A-Za-z]*O[A-Za-z]*|--to-stdout", word.text) for word in words[1:])
+    extracts = (is_undashed and "x" in first) or any(
+        re.fullmatch("-[A-Za-z]*x[A-Za-z]*|--extract", word.text) for word in words
     )
-    into = next((file for _, file in _option_values(words, _DESTINATION_OPTIONS["tar"])), "")
-    for at, word in enumerate(words[1:], 1):
-        name = re.fullmatch(r"-[A-Za-z]*f(?P<joined>.+)|--file=(?P<value>.+)", word.text, re.DOTALL)
-        is_archive = words[at - 1].text == "--file" or re.fullmatch("-[A-Za-z]*f", words[at - 1].text)
-        if is_archive or (is_old and "f" in first and at == 2):
-            yield NamedFile(word.text, is_changed=packs, is_glob=word.is_glob)
-        elif name is not None:
-            yield NamedFile(name["joined"] or name["value"], is_changed=packs)
-        elif unpacks and not shows and word in operands:
-            yield NamedFile(posixpath.join(into, word.text), is_changed=True, is_glob=word.is_glob)
+    destination = next((file for _, file in _option_values(words, _DESTINATION_OPTIONS["tar"])), "")
+    for index, word in enumerate(words[1:], 1):
+        file_match = re.fullmatch(r"-[A-Za-z]*f(?P<joined>.+)|--file=(?P<value>.+)", word.text, re.DOTALL)
+        is_archive = words[index - 1].text == "--file" or re.fullmatch("-[A-Za-z]*f", words[index - 1].text)
+        if is_archive or (is_undashed and "f" in first and index == 2):
+            yield NamedFile(word.text, is_changed=creates_archive, is_glob=word.is_glob)
+        elif file_match is not None:
+            yield NamedFile(file_match["joined"] or file_match["value"], is_changed=creates_archive)
+        elif extracts and not prints_content and word in operands:
+            yield NamedFile(posixpath.join(destination, word.text), is_changed=True, is_glob=word.is_glob)
 
 
 def _output_option_files(name: str, words: Sequence[Word], proof: Proof | None) -> Iterator[NamedFile]:
     """Yield the values of options that name output files."""
-    for at, file in _option_values(words, _DESTINATION_OPTIONS.get(name, ())):
-        if not (proof is not None and proof.is_read_only_program and at not in proof.unproved_indices):
-            yield NamedFile(file, is_changed=True, is_glob=words[at].is_glob)
-    for at, word in enumerate(words):
-        found = _OUTPUT_OPTION.fullmatch(word.text) if word.text[:1] == "-" else None
-        is_known = proof is not None and proof.is_read_only_program and at not in proof.unproved_indices
+    for index, file in _option_values(words, _DESTINATION_OPTIONS.get(name, ())):
+        if not (proof is not None and proof.is_read_only_program and index not in proof.unproved_indices):
+            yield NamedFile(file, is_changed=True, is_glob=words[index].is_glob)
+    for index, word in enumerate(words):
+        match = _OUTPUT_OPTION.fullmatch(word.text) if word.text[:1] == "-" else None
+        is_proved = proof is not None and proof.is_read_only_program and index not in proof.unproved_indices
         if (
-            found is None
-            or is_known
-            or (name in _O_HAS_OTHER_MEANING and not found["name"])
-            or (name == "git" and "commit" in (one.text for one in words[1:at]))
+            match is None
+            or is_proved
+            or (name in _O_HAS_OTHER_MEANING and not match["name"])
+            or (name == "git" and "commit" in (word.text for word in words[1:index]))
         ):
             continue
-        if value := found["value"] or found["joined"]:
+        if value := match["value"] or match["joined"]:
             yield NamedFile(value.removeprefix("="), is_changed=True, is_glob=word.is_glob)
-        elif at + 1 < len(words) and words[at + 1].text[:1] != "-":
-            yield NamedFile(words[at + 1].text, is_changed=True, is_glob=words[at + 1].is_glob)
+        elif index + 1 < len(words) and words[index + 1].text[:1] != "-":
+            yield NamedFile(words[index + 1].text, is_changed=True, is_glob=words[index + 1].is_glob)
 
 
 def _option_values(words: Sequence[Word], options: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield the positions and values of options, whether the value is the next word, follows `=`, or follows the
-    letter."""
-    for at, word in enumerate(words[1:], 1):
+    """Yield the index and value of each given option, whether the value is the next word, follows `=`, or follows the
+    letter directly."""
+    for index, word in enumerate(words[1:], 1):
         for option in options:
-            if words[at - 1].text == option:
-                yield at, word.text
+            if words[index - 1].text == option:
+                yield index, word.text
             elif word.text.startswith(option) and len(word.text) > len(option):
                 value = word.text[len(option) :]
                 if option[:2] != "--" or value[0] == "=":
-                    yield at, value.removeprefix("=")
+                    yield index, value.removeprefix("=")
 
 
 def is_in_place_option(text: str) -> bool:
@@ -293,8 +313,8 @@ def _possible_files(name: str, words: Sequence[Word]) -> Iterator[NamedFile]:
     """Yield possible file names among the words of an unknown program: its arguments and the values of its options."""
     for word in words[1:]:
         text = word.text
-        before, sign, value = text.partition("=")
-        changes = name == "dd" and before == "of"
-        for candidate in {text, value, text.rpartition("@")[2]} if sign or "@" in text else (text,):
+        name_before_equals, equals, value = text.partition("=")
+        is_output = name == "dd" and name_before_equals == "of"
+        for candidate in {text, value, text.rpartition("@")[2]} if equals or "@" in text else (text,):
             if candidate and candidate[0] != "-" and not (" " in candidate or "\n" in candidate or "\t" in candidate):
-                yield NamedFile(candidate, changes, word.is_glob)
+                yield NamedFile(candidate, is_output, word.is_glob)

@@ -1,5 +1,5 @@
-"""What a command line may run in addition to the programs that it names directly: in substitutions, through wrappers,
-and from strings that are themselves commands. When in doubt, it reports too much.
+"""Finds what a command line may run in addition to the programs that it names directly: in substitutions, through
+wrappers, and from strings that are themselves commands. When in doubt, it reports too much.
 
 Not detected: decoded text, a renamed copy of a shell, a program name in a variable.
 """
@@ -28,7 +28,7 @@ _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 _STRING_RUNNERS = {"script", "su", "runuser", "flock", "sg"}
 """Programs that pass a string to a shell, after `-c`."""
 _WORD_PASSING_PROGRAMS = {"xargs", "parallel"}
-"""Programs that call another program with words that are not in the line."""
+"""Programs that run another program with arguments that are not in the line."""
 GIT_VALUE_OPTIONS = (
     "-c",
     "-C",
@@ -49,24 +49,24 @@ _LINE_CHARACTER = regex(r"[\s;&|`$]")
 _OPTION = regex(r"^-\w+?(?=[^-\w]|$)|^-\w")
 _ESCAPE_SEQUENCE = regex(r"\\(?:x[0-9a-fA-F]|[0-7]{2})")
 _UNSET_VARIABLE = regex(r"\$(?:[A-Za-z_]\w*|[@*#?!0-9-]|\{[\w@*]+\})|\$\{\w+:?[-=+?](?P<other>[^{}$`]*)\}")
-"""Expands to nothing, or to its default value, if the variable is not set."""
+"""An expansion that yields nothing, or its default value, if the variable is not set."""
 _BRACES = regex(r"\{([^{}\s]*,[^{}\s]*)\}")
 _MAX_ALTERNATIVES = 8
 _DECODERS = ("base64", "b64", "xxd", "openssl", "hex")
 MAX_STRING_CHARS = 1_000
-"""Maximum length of a string that is parsed as commands, because parsing other text is slow."""
+"""Maximum length of a string that is parsed as commands. The limit exists because parsing other text is slow."""
 _MAX_STRING_DEPTH = 3
 """Maximum nesting depth of strings."""
 MAX_STRINGS, _MAX_CHARS_IN_TEXTS, _MAX_CHARS_IN_LONG = 6, 600, 300
-"""Maximum number of a line's strings that are parsed as commands, including decoded ones, and of the characters in
-them: in a line of normal length and in a long one."""
+"""Maximum number of a line's strings that are parsed as commands, including decoded ones, and maximum number of
+characters in them, for a line of normal length and for a long line."""
 
 
 class StringBudget:
     """Limits how many of a line's strings are parsed as commands. The budget is shared by all nesting levels."""
 
     def __init__(self, line: str) -> None:
-        self._texts, self._size = (
+        self._remaining_texts, self._remaining_chars = (
             MAX_STRINGS,
             _MAX_CHARS_IN_TEXTS if len(line) <= LONG_LINE_CHARS else _MAX_CHARS_IN_LONG,
         )
@@ -76,15 +76,18 @@ class StringBudget:
         """Whether a string could not be parsed completely. The code that parses it sets this."""
 
     def texts_within_budget(self, texts: Iterable[str]) -> Sequence[str]:
-        """Return the strings of one word, or none if the budget does not allow it. The first word with strings is
-        always allowed."""
-        found = tuple(texts)
-        if not found or self.is_spent:
+        """Return the strings found in one word, or none if they exceed the budget. Those of the first word are always
+        allowed."""
+        strings = tuple(texts)
+        if not strings or self.is_spent:
             return ()
-        is_first, self._size = self._texts == MAX_STRINGS, self._size - sum(map(len, found))
-        self.is_spent = not self._texts or (self._size < 0 and not is_first)
-        self._texts -= 1
-        return () if self.is_spent else found
+        is_first, self._remaining_chars = (
+            self._remaining_texts == MAX_STRINGS,
+            self._remaining_chars - sum(map(len, strings)),
+        )
+        self.is_spent = not self._remaining_texts or (self._remaining_chars < 0 and not is_first)
+        self._remaining_texts -= 1
+        return () if self.is_spent else strings
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +101,9 @@ class _ParsedVariants:
 
 def program_index(command: Sequence[str]) -> int:
     """Return the index of the program in a command, or the number of words if there is none."""
-    for at, word in enumerate(command):
+    for index, word in enumerate(command):
         if "=" not in word or not _ASSIGNMENT.match(word):
-            return at
+            return index
     return len(command)
 
 
@@ -116,29 +119,30 @@ def wrapped_program_index(command: Sequence[str]) -> int | None:
     if program_name(command) not in WRAPPERS:
         return None
     follows_option = False
-    for at in range(start + 1, len(command)):
-        word = command[at]
+    for index in range(start + 1, len(command)):
+        word = command[index]
         if word[:1] == "-":
             follows_option = True
         elif not (_ASSIGNMENT.match(word) or _DURATION.fullmatch(word)):
             if not follows_option:
-                return at
+                return index
             follows_option = False  # may be the option's value, followed by the command
     return len(command)
 
 
 def pattern_program_index(command: Sequence[str]) -> int | None:
-    """Return the index of a pattern in place of the program, possibly after wrappers; None if there is none."""
+    """Return the index of a file name pattern in the program's place, possibly after wrappers; None if there is
+    none."""
     start = program_index(command)
-    while start < len(command) and (inner := wrapped_program_index(command[start:])) is not None:
-        start += max(inner, 1)
-    is_pattern = start < len(command) and any(sign in command[start] for sign in "*?]")
+    while start < len(command) and (wrapped_index := wrapped_program_index(command[start:])) is not None:
+        start += max(wrapped_index, 1)
+    is_pattern = start < len(command) and any(wildcard in command[start] for wildcard in "*?]")
     return start if is_pattern and command[start] not in ("?", "]", "]]") else None
 
 
 @lru_cache(maxsize=64)  # cached, because it is called for every deny rule
 def has_hidden_program(text: str) -> bool:
-    """Whether the name of a program that would run is not in the text, because it comes from a variable, a pattern, a
+    """Whether the line would run a program that it does not name, because the name comes from a variable, a pattern, a
     command's output or a pipe into a shell."""
     line = parse_command_line(text)
     return line.is_unparsable or any(map(_hides_program, line.commands))
@@ -151,7 +155,9 @@ def has_hidden_arguments(text: str, program: str) -> bool:
 
 
 def _hides_arguments(command: SimpleCommand, program: str) -> bool:
-    start = next((at for at, word in enumerate(command.texts) if word.rpartition("/")[2].casefold() == program), None)
+    start = next(
+        (index for index, word in enumerate(command.texts) if word.rpartition("/")[2].casefold() == program), None
+    )
     if start is None:
         return False
     follows_option = is_hidden = False
@@ -166,7 +172,7 @@ def _hides_arguments(command: SimpleCommand, program: str) -> bool:
 
 
 def command_variants(text: str) -> Sequence[tuple[str, ...]]:
-    """Return the words of each command of the line and of strings that may be commands, including variants with the
+    """Return the words of each command in the line and in strings that may be commands, including variants with the
     line's variables expanded and encoded strings decoded."""
     return _parsed_variants(text).words
 
@@ -178,27 +184,29 @@ def has_unparsed_strings(text: str) -> bool:
 
 @lru_cache(maxsize=64)  # cached, because each rule examines the same few lines
 def _parsed_variants(text: str) -> _ParsedVariants:
-    pending, found, budget = [(text, 0)], list[tuple[str, ...]](), StringBudget(text)
-    commands_found = list[SimpleCommand]()
+    pending, variants, budget = [(text, 0)], list[tuple[str, ...]](), StringBudget(text)
+    all_commands = list[SimpleCommand]()
     while pending:
         text, depth = pending.pop()
         commands = parse_command_line(text).commands
-        commands_found += commands
-        found += _with_known_values(commands)
-        decodes = any(sign in text for sign in _DECODERS) or (("printf" in text or "echo" in text) and "\\" in text)
+        all_commands += commands
+        variants += _with_known_values(commands)
+        decodes = any(decoder in text for decoder in _DECODERS) or (
+            ("printf" in text or "echo" in text) and "\\" in text
+        )
         for command in commands:
-            found.append(command.texts)
+            variants.append(command.texts)
             if command.texts[:1] == ("git",) and any("=" in text for text in command.texts):
-                found.append(tuple(" ".join(command.texts).replace("=", " ").split()))  # it may define an alias
-            words = (*command.words, *[one.target for one in command.redirections])
-            may_hold_text = depth < _MAX_STRING_DEPTH and (decodes or not all([word.is_bare for word in words]))
-            for word in words if may_hold_text else ():
+                variants.append(tuple(" ".join(command.texts).replace("=", " ").split()))  # it may define an alias
+            words = (*command.words, *[redirection.target for redirection in command.redirections])
+            may_contain_lines = depth < _MAX_STRING_DEPTH and (decodes or not all([word.is_bare for word in words]))
+            for word in words if may_contain_lines else ():
                 if budget.is_spent:
                     break
-                inner = [decoded] if decodes and (decoded := _decode_word(word.text)) else []
-                inner += possible_command_lines(word.text) if not word.is_bare else ()
-                pending += [(each, depth + 1) for each in budget.texts_within_budget(inner)]
-    return _ParsedVariants(found, commands_found, budget.is_spent)
+                inner_texts = [decoded] if decodes and (decoded := _decode_word(word.text)) else []
+                inner_texts += possible_command_lines(word.text) if not word.is_bare else ()
+                pending += [(inner_text, depth + 1) for inner_text in budget.texts_within_budget(inner_texts)]
+    return _ParsedVariants(variants, all_commands, budget.is_spent)
 
 
 def _with_known_values(commands: Sequence[SimpleCommand]) -> Iterator[tuple[str, ...]]:
@@ -211,34 +219,36 @@ def _with_known_values(commands: Sequence[SimpleCommand]) -> Iterator[tuple[str,
             texts = [expand_variables(text, values) for text in command.texts]
             if values:
                 yield tuple(" ".join(texts).split())
-            bare = [_UNSET_VARIABLE.sub(lambda found: found["other"] or "", text) for text in texts]
-            for at, text in enumerate(bare):
-                bare[at] = " ".join(brace_expansions(text)) if "{" in text else text
-            yield tuple(" ".join(bare).split())
+            bare_texts = [_UNSET_VARIABLE.sub(lambda match: match["other"] or "", text) for text in texts]
+            for index, text in enumerate(bare_texts):
+                bare_texts[index] = " ".join(brace_expansions(text)) if "{" in text else text
+            yield tuple(" ".join(bare_texts).split())
 
 
 def assigned_variables(command: SimpleCommand) -> Mapping[str, str]:
     """Return the variables that a command sets."""
     pairs = (word.text.partition("=") for word in command.words[: program_index(command.texts)])
-    return {name: value for name, sign, value in pairs if sign and name.isidentifier()}
+    return {name: value for name, equals, value in pairs if equals and name.isidentifier()}
 
 
 def expand_variables(text: str, values: Mapping[str, str]) -> str:
-    return _VARIABLE.sub(lambda found: values.get(found[1], found[0]), text)
+    return _VARIABLE.sub(lambda match: values.get(match[1], match[0]), text)
 
 
 def brace_expansions(word: str) -> Sequence[str]:
     """Return the first few brace expansions of a word."""
-    pending, found = [word], list[str]()
-    while pending and len(found) < _MAX_ALTERNATIVES:
+    pending, expansions = [word], list[str]()
+    while pending and len(expansions) < _MAX_ALTERNATIVES:
         text = pending.pop()
         braces = _BRACES.search(text)
         if braces is None:
-            found.append(text)
+            expansions.append(text)
         else:
-            parts = braces[1].split(",")[:_MAX_ALTERNATIVES]
-            pending += [text[: braces.start()] + part + text[braces.end() :] for part in reversed(parts)]
-    return found
+            alternatives = braces[1].split(",")[:_MAX_ALTERNATIVES]
+            pending += [
+                text[: braces.start()] + alternative + text[braces.end() :] for alternative in reversed(alternatives)
+            ]
+    return expansions
 
 
 def _decode_word(word: str) -> str:
@@ -259,12 +269,12 @@ def _decode_word(word: str) -> str:
 
 
 def possible_command_lines(word: str) -> Iterator[str]:
-    """Yield what may be a command line in a word: the whole word, the part after an option letter, and the part after
+    """Yield what may be a command line in a word: the full word, the text after an option letter, and the text after
     `!`."""
     if len(word) > MAX_STRING_CHARS:
         return
-    behind_option = _OPTION.sub("", word) if word[:1] == "-" else word
-    for text in dict.fromkeys((word, behind_option, word.rpartition("!")[2])):
+    option_value = _OPTION.sub("", word) if word[:1] == "-" else word
+    for text in dict.fromkeys((word, option_value, word.rpartition("!")[2])):
         if _LINE_CHARACTER.search(text):
             yield text
 
@@ -275,11 +285,11 @@ def _hides_program(command: SimpleCommand) -> bool:
     ):
         return True
     wrapped = follows_option = False
-    is_passed_words, last = False, ""
+    is_passed_words, last_wrapper = False, ""
     for index, word in enumerate(command.words):
         name = word.text.rpartition("/")[2]
         if word.is_plain and name in _WORDS_BEFORE_PROGRAM:
-            wrapped, last = True, name
+            wrapped, last_wrapper = True, name
             is_passed_words = is_passed_words or name in _WORD_PASSING_PROGRAMS
         elif _ASSIGNMENT.match(word.text) or (wrapped and (word.text[:1] == "-" or _DURATION.fullmatch(word.text))):
             follows_option = word.text[:1] == "-"
@@ -288,17 +298,19 @@ def _hides_program(command: SimpleCommand) -> bool:
         elif follows_option:
             follows_option = False  # may be the option's value, followed by the command
         else:
-            given = command.words[index + 1 :]
-            texts = _executed_arguments(name, given)
-            is_too_much = sum(not word.is_bare for word in texts) > MAX_STRINGS
-            reads_input = command.has_input or (is_passed_words and all(text.text[:1] == "-" for text in texts))
-            return (reads_input and name in SHELLS) or is_too_much or any(map(_is_hidden_text, texts))
-    return is_passed_words and last != "xargs"  # without a command, xargs only echoes its input
+            arguments = command.words[index + 1 :]
+            executed_words = _executed_arguments(name, arguments)
+            exceeds_limit = sum(not word.is_bare for word in executed_words) > MAX_STRINGS
+            reads_input = command.has_input or (
+                is_passed_words and all(text.text[:1] == "-" for text in executed_words)
+            )
+            return (reads_input and name in SHELLS) or exceeds_limit or any(map(_is_hidden_text, executed_words))
+    return is_passed_words and last_wrapper != "xargs"  # without a command, xargs only echoes its input
 
 
 def _commands_run_by_find(command: SimpleCommand) -> Iterator[SimpleCommand]:
     """Yield the commands that find runs for the files it finds."""
-    starts = [at + 1 for at, text in enumerate(command.texts) if text in _FIND_RUNS]
+    starts = [index + 1 for index, text in enumerate(command.texts) if text in _FIND_RUNS]
     for start in starts if program_name(command.texts) in ("find", "gfind") else ():
         yield replace(
             command, words=command.words[start:], texts=command.texts[start:], preceding_operator="", redirections=()
@@ -306,10 +318,10 @@ def _commands_run_by_find(command: SimpleCommand) -> Iterator[SimpleCommand]:
 
 
 def _strings_run_by_option(command: SimpleCommand) -> Iterator[Word]:
-    """Yield the strings that some programs pass to a shell."""
+    """Yield the strings that programs such as `su` pass to a shell."""
     if program_name(command.texts) in _STRING_RUNNERS:
-        options = (at for at, text in enumerate(command.texts[:-1]) if re.fullmatch("-[a-z]*c|--command", text))
-        yield from (command.words[at + 1] for at in options)
+        options = (index for index, text in enumerate(command.texts[:-1]) if re.fullmatch("-[a-z]*c|--command", text))
+        yield from (command.words[index + 1] for index in options)
 
 
 def _executed_arguments(name: str, arguments: Sequence[Word]) -> Sequence[Word]:
