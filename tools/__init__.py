@@ -1,4 +1,4 @@
-"""The tools that a model can call, one per file with its description beside it, and the code they share."""
+"""The tools that a model can call, one per file with its description beside it, and the code that they share."""
 
 from typing import TYPE_CHECKING
 

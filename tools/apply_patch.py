@@ -39,17 +39,17 @@ class ApplyPatch:
     schema = object_schema({"patch": {"type": "string"}}, required=("patch",))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        written = files.patch_changes.written_paths(arguments)
-        return tuple(dict.fromkeys(str(resolve(path, workspace)) for path in written))
+        paths = files.patch_changes.written_paths(arguments)
+        return tuple(dict.fromkeys(str(resolve(path, workspace)) for path in paths))
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        return _plan(arguments, workspace).preview(workspace.root)
+        return _plan_changes(arguments, workspace).preview(workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await run_exclusive(lambda: _plan(arguments, workspace).apply(workspace.seen))
+        return await run_exclusive(lambda: _plan_changes(arguments, workspace).apply(workspace.seen))
 
 
-def _plan(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
+def _plan_changes(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
     return files.patch_changes.planned_changes(arguments, workspace, _path_suggestion)
 
 

@@ -13,23 +13,25 @@ def _subject(arguments: Arguments) -> str:
 _SUGGEST_TAG = regex(r"<suggest[^>]*>([^<]*)</suggest>")
 
 
-def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
     questions = arguments.get("questions")
-    if isinstance(questions, list) and questions and isinstance(first := questions[0], dict):
+    if isinstance(questions, list) and questions and isinstance(first_question := questions[0], dict):
         if len(questions) > 1:
-            raise ToolError("`ask_user` puts one question a call: ask the first one, and wait for the answer")
+            raise ToolError("`ask_user` asks one question per call: ask the first one, and wait for the answer")
         arguments.pop("questions")
-        arguments.update({name: first[name] for name in ("question", "options", "several") if name in first})
-        if first.get("multiSelect") is True:
+        arguments.update(
+            {name: first_question[name] for name in ("question", "options", "several") if name in first_question}
+        )
+        if first_question.get("multiSelect") is True:
             arguments["several"] = True
     options = arguments.get("options")
-    if isinstance(options, str) and (suggested := _SUGGEST_TAG.findall(options)):
-        arguments["options"] = options = [text.strip() for text in suggested]
+    if isinstance(options, str) and (suggestions := _SUGGEST_TAG.findall(options)):
+        arguments["options"] = options = [text.strip() for text in suggestions]
     if isinstance(options, list):
-        arguments["options"] = [_label(option) for option in options]
+        arguments["options"] = [_option_label(option) for option in options]
 
 
-def _label(option: object) -> object:
+def _option_label(option: object) -> object:
     return option.get("label") or option.get("text") or option if isinstance(option, dict) else option
 
 
@@ -50,7 +52,7 @@ class AskUser:
         subject=_subject,
         aliases="ask_user_question ask_followup_question ask_question request_user_input",
         argument_aliases={"question": "prompt message text", "options": "choices follow_up suggestions"},
-        adapt_arguments=_adapt,
+        adapt_arguments=_adapt_arguments,
         claude_names=("AskUserQuestion",),
         to_claude=_to_claude,
         small_windows="optional",

@@ -1,4 +1,4 @@
-"""The tool interface: `Tool`, `Workspace` and `Result`. Tools know nothing about models, sessions or front ends."""
+"""The tool interface: `Tool`, `Workspace` and `Result`."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A document or media file that cannot be sent to a model as a picture."""
+    """A document or media file that cannot be sent to a model as an image."""
 
     name: str
     media_type: str
@@ -50,14 +50,14 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class PrintedLog:
-    """A program's output in a file."""
+    """A program's output in a log file."""
 
     path: Path
     start: int
     end: int
-    """Offset just past the last byte."""
+    """Offset after the last byte."""
     is_finished: bool
-    """Whether no other code needs the file, so that its reader deletes it."""
+    """Whether nothing else needs the file, so that its reader should delete it."""
     is_complete: bool = True
     """Whether the file contains everything printed up to `end`."""
 
@@ -78,29 +78,29 @@ class Result:
     """The output of a tool call."""
 
     text: str
-    """The whole output, unless `log` or `uncut` is set."""
+    """The full output, unless `log` or `full_text` is set."""
     log: PrintedLog | None = None
     """The program's output, if it is long or not plain text. `text` then only says how the program ended."""
     full_text: str | None = None
-    """The text with complete lines, if `text` has truncated lines."""
+    """The text with complete lines; None if `text` has no truncated lines."""
     pictures: tuple[Picture, ...] = ()
     files: tuple[Attachment, ...] = ()
-    """Further files in the output. Readable documents are shown as text."""
+    """Other files in the output. Readable documents are shown as text."""
     changed_files: tuple[Path, ...] = ()
     """Files that the call created, changed or deleted."""
     file_changes: tuple[AppliedChange, ...] = ()
-    """The contents of changed files before and after, if the tool knows them."""
+    """The old and new contents of changed files, if the tool knows them."""
     failed: bool = False
-    """The call completed but reports a failure, such as a non-zero exit code."""
+    """Whether the call completed but reports a failure, such as a non-zero exit code."""
     extent: Extent | None = None
-    """How much of the whole output `text` shows, if the tool knows."""
+    """How much of the available content `text` shows, if the tool knows."""
     blocked_by_sandbox: str = ""
     """What the sandbox blocked, if the command failed because of it."""
     denied_access: str = ""
     """What the sandbox denied to a call that ran without approval and could only look. If set, the call needs approval
     to run normally."""
     program: ProgramState | None = None
-    """State of the program that the call ran or asked about."""
+    """State of the program that the call ran or queried."""
     problems: NewProblems | None = None
     """New problems that the file changes caused, as reported by language servers. They are also in `text`."""
 
@@ -111,7 +111,7 @@ class ReadLimits:
 
     max_bytes: int = 51_200
     max_line_chars: int = 2000
-    """Maximum number of characters in a line; longer lines are cut."""
+    """Maximum number of characters in a line; longer lines are truncated."""
 
 
 async def no_user(question: str, options: tuple[str, ...]) -> str:
@@ -119,7 +119,7 @@ async def no_user(question: str, options: tuple[str, ...]) -> str:
 
 
 async def no_archive(ref: str) -> StoredContent:
-    raise ToolError("nothing is stored: the outputs of this session are complete in the conversation")
+    raise ToolError("nothing is stored: all outputs of this session are in the conversation in full")
 
 
 async def no_fetch(ref: str, scope: RecallScope | None) -> StoredContent:
@@ -143,11 +143,11 @@ class Workspace:
     outputs: Path
     """A folder private to this session, for the output of running programs."""
     started_at: float = field(default_factory=time.time)
-    """Time at which the session started to work here, in Unix seconds."""
+    """Time at which the session began to work in this folder, in Unix seconds."""
     seen: SeenFiles = field(default_factory=SeenFiles)
     jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
     sandbox: "Sandbox | None" = None
-    """The sandbox that commands run in, or None to run them without one."""
+    """The sandbox for commands; None to run them without one."""
     variables: dict[str, str] = field(default_factory=dict)
     """Extra environment variables for commands."""
     network_policy: "NetworkPolicy | None" = None
@@ -172,7 +172,7 @@ class Workspace:
     is_read_only: bool = False
     """Whether the running call was approved as read-only."""
     is_contained: bool = False
-    """Whether the running call is not proved to be read-only and therefore runs in a sandbox in which it can only look.
+    """Whether the running call, not being proved read-only, runs in a sandbox in which it can only look.
     """
     ask: Callable[[str, tuple[str, ...]], Awaitable[str]] = no_user
     """Asks the user a question and returns the answer. Raises `ToolError` if no user is present."""
@@ -220,13 +220,13 @@ class ReadOnlyAccess:
     """What a call reads if it may run as read-only."""
 
     tool: Literal["read", "grep"]
-    """The read-only tool with the same access: `grep` if the call may show lines of files that it does not name."""
+    """The read-only tool with equal access: `grep` if the call may show lines from files that it does not name."""
     paths: tuple[str, ...]
     """The files as absolute resolved paths."""
     secret_path: str = ""
-    """The first path whose name suggests passwords or keys."""
+    """The first path whose name suggests passwords or keys; empty if none does."""
     is_contained: bool = False
-    """Whether the call is not proved to be read-only and therefore runs in a sandbox in which it can only look."""
+    """Whether the call, not being proved read-only, runs in a sandbox in which it can only look."""
 
 
 @runtime_checkable
@@ -240,7 +240,7 @@ class SupportsReadOnly(Protocol):
 
 @runtime_checkable
 class HasCallEffect(Protocol):
-    """A tool that has calls with a lesser effect than its `effect`."""
+    """A tool some of whose calls have a lesser effect than `effect`."""
 
     def effect_of(self, arguments: Arguments) -> Effect:
         """Return the most that this call can do. Raises `ToolError`."""
@@ -248,7 +248,7 @@ class HasCallEffect(Protocol):
 
 @runtime_checkable
 class Deferrable(Protocol):
-    """A tool whose definition may be deferred if there are many tools or if that makes requests smaller."""
+    """A tool whose definition may be deferred, if there are many tools or to make requests smaller."""
 
     @property
     def kind(self) -> Literal["skill", "mcp", "rare"]:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:  # for type checking only: few commands need the network, so i
 
 DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 120, 600
 _MAX_COMMAND_BYTES = 128 * 1024
-"""Size in bytes at which a command can no longer be started: Linux limits the size of a single argument."""
+"""Size in bytes from which a command cannot be started, because Linux limits the size of an argument."""
 _FAILURE_TAIL_BYTES = 16_384
 """Number of bytes at the end of the output that are searched for failures."""
 _IN_PLACE_EDIT = regex(r"\b(?:sed|perl|ruby|g?awk|yq)\b[^|;&\n]*\s(?:-\w*i|--in-place)")
@@ -64,7 +64,7 @@ _REMOVES_WORK_TREE = regex(r"\bworktree\s+(?:remove|move)\b")
 _MAY_REMOVE_SUBMODULE = regex(r"\bgit\b[^\n]*\b(?:rm|deinit)\b")
 _MENTIONS_GIT = regex(r"git|\bgh\b")
 _MAX_SANDBOX_TRIES = 3
-"""Attempts to set up the sandbox of one command."""
+"""Maximum number of attempts to set up the sandbox for a command."""
 _JOB_REPLY_TIMEOUT_S = 1.0
 """Seconds to wait for a job's reply to its input."""
 
@@ -81,7 +81,7 @@ def _subject(arguments: Arguments) -> str:
 _SHELLS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash", "/usr/bin/zsh")
 
 
-def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
     if called_name in TYPING_TOOLS:
         arguments["command"], job = (
             pop_argument(arguments, *TYPED_ARGUMENTS),
@@ -129,7 +129,7 @@ class Bash:
             "background": "run_in_background is_background",
             "workdir": "working_directory working_dir cwd directory dir dir_path",
         },
-        adapt_arguments=_adapt,
+        adapt_arguments=_adapt_arguments,
         clamped_arguments=("timeout",),
         claude_names=("Bash",),
         claude_arguments={"background": "run_in_background"},
@@ -159,16 +159,16 @@ class Bash:
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        """Return the command line. With `workdir` it starts with `cd`. Input to a job is appended to the job's command
-        as `<<<`."""
+        """Return the command line. With `workdir`, it starts with `cd`. For input to a job, it is the job's command
+        with the input appended after `<<<`."""
         if text(arguments, "job", ""):
             return (f"{job_of(arguments, workspace).command} <<< {shlex.quote(text(arguments, 'command'))}",)
         folder, command = text(arguments, "workdir", ""), command_line(arguments)
         return (f"cd {shlex.quote(folder)} && {command}" if folder else command,)
 
     def read_only_access(self, arguments: Arguments, workspace: Workspace) -> ReadOnlyAccess | None:
-        """Return what a command shows, or None if it may not run as read-only. Only foreground commands in the working
-        folder or below it can. If there is a sandbox, a command that is not proved to be read-only may be tried in it.
+        """Return what a command shows; None if it may not run as read-only. Only foreground commands in the working
+        folder or below it may. With a sandbox, a command that is not proved read-only may be tried in it.
         """
         if text(arguments, "job", "") or flag(arguments, "background") or flag(arguments, "terminal"):
             return None
@@ -176,8 +176,8 @@ class Bash:
         if not folder.is_relative_to(workspace.root):
             return None
         command = command_line(arguments)
-        proved = tools.read_only_run.read_only_access(_with_cd(command, folder, workspace), workspace)
-        return proved or tools.contained_run.contained_access(command, folder, workspace)
+        proved_access = tools.read_only_run.read_only_access(_with_cd(command, folder, workspace), workspace)
+        return proved_access or tools.contained_run.contained_access(command, folder, workspace)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         if text(arguments, "job", ""):
@@ -194,7 +194,7 @@ class Bash:
             return Result(
                 f"nothing was run: in the sandbox {removal_problem}", failed=True, blocked_by_sandbox=removal_problem
             )
-        config_before, edited_contents = (
+        previous_config_states, edited_contents = (
             _config_file_states(workspace),
             await run_exclusive(lambda: _contents_edited_in_place(command, folder)),
         )
@@ -203,7 +203,7 @@ class Bash:
             result = await _run_contained(command, folder, seconds, workspace)
         else:
             result = await _run_in_foreground(command, folder, seconds, workspace, access, settings)
-        result = _with_config_changes(result, config_before, workspace)
+        result = _with_config_changes(result, previous_config_states, workspace)
         if workspace.is_read_only and result.program is not None and not result.program.is_running:
             result = _with_note(
                 result, await run_exclusive(lambda: tools.read_only_run.submodule_changes_note(command, workspace))
@@ -225,7 +225,7 @@ def command_line(arguments: Arguments) -> str:
     if "\0" in command:
         raise ToolError("the command contains a NUL character: remove it, or create it with `printf '\\0'`")
     if len(command.encode("utf-8", "surrogatepass")) >= _MAX_COMMAND_BYTES:  # fail before asking the user for approval
-        raise ToolError(_too_long(command))
+        raise ToolError(_too_long_text(command))
     return command
 
 
@@ -242,16 +242,16 @@ def _with_cd(command: str, folder: Path, workspace: Workspace) -> str:
 
 
 def _config_file_states(workspace: Workspace) -> ConfigFileStates:
-    """Return the states of configuration files that other programs execute or follow."""
+    """Return the states of configuration files that other programs run or read automatically."""
     if workspace.is_read_only:
         return {}
     roots = workspace.sandbox.roots if workspace.sandbox is not None else ()
     return config_file_states(map(str, (workspace.root, *roots)))
 
 
-def _with_config_changes(result: Result, before: ConfigFileStates, workspace: Workspace) -> Result:
+def _with_config_changes(result: Result, previous_states: ConfigFileStates, workspace: Workspace) -> Result:
     """Add a note about changed configuration files, because an approved command may have changed any of them."""
-    return _with_note(result, changes_note(before, _config_file_states(workspace), str(workspace.root)))
+    return _with_note(result, changes_note(previous_states, _config_file_states(workspace), str(workspace.root)))
 
 
 def _contents_edited_in_place(command: str, folder: Path) -> Mapping[Path, bytes]:
@@ -277,10 +277,10 @@ async def _send_to_job(job: Job, input_text: str) -> Result:
         raise ToolError(
             f"{job.id} has ended ({state_of(job.program.code).outcome_text}): start it again to write to it"
         )
-    before, line = job.program.size, input_text if input_text.endswith("\n") else f"{input_text}\n"
+    previous_size, line = job.program.size, input_text if input_text.endswith("\n") else f"{input_text}\n"
     if not job.program.write(line.encode("utf-8", "surrogateescape")):
         raise ToolError(f"{job.id} cannot accept that much now: check it with bash_output, and write less at a time")
-    await job.program.wait_for_output(_JOB_REPLY_TIMEOUT_S, before + len(line) + line.count("\n"))
+    await job.program.wait_for_output(_JOB_REPLY_TIMEOUT_S, previous_size + len(line) + line.count("\n"))
     return job_update(job)
 
 
@@ -327,19 +327,19 @@ async def _build_launch(
     access: "NetworkAccess | None",
     settings: "GitSettings | None",
 ) -> Launch:
-    """Return how to launch a command: in a shell unless it is read-only, and in the sandbox if there is one."""
+    """Return how to launch a command: in a shell unless the call is read-only, and in the sandbox if there is one."""
     if not workspace.is_read_only:
-        removes = _REMOVES_WORK_TREE.search(command) is not None
-        submodules = _removes_submodules(command, folder)
-        in_a_shell = _shell_launch_of(command, folder, workspace)
+        removes_work_trees = _REMOVES_WORK_TREE.search(command) is not None
+        removes_submodules = _removes_submodules(command, folder)
+        launch = _shell_launch_of(command, folder, workspace)
         return _sandboxed_launch(
-            in_a_shell,
+            launch,
             folder,
             workspace,
             access,
             settings,
-            removes_work_trees=removes,
-            removes_submodules=submodules,
+            removes_work_trees=removes_work_trees,
+            removes_submodules=removes_submodules,
         )
     line = _with_cd(command, folder, workspace)
     return _sandboxed_launch(
@@ -348,15 +348,15 @@ async def _build_launch(
 
 
 def _removes_submodules(command: str, folder: Path) -> bool:
-    """Whether the line does nothing but remove submodules. Processes that it leaves running are then ended."""
+    """Whether the line only removes submodules. If so, processes that it leaves running are ended."""
     if not _MAY_REMOVE_SUBMODULE.search(command):
         return False
     return tools_sandbox.submodules.can_remove_submodules(command, folder)
 
 
 def _submodule_removal_problem(command: str, folder: Path, workspace: Workspace) -> str:
-    """Return why a command that removes a submodule must not be started: the sandbox would stop it halfway. Empty if it
-    may be started."""
+    """Return why a command that removes a submodule must not be started, because the sandbox would stop it halfway.
+    Empty if it may be started."""
     if workspace.sandbox is None or workspace.is_read_only or not _MAY_REMOVE_SUBMODULE.search(command):
         return ""
     return (
@@ -404,7 +404,7 @@ def _sandboxed_launch(
 
 
 async def _run_contained(command: str, folder: Path, seconds: int, workspace: Workspace) -> Result:
-    """Run a command in a sandbox in which it can only look. The result says what it was denied."""
+    """Run a command in a sandbox in which it can only look. The result reports what was denied."""
     try:
         launched, boundary = await run_exclusive(
             lambda: tools.contained_run.launch_contained(command, folder, workspace)
@@ -423,10 +423,10 @@ async def _run_in_foreground(
     settings: "GitSettings | None",
 ) -> Result:
     """Run the command. If a path to be mounted disappears before the command starts, try again."""
-    for tries_left in reversed(range(_MAX_SANDBOX_TRIES)):
+    for remaining_tries in reversed(range(_MAX_SANDBOX_TRIES)):
         launched = await _build_launch(command, folder, workspace, access, settings)
         result = await _run_with_timeout(command, folder, seconds, workspace, launched, access, settings)
-        if not tries_left or not (launched.is_confined and result.failed and _did_mount_path_vanish(result)):
+        if not remaining_tries or not (launched.is_confined and result.failed and _did_mount_path_vanish(result)):
             break
         access = await _network_access(workspace)
     return result
@@ -448,7 +448,7 @@ async def _run_with_timeout(
     contained: "Boundary | None" = None,
 ) -> Result:
     """Return the command's result, or its output so far if it timed out and continues as a job. `contained`: the
-    boundary of a command that can only look. None of its processes are left running when it has ended."""
+    boundary of a command that can only look. Such a command leaves no processes running when it has ended."""
     program = _start_program(command, launched, folder, workspace, workspace.on_progress)
     try:
         in_time = await _has_finished_in_time(program, seconds, access)
@@ -475,25 +475,25 @@ async def _run_with_timeout(
     if contained is not None:
         printed = _output_tail(program)
         denied = tools.contained_run.denied_access(command, printed, program.code or 0, contained, str(folder))
-        locked = tools.contained_run.locked_file_note(printed, contained, str(folder))
-        result = _exit_result(program, denied or locked, None, seconds if is_flooding else None)
+        locked_note = tools.contained_run.locked_file_note(printed, contained, str(folder))
+        result = _exit_result(program, denied or locked_note, None, seconds if is_flooding else None)
         return replace(result, blocked_by_sandbox="", denied_access=denied)
     if launched.is_confined:
         problems = (_sandbox_denials(command, program, folder, workspace, access, settings), _missing_programs(command))
         blocked = "; ".join(filter(None, problems))
-    withheld = _withheld_variables_note(command, program, workspace)
-    return _with_note(_exit_result(program, blocked, access, seconds if is_flooding else None), withheld)
+    withheld_note = _withheld_variables_note(command, program, workspace)
+    return _with_note(_exit_result(program, blocked, access, seconds if is_flooding else None), withheld_note)
 
 
 async def _has_finished_in_time(program: Program, seconds: float, access: "NetworkAccess | None") -> bool:
-    """Return whether the program ended in time. Time spent waiting for the user's answers about its network access does
-    not count."""
-    seconds_excluded = 0.0
+    """Return whether the program ended in time, not counting the time spent waiting for the user to answer about its
+    network access."""
+    excluded_seconds = 0.0
     while not await program.wait(seconds):
-        if access is None or access.reach.answer_wait_seconds <= seconds_excluded:
+        if access is None or access.reach.answer_wait_seconds <= excluded_seconds:
             return False
-        seconds, seconds_excluded = (
-            max(access.reach.answer_wait_seconds - seconds_excluded, 0.05),
+        seconds, excluded_seconds = (
+            max(access.reach.answer_wait_seconds - excluded_seconds, 0.05),
             access.reach.answer_wait_seconds,
         )
     return True
@@ -521,8 +521,8 @@ def _sandbox_denials(
     access: "NetworkAccess | None",
     settings: "GitSettings | None",
 ) -> str:
-    """Return what the sandbox blocked or reverted. The end of the output is examined even on success, because an exit
-    code of 0 only means that the line's last program succeeded."""
+    """Return what the sandbox blocked or reverted; empty if nothing. The end of the output is examined even on success,
+    because an exit code of 0 only means that the line's last program succeeded."""
     assert workspace.sandbox is not None
     try:
         removed = workspace.sandbox.remove_forbidden_files()
@@ -540,10 +540,10 @@ def _sandbox_denials(
         return "; ".join(setting_notes)
     if access is not None and access.failures:  # refused connections are already reported
         boundary = replace(boundary, network="open", copies={})  # a proxy's refusal looks like a registry's
-    found = tools_sandbox.blocked.denial_reasons(
+    denial_reasons = tools_sandbox.blocked.denial_reasons(
         command, printed, boundary, str(folder), os.path.lexists, failed=bool(program.code)
     )
-    return "; ".join(setting_notes) or found
+    return "; ".join(setting_notes) or denial_reasons
 
 
 def _output_tail(program: Program) -> str:
@@ -563,7 +563,7 @@ def _withheld_variables_note(command: str, program: Program, workspace: Workspac
 
 
 def _missing_programs(command: str) -> str:
-    """Return which installed programs the command looks for but cannot see in the sandbox; empty if none."""
+    """Return a note on the installed programs that the command needs but cannot see in the sandbox; empty if none."""
     return tools_sandbox.blocked.visibility_note(command) if tools_sandbox.system.sandbox_kind() == "bubblewrap" else ""
 
 
@@ -576,8 +576,8 @@ def _exit_result(program: Program, blocked: str, access: "NetworkAccess | None",
     )
     leftovers_note = "" if program.is_fully_ended else "its background processes keep running until the session ends"
     log = PrintedLog(program.log, 0, program.output.flush(), program.is_fully_ended, program.output.is_complete)
-    advice = f"it ran in a sandbox, where {blocked}: do without, or tell the user what it needs" if blocked else ""
-    refusals = (f"`{place}` was not reached: {why}" for place, why in access.failures.items()) if access else ()
+    advice = f"it ran in a sandbox, where {blocked}: do without it, or tell the user what it needs" if blocked else ""
+    refusals = (f"`{host}` was not reached: {reason}" for host, reason in access.failures.items()) if access else ()
     notes = (program.output.problem, dropped_note(program), end_text, advice, *refusals, leftovers_note)
     state = replace(state, told="\n".join(filter(None, notes)))
     result = result_with_log(log, "no output", state, failed=state.code != 0 or bool(program.output.problem))
@@ -594,24 +594,24 @@ def _start_program(
     terminal: bool = False,
 ) -> Program:
     try:
-        for each in (workspace.outputs.parent, workspace.outputs):  # `mkdir` ignores the mode for parents
-            make_private(each)
+        for folder_to_create in (workspace.outputs.parent, workspace.outputs):  # `mkdir` ignores the mode for parents
+            make_private(folder_to_create)
         log = workspace.outputs / f"bash-{secrets.token_hex(4)}.txt"
         limits = ProcessLimits(output_bytes=workspace.max_output_bytes)
         return start(launched, folder, log, on_output, limits, terminal=terminal)
     except OSError as error:
-        raise ToolError(_why_not_started(error, command, folder)) from error
+        raise ToolError(_start_failure_text(error, command, folder)) from error
     except UnicodeEncodeError as error:
         raise ToolError("the command contains characters that programs cannot accept: write them as escapes") from error
 
 
-def _too_long(command: str) -> str:
+def _too_long_text(command: str) -> str:
     return f"the command is too long ({len(command)} characters): write it to a file and run that"
 
 
-def _why_not_started(error: OSError, command: str, root: Path) -> str:
+def _start_failure_text(error: OSError, command: str, root: Path) -> str:
     if not root.is_dir():
-        return f"the working folder `{root}` is gone: ask the user what to do"
+        return f"the working folder `{root}` no longer exists: ask the user what to do"
     if isinstance(error, OSError) and error.errno == 7:  # E2BIG
-        return _too_long(command)
+        return _too_long_text(command)
     return f"the command could not be started: {error}"

@@ -20,13 +20,13 @@ def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
     return called_name in TYPING_TOOLS and not is_typing_call(called_name, arguments)
 
 
-def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
     if called_name in TYPING_TOOLS:
         pop_argument(arguments, *TYPED_ARGUMENTS)  # remove arguments for typing
     convert_to_seconds(arguments, "wait")
     if not arguments.get("job"):
-        what = "A job is what `bash` starts with `background`; any other command has its output in its own answer"
-        raise ToolError(f"`bash_output` looks at a job: name it as `job`. {what}")
+        explanation = "`bash` with `background` starts a job; any other command returns its output directly"
+        raise ToolError(f"`bash_output` shows a job's output: name the job as `job`. {explanation}")
 
 
 class BashOutput:
@@ -41,7 +41,7 @@ class BashOutput:
         aliases="get_terminal_output task_output shell_output command_status",
         accepts_foreign_call=_accepts_foreign_call,
         argument_aliases={"job": f"{JOB_ARGUMENTS} command cmd", "wait": "timeout"},
-        adapt_arguments=_adapt,
+        adapt_arguments=_adapt_arguments,
         clamped_arguments=("wait",),
         claude_names=("BashOutput", "TaskOutput"),
         claude_arguments={"job": "bash_id"},

@@ -1,4 +1,4 @@
-"""The built-in tools. To add one, write a file and a description and add a line here."""
+"""The built-in tools. To add a tool, write its file and description, and add a line here."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -54,7 +54,7 @@ _OFFERED_TOOLS: tuple[OfferedTool, ...] = (
     CallTool,
 )
 """The tools in the order in which models see them. The last two are shown only while tools are deferred."""
-_RARE_TOOLS = tuple(cast(RareTool, load_integration(place)) for place in RARE_TOOLS)
+_RARE_TOOLS = tuple(cast(RareTool, load_integration(location)) for location in RARE_TOOLS)
 _CONDITIONAL_TOOLS: tuple[BuiltinTool, ...] = (Memory, SubmitPlan, FinalReport, ToolOutputCache, ToolOutputCacheGrep)
 """Tools that a session adds if its settings, mode or model require them."""
 

@@ -1,5 +1,5 @@
 """Commands that are probably read-only but not proved to be. They are tried without approval in a sandbox in which they
-can only look (`ebbtide.tools.sandbox.look_only`). If a command needed more, it runs again normally once it is approved.
+can only look (`ebbtide.tools.sandbox.look_only`). A command that needs more runs again normally once it is approved.
 """
 
 import os
@@ -26,7 +26,7 @@ _COMPARES_WORK_TREE = frozenset(("status", "diff", "diff-files", "diff-index"))
 _GIT_SETTINGS = {**process.git.SAFE_SETTINGS, "diff.ignoreSubmodules": "none"}
 """In this sandbox, git may also look into submodules."""
 _PATH_IN_TEXT = regex(r"(?<![^\s'\"=(;&|`])(?:~|/|\.\.)[^\s'\"`;&|<>()]*")
-"""A word of a loop that may be a path outside the folder."""
+"""A word that may be a path outside the folder."""
 _MISSING_FILE_MESSAGE = regex(r"[^\n]{0,400}(?:No such file or directory|ENOENT|Permission denied|EACCES)")
 _PRINTED_PATH = regex(r"[^\s'\"`:;,()<>\[\]’‘]+")
 _NOT_RUNNABLE_CODES = (126, 127)
@@ -35,7 +35,7 @@ _ELF_MAGIC = b"\x7fELF"
 
 
 def contained_access(line: str, folder: Path, workspace: Workspace) -> ReadOnlyAccess | None:
-    """Return what the command may show, or None if it does not seem to be read-only or the system cannot contain it.
+    """Return what the command may show; None if it does not seem to be read-only or the system cannot contain it.
     `folder`: the folder in which it starts."""
     if workspace.sandbox is None or (parsed := probably_read_only_line(line)) is None:
         return None
@@ -44,14 +44,14 @@ def contained_access(line: str, folder: Path, workspace: Workspace) -> ReadOnlyA
     if None in (_path_to_mount(name, workspace) for name in _program_names(parsed)):
         return None
     root = str(workspace.root)
-    outside = dict.fromkeys(
+    outside_paths = dict.fromkeys(
         path for path in _named_paths(parsed, line, folder, workspace) if _exists_outside(path, workspace)
     )
     if _runs_git(parsed):
-        outside |= dict.fromkeys(each for each in git_readable_paths(workspace.root) if not is_in(each, (root,)))
-    secrets = command_paths(line, root).secret_files
-    secret_name = display(Path(secrets[0]), workspace.root) if secrets else ""
-    return ReadOnlyAccess("grep", (root, *outside, *secrets), secret_name, is_contained=True)
+        outside_paths |= dict.fromkeys(path for path in git_readable_paths(workspace.root) if not is_in(path, (root,)))
+    secret_files = command_paths(line, root).secret_files
+    secret_name = display(Path(secret_files[0]), workspace.root) if secret_files else ""
+    return ReadOnlyAccess("grep", (root, *outside_paths, *secret_files), secret_name, is_contained=True)
 
 
 def launch_contained(line: str, folder: Path, workspace: Workspace) -> tuple[Launch, Boundary]:
@@ -61,42 +61,44 @@ def launch_contained(line: str, folder: Path, workspace: Workspace) -> tuple[Lau
         raise ToolError("the command is no longer read-only: check it again")
     for path in access.paths:
         check_granted(Path(path), workspace)
-    environment, is_git = _contained_environment(workspace), _runs_git(parsed)
+    environment, runs_git = _contained_environment(workspace), _runs_git(parsed)
     programs = (_path_to_mount(name, workspace) for name in _program_names(parsed))
     visible_paths = [*access.paths[1:], *filter(None, programs)]
-    if is_git:
+    if runs_git:
         environment = process.git.git_environment(_GIT_SETTINGS, environment)
         visible_paths += sandbox.look_only.user_git_settings(Path.home(), environment)
         visible_paths += _git_folders(workspace.root)
     try:
         launched, boundary = workspace.sandbox.wrap_look_only(
-            Launch(shell_argv(line), environment), folder, visible_paths, is_git=is_git
+            Launch(shell_argv(line), environment), folder, visible_paths, is_git=runs_git
         )
     except OSError as error:
         raise ToolError(f"it could not be tried read-only: {error}") from error
-    if is_git and _compares_work_tree(parsed) and "locked file" in boundary.places.values():
+    if runs_git and _compares_work_tree(parsed) and "locked file" in boundary.places.values():
         raise ToolError("it could not be tried read-only: git would report hidden files with secrets as changed")
     return launched, boundary
 
 
 def denied_access(command: str, printed: str, code: int, boundary: Boundary, folder: str) -> str:
-    """Return in a few words what a contained command could not do; empty if nothing suggests that it needed more
+    """Return a phrase for what a contained command could not do; empty if nothing suggests that it needed more
     access."""
-    found = sandbox.blocked.denial_reasons(command, printed, boundary, folder, os.path.lexists, failed=bool(code))
-    if found or not code:
-        return found
-    hidden = next(
+    reasons = sandbox.blocked.denial_reasons(command, printed, boundary, folder, os.path.lexists, failed=bool(code))
+    if reasons or not code:
+        return reasons
+    hidden_path = next(
         (path for path in _reported_paths(printed, folder) if boundary.access_to(path) == "hidden folder"), ""
     )
-    if hidden:
-        return f"it cannot see `{hidden}`"
+    if hidden_path:
+        return f"it cannot see `{hidden_path}`"
     return "it cannot see a program that it runs" if code in _NOT_RUNNABLE_CODES else ""
 
 
 def locked_file_note(printed: str, boundary: Boundary, folder: str) -> str:
     """Return a note about a file with secrets that a contained command tried to open, or an empty string."""
-    locked = next((path for path in _reported_paths(printed, folder) if boundary.access_to(path) == "locked file"), "")
-    return f"`{locked}` cannot be read, since it may hold secrets" if locked else ""
+    locked_path = next(
+        (path for path in _reported_paths(printed, folder) if boundary.access_to(path) == "locked file"), ""
+    )
+    return f"`{locked_path}` cannot be read, because it may contain secrets" if locked_path else ""
 
 
 def _reported_paths(printed: str, folder: str) -> Iterator[str]:
@@ -108,7 +110,7 @@ def _reported_paths(printed: str, folder: str) -> Iterator[str]:
 
 def _contained_environment(workspace: Workspace) -> dict[str, str]:
     """Return the environment of contained commands. It omits variables that the user passes on, because they may
-    contain secrets, and variables that load libraries, because these commands may not see the libraries."""
+    contain secrets, and variables that name libraries to load, because these commands may be unable to see them."""
     environment = {
         name: value
         for name, value in child_environment().items()
@@ -127,24 +129,26 @@ def _needs_hidden_variables(line: str, workspace: Workspace) -> bool:
 
 
 def _program_names(line: CommandLine) -> Iterator[str]:
-    """Yield the programs of a line, without shell builtins."""
+    """Yield the names of the programs that a line runs, except shell builtins."""
     for command in line.commands:
         words = command.texts[program_index(command.texts) :]
         yield from (word for word in words[:1] if word not in BUILTINS)
 
 
 def _path_to_mount(name: str, workspace: Workspace) -> str | None:
-    """Return the path of a program that must be made visible, an empty string if it is already visible, or None if it
-    cannot run contained."""
-    found = process.git.program_outside(name, workspace.root)
-    if found is None:
+    """Return the path of a program if it must be made visible; empty if it is visible already, None if it cannot run
+    contained."""
+    program_path = process.git.program_outside(name, workspace.root)
+    if program_path is None:
         return None
-    if sandbox.look_only.is_system_path(os.path.realpath(found)) and sandbox.look_only.is_system_path(found):
+    if sandbox.look_only.is_system_path(os.path.realpath(program_path)) and sandbox.look_only.is_system_path(
+        program_path
+    ):
         return ""
     try:
-        with open(found, "rb") as program:
+        with open(program_path, "rb") as file:
             return (
-                found if program.read(len(_ELF_MAGIC)) == _ELF_MAGIC else None
+                program_path if file.read(len(_ELF_MAGIC)) == _ELF_MAGIC else None
             )  # a script needs more than its own file
     except OSError:
         return None
@@ -156,23 +160,27 @@ def _named_paths(line: CommandLine, text: str, folder: Path, workspace: Workspac
     for command in line.commands:
         values |= assigned_variables(command)
         words = [expand_variables(word, values) for word in _possible_paths(command)]
-        yield from (_resolved_path(place, word) for word in words for place in folders)
+        yield from (_resolved_path(start_folder, word) for word in words for start_folder in folders)
         if command.texts[:1] == ("cd",):
-            folders += [_resolved_path(place, word) for word in words for place in folders]
+            folders += [_resolved_path(start_folder, word) for word in words for start_folder in folders]
     for word in _PATH_IN_TEXT.findall(text) if line.has_loop else ():
         yield _resolved_path(str(folder), expand_variables(word, values))
 
 
 def _resolved_path(folder: str, word: str) -> str:
-    """Return the resolved path that a word refers to; for a pattern, its folder."""
-    known, sign, _ = word.partition(next(filter(word.__contains__, "*?[{$"), "\0"))
-    return os.path.realpath(posixpath.join(folder, os.path.expanduser(posixpath.dirname(known) if sign else known)))
+    """Return the resolved path that a word refers to; for a pattern, that of its folder."""
+    literal_part, special_character, _ = word.partition(next(filter(word.__contains__, "*?[{$"), "\0"))
+    return os.path.realpath(
+        posixpath.join(
+            folder, os.path.expanduser(posixpath.dirname(literal_part) if special_character else literal_part)
+        )
+    )
 
 
 def _possible_paths(command: SimpleCommand) -> Iterator[str]:
     """Yield the words that may be paths: the files that a known program reads, or all words for an unknown program."""
     words = command.words[program_index(command.texts) :]
-    yield from (one.target.text for one in command.redirections if one.operator == "<")
+    yield from (redirection.target.text for redirection in command.redirections if redirection.operator == "<")
     proof = check_read_only(words, has_input=True) if words else None
     if proof is not None and not proof.unproved_indices:
         yield from (file.text for file in proof.files)
@@ -200,6 +208,6 @@ def _compares_work_tree(line: CommandLine) -> bool:
 
 
 def _git_folders(root: Path) -> Sequence[str]:
-    """Return the folders of the repository's metadata, which are elsewhere for a linked work tree."""
+    """Return the folders of the repository's metadata, which are outside `root` for a linked work tree."""
     top = process.git.repository_top(root)
     return [str(path) for path in (sandbox.git_metadata.claimed_metadata(top) or ())] if top is not None else []

@@ -55,28 +55,28 @@ _BLOCK_START = regex(r"(?m)^(?:<{5,9}|-{5,9}) ?SEARCH")
 
 def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
     if is_editor_call(called_name, arguments, "insert"):
-        raise ToolError("to insert a text, call `edit` with the line before it as `old`, and with both as `new`")
+        raise ToolError("to insert text, call `edit` with the line before it as `old`, and with both as `new`")
     if is_editor_call(called_name, arguments, "undo_edit"):
-        raise ToolError("nothing takes an edit back: call `edit` with `old` and `new` the other way round")
+        raise ToolError("edits cannot be undone: call `edit` with `old` and `new` swapped")
     return is_editor_call(called_name, arguments, "str_replace")
 
 
-def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
     if "code_edit" in arguments and "old" not in arguments:
-        raise ToolError("`edit` fills in nothing that is left out: call it with `old`, as the file has it, and `new`")
+        raise ToolError("`edit` does not fill in omitted code: call it with `old`, as the file has it, and `new`")
     blocks = next((name for name in ("diff", "content", "patch") if isinstance(arguments.get(name), str)), "")
-    if blocks and "old" not in arguments and (found := _parse_search_blocks(str(arguments[blocks]))):
+    if blocks and "old" not in arguments and (replacements := _parse_search_blocks(str(arguments[blocks]))):
         del arguments[blocks]
-        arguments["edits"] = [{"old": old, "new": new} for old, new in found]
+        arguments["edits"] = [{"old": old, "new": new} for old, new in replacements]
     if pop_argument(arguments, "useregex") in (True, "true"):
-        raise ToolError("`edit` takes no patterns: give the text itself as `old`, or use sed in bash")
+        raise ToolError("`edit` does not accept patterns: give the text itself as `old`, or use sed in bash")
     key = next((name for name in ("edit", "ReplacementChunks") if name in arguments), "edits")
     edits = arguments.get(key)
     edits = parse_json_list(edits) if isinstance(edits, str) else [edits] if isinstance(edits, dict) else edits
     if not isinstance(edits, list) or not edits:
         return
     del arguments[key]
-    renamed = [_canonical_edit(each) if isinstance(each, dict) else each for each in edits]
+    renamed = [_canonical_edit(edit) if isinstance(edit, dict) else edit for edit in edits]
     if len(renamed) > 1 or not isinstance(renamed[0], dict):
         arguments["edits"] = renamed
     else:
@@ -85,24 +85,24 @@ def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
 
 
 def _canonical_edit(edit: dict[str, object]) -> dict[str, object]:
-    """Return one of several edits with the argument names of this tool and without unknown fields."""
+    """Return an edit with this tool's argument names and without unknown fields."""
     names = {**names_by_alias(_ALIASES), **{normalised_name(name): name for name in ("old", "new", "replace_all")}}
     return {names[normalised_name(name)]: value for name, value in edit.items() if normalised_name(name) in names}
 
 
 def _parse_search_blocks(text: str) -> list[tuple[str, str]]:
     """Return the old and new text of each search-and-replace block; empty if the text contains anything else."""
-    starts = [found.start() for found in _BLOCK_START.finditer(text)]
+    starts = [match.start() for match in _BLOCK_START.finditer(text)]
     if not starts or text[: starts[0]].strip():
         return []
     replacements = list[tuple[str, str]]()
     for start, end in pairwise([*starts, len(text)]):
         block = text[start:end].strip("\r\n")
-        found = _SEARCH_BLOCK.fullmatch(block)
-        if found is None or not found["old"] or len(_BLOCK_DIVIDER.findall(block)) > 1:
+        match = _SEARCH_BLOCK.fullmatch(block)
+        if match is None or not match["old"] or len(_BLOCK_DIVIDER.findall(block)) > 1:
             return []
         replacements.append(
-            (found["old"].removesuffix("\n").removesuffix("\r"), found["new"].removesuffix("\n").removesuffix("\r"))
+            (match["old"].removesuffix("\n").removesuffix("\r"), match["new"].removesuffix("\n").removesuffix("\r"))
         )
     return replacements
 
@@ -125,7 +125,7 @@ class Edit:
         "multi_replace_file_content",
         accepts_foreign_call=_accepts_foreign_call,
         argument_aliases=_ALIASES,
-        adapt_arguments=_adapt,
+        adapt_arguments=_adapt_arguments,
         claude_names=("Edit", "MultiEdit"),
         claude_arguments={"path": "file_path", "old": "old_string", "new": "new_string"},
         small_windows="always",
@@ -151,29 +151,29 @@ class Edit:
         return (str(resolve_existing(text(arguments, "path"), workspace)[0]),)
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        return _plan(arguments, workspace).preview(workspace.root)
+        return _plan_changes(arguments, workspace).preview(workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await run_exclusive(lambda: _plan(arguments, workspace).apply(workspace.seen))
+        return await run_exclusive(lambda: _plan_changes(arguments, workspace).apply(workspace.seen))
 
 
-def _plan(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
+def _plan_changes(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
     path, note = resolve_existing(text(arguments, "path"), workspace)
     name = display(path, workspace.root)
     substitutions = _requested_edits(arguments)
-    for number, each in enumerate(substitutions, 1):
-        _require_difference(each, number, len(substitutions))
-    raw = content_if_exists(path)
-    before, target = TextFile(""), EditTarget(name, "", is_known=True)
-    if raw or substitutions[0].old:
-        raw = _require_content(path, raw, workspace)
-        target = replace(target, is_known=checked_view_state(path, raw, workspace) == "current")
-        before = text_of(path, raw, workspace, text(arguments, "encoding", ""))
-    after, edits = _apply_edits(before, substitutions, target)
-    if after.encode() == raw:
+    for number, substitution in enumerate(substitutions, 1):
+        _require_difference(substitution, number, len(substitutions))
+    old_bytes = content_if_exists(path)
+    old_file, target = TextFile(""), EditTarget(name, "", is_known=True)
+    if old_bytes or substitutions[0].old:
+        old_bytes = _require_content(path, old_bytes, workspace)
+        target = replace(target, is_known=checked_view_state(path, old_bytes, workspace) == "current")
+        old_file = text_of(path, old_bytes, workspace, text(arguments, "encoding", ""))
+    new_file, edits = _apply_edits(old_file, substitutions, target)
+    if new_file.encode() == old_bytes:
         raise ToolError("the file already has this content: nothing would change")
-    report = _report(name, before.normalised_text, after.normalised_text, edits)
-    change = Change(path, raw, after.encode(), encoding=after.codec)
+    report = _edit_report(name, old_file.normalised_text, new_file.normalised_text, edits)
+    change = Change(path, old_bytes, new_file.encode(), encoding=new_file.codec)
     return PlannedChanges((change,), "\n".join(filter(None, (report, note))))
 
 
@@ -192,27 +192,27 @@ def _requested_edits(arguments: Arguments) -> list[Substitution]:
     edits = items(arguments, "edits")
     if edits and ("old" in arguments or "new" in arguments):
         raise ToolError("give either `edits` or `old` and `new`, not both")
-    if not all(isinstance(each, Mapping) for each in edits):
+    if not all(isinstance(edit, Mapping) for edit in edits):
         raise ToolError("each of `edits` must be an object with `old` and `new`")
-    written = [each for each in edits if isinstance(each, Mapping)] or [arguments]
+    requested = [edit for edit in edits if isinstance(edit, Mapping)] or [arguments]
     return [
-        Substitution(_unix_newlines(text(each, "old")), _unix_newlines(text(each, "new")), flag(each, "replace_all"))
-        for each in written
+        Substitution(_unix_newlines(text(edit, "old")), _unix_newlines(text(edit, "new")), flag(edit, "replace_all"))
+        for edit in requested
     ]
 
 
 def _require_difference(substitution: Substitution, number: int, count: int) -> None:
     if substitution.old != substitution.new:
         return
-    how, what = "empty", "name the text in `old`; `rm` in bash deletes a file"
+    problem, advice = "empty", "name the text in `old`; `rm` in bash deletes a file"
     if substitution.old:
-        how, what = "identical", "write the new text into `new`"
-    raise _edit_error(ToolError(f"`old` and `new` are {how}: nothing would change; {what}"), number, count)
+        problem, advice = "identical", "write the new text into `new`"
+    raise _edit_error(ToolError(f"`old` and `new` are {problem}: nothing would change; {advice}"), number, count)
 
 
 def _edit_error(error: ToolError, number: int, count: int) -> ToolError:
-    """Return the error for a failed change. If there are several changes, it says which one failed and that none was
-    made."""
+    """Return the error for a failed change. If there are several changes, it says which of them failed and that none
+    was made."""
     return ToolError(f"no change was made: change {number} of {count}: {error}") if count > 1 else error
 
 
@@ -226,9 +226,9 @@ def _apply_edits(
     """Return the file after all changes, each of which is applied to the result of the previous ones. Raises
     `ToolError` if one of them fails."""
     edits = list[TextEdit]()
-    for number, each in enumerate(substitutions, 1):
+    for number, substitution in enumerate(substitutions, 1):
         try:
-            edit = _plan_edit(replace(target, text=file.normalised_text), each)
+            edit = _plan_edit(replace(target, text=file.normalised_text), substitution)
             file = file.with_changes(edit.changes)
         except EncodingError as error:
             raise _edit_error(encoding_refusal(error, target.name, file), number, len(substitutions)) from error
@@ -242,11 +242,11 @@ def _plan_edit(target: EditTarget, substitution: Substitution) -> TextEdit:
     if substitution.old:
         return plan_edit(target, substitution.old, substitution.new, substitution.is_everywhere)
     if target.text:
-        raise ToolError("`old` is empty: say which text is to be replaced, or use write for the whole file")
+        raise ToolError("`old` is empty: say which text to replace, or use write for the whole file")
     return TextEdit((Replacement(0, 0, substitution.new),), "")
 
 
-def _report(name: str, before: str, after: str, edits: Sequence[TextEdit]) -> str:
+def _edit_report(name: str, old_text: str, new_text: str, edits: Sequence[TextEdit]) -> str:
     """Return a report of the changes: the changed lines, and how each `old` differed from the file."""
     place_count = sum(len(edit.changes) for edit in edits)
     remarks = [
@@ -254,23 +254,23 @@ def _report(name: str, before: str, after: str, edits: Sequence[TextEdit]) -> st
         for number, edit in enumerate(edits, 1)
         if edit.remark
     ]
-    remark = "".join(f"; {each}" for each in remarks)
+    remark = "".join(f"; {edit_remark}" for edit_remark in remarks)
     if place_count > 1 and (len(edits) == 1 or not remark):
         return f"edited `{name}` in {pluralize(place_count, 'place')}{remark}"
-    first, last = _changed_lines(before, after, edits)
-    where = f"line {last}" if last == first else f"lines {first}-{last}"
+    first_line, last_line = _changed_lines(old_text, new_text, edits)
+    line_text = f"line {last_line}" if last_line == first_line else f"lines {first_line}-{last_line}"
     if not remark:
-        return f"edited `{name}`, {where}"
-    lines = without_surrogates(after).split("\n")[first - 1 : min(last, first + MAX_SNIPPET_LINES)]
-    return f"edited `{name}`, {where}{remark}. It now reads:\n{number_lines(lines, first)}"
+        return f"edited `{name}`, {line_text}"
+    lines = without_surrogates(new_text).split("\n")[first_line - 1 : min(last_line, first_line + MAX_SNIPPET_LINES)]
+    return f"edited `{name}`, {line_text}{remark}. It now reads:\n{number_lines(lines, first_line)}"
 
 
-def _changed_lines(before: str, after: str, edits: Sequence[TextEdit]) -> tuple[int, int]:
+def _changed_lines(old_text: str, new_text: str, edits: Sequence[TextEdit]) -> tuple[int, int]:
     """Return the first and the last changed line of the new text."""
     if len(edits) == 1:
         change = edits[0].changes[0]
-        first = line_number(after, change.start)
-        return first, first + change.text.removesuffix("\n").count("\n")
-    regions = differing_regions(before.split("\n"), after.split("\n"))
+        first_line = line_number(new_text, change.start)
+        return first_line, first_line + change.text.removesuffix("\n").count("\n")
+    regions = differing_regions(old_text.split("\n"), new_text.split("\n"))
     start = min(region.new_start for region in regions)
     return start + 1, max(max(region.new_end for region in regions), start + 1)

@@ -27,16 +27,16 @@ def _subject(arguments: Arguments) -> str:
     return f"{path_argument(arguments)}  {arguments.get('action')} cell {arguments.get('cell')}"
 
 
-def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
     arguments.setdefault("action", "replace")
     if arguments["action"] == "insert":
         arguments.setdefault("cell", 0)
     if (
         "cell" not in arguments
-        and (counted := pop_argument(arguments, "cellnumber", "cellindex", "cellidx")) is not None
+        and (raw_number := pop_argument(arguments, "cellnumber", "cellindex", "cellidx")) is not None
     ):
-        what = "some count cells from 0: give `cell`, the number that `read` shows, from 1 on"
-        raise ToolError(f"which cell {ellipsize(str(counted), 20)} is cannot be told, since {what}")
+        explanation = "some tools count cells from 0: give `cell` as the number that `read` shows, counted from 1"
+        raise ToolError(f"it is unclear which cell {ellipsize(str(raw_number), 20)} is, because {explanation}")
 
 
 def _is_useful(project: ProjectFacts) -> bool:
@@ -62,7 +62,7 @@ class EditNotebook:
             "source": "new_source new_code new_content content",
             "type": "cell_type",
         },
-        adapt_arguments=_adapt,
+        adapt_arguments=_adapt_arguments,
         claude_names=("NotebookEdit",),
         claude_arguments={
             "path": "notebook_path",
@@ -80,7 +80,7 @@ class EditNotebook:
             "action": {"enum": ["replace", "insert", "delete"]},
             "cell": {"type": ["integer", "string"], "minimum": 0},
             "source": {"type": "string"},
-            "type": {"enum": list(CELL_KINDS), "description": "default: code, or as it is"},
+            "type": {"enum": list(CELL_KINDS), "description": "default: code, or unchanged"},
         },
         required=("path", "action", "cell"),
     )
@@ -89,33 +89,33 @@ class EditNotebook:
         return (str(resolve(text(arguments, "path"), workspace)),)
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        return _plan(arguments, workspace).preview(workspace.root)
+        return _plan_changes(arguments, workspace).preview(workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await run_exclusive(lambda: _plan(arguments, workspace).apply(workspace.seen))
+        return await run_exclusive(lambda: _plan_changes(arguments, workspace).apply(workspace.seen))
 
 
-def _plan(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
+def _plan_changes(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
     path = resolve(text(arguments, "path"), workspace)
     name = display(path, workspace.root)
-    raw = content_if_exists(path)
-    if raw is None:
+    old_bytes = content_if_exists(path)
+    if old_bytes is None:
         raise ToolError(f"`{name}` does not exist: create it with write")
-    require_read(path, raw, workspace)
-    notebook = files.notebook.parse_notebook(raw)
+    require_read(path, old_bytes, workspace)
+    notebook = files.notebook.parse_notebook(old_bytes)
     if notebook is None:
         raise ToolError(f"`{name}` is not a notebook of format 4: change its text with edit")
     try:
-        changed, done_text = _apply_action(notebook, arguments)
+        new_notebook, action_text = _apply_action(notebook, arguments)
     except files.notebook.NotebookError as error:
         raise ToolError(f"`{name}`: {error}") from error
-    if changed.text == notebook.text:
+    if new_notebook.text == notebook.text:
         raise ToolError(
             f"cell {_requested_cell(notebook, arguments)} of `{name}` already has exactly this content: "
             "nothing would change"
         )
-    message = f"{done_text} `{name}`, which has {len(changed.cells)} now"
-    return PlannedChanges((Change(path, raw, changed.encode()),), message)
+    message = f"{action_text} `{name}`, which has {len(new_notebook.cells)} now"
+    return PlannedChanges((Change(path, old_bytes, new_notebook.encode()),), message)
 
 
 def _apply_action(notebook: "Notebook", arguments: Arguments) -> "tuple[Notebook, str]":
@@ -133,15 +133,19 @@ def _apply_action(notebook: "Notebook", arguments: Arguments) -> "tuple[Notebook
 
 
 def _requested_cell(notebook: "Notebook", arguments: Arguments) -> int:
-    """Return the number of the requested cell, which is given by number or by its id in the file."""
+    """Return the number of the requested cell, which is specified by number or by its id in the file."""
     cell = arguments["cell"]
     if not isinstance(cell, str):
         return number(arguments, "cell", 0)
-    places = [place for place, each in enumerate(notebook.cells, 1) if each.value.get("id") == cell]
-    if len(places) == 1:
-        return places[0]
-    if (written := _CELL_NUMBER.fullmatch(cell)) is not None:
-        return int(written[1])
+    numbers = [
+        cell_number
+        for cell_number, notebook_cell in enumerate(notebook.cells, 1)
+        if notebook_cell.value.get("id") == cell
+    ]
+    if len(numbers) == 1:
+        return numbers[0]
+    if (match := _CELL_NUMBER.fullmatch(cell)) is not None:
+        return int(match[1])
     raise files.notebook.NotebookError(
         f"no cell has the id `{ellipsize(cell, 40)}`: give its number as `cell`, as `read` shows it"
     )

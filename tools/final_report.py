@@ -1,4 +1,4 @@
-"""The `final_report` tool, with which the model submits its whole answer and ends the turn."""
+"""The `final_report` tool, with which the model submits its final answer and ends the turn."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from ebbtide.tools.schema import object_schema, text
@@ -20,5 +20,5 @@ class FinalReport:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         if not text(arguments, "report").strip():
-            raise ToolError("the report is empty: say what is done and what is left open")
+            raise ToolError("the report is empty: say what is done and what remains open")
         return Result("the report was submitted")

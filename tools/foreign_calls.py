@@ -1,5 +1,5 @@
-"""Translates calls that are written for tools of other agents: the names of their arguments, and helpers that convert
-values (`ToolTraits.adapt`). Pure."""
+"""Translates calls written for other agents' tools: argument names, and helpers that convert values for
+`ToolTraits.adapt_arguments`."""
 
 import json
 import re
@@ -16,19 +16,19 @@ FOLDER_ARGUMENTS = (
     "directory dir folder dir_path directory_path search_path search_directory relative_workspace_path target_directory"
 )
 JOB_ARGUMENTS = "bash_id job_id id shell_id task_id terminal_id process_id session_id"
-"""Names that other agents use for arguments with a file, a folder and a background job."""
+"""Names that other agents use for file, folder and background job arguments."""
 
 LISTING_TOOLS = ("ls", "list", "listdirectory", "listdir", "listfiles", "repobrowserprinttree")
-"""Tools that list a folder. These names and all those below are in the form that `normalised_name` returns."""
+"""Tools that list a folder. These names and those below are in the form that `normalised_name` returns."""
 EDITOR_TOOLS = ("strreplaceeditor", "strreplacebasededittool", "texteditor", "developertexteditor", "fileeditor")
 """Tools whose `command` argument selects the action."""
 TYPING_TOOLS = ("writestdin", "sendinput", "writetoterminal", "sendkeys", "sendcommandinput", "terminalinput")
 """Tools that type into a running program."""
 TYPED_ARGUMENTS = ("chars", "text", "input", "keys", "data", "command")
-"""The arguments of these tools that contain the typed text."""
+"""Arguments of such tools that contain the text to type."""
 _DURATION = regex(r"\s*(\d{1,9})\s*(ms|s|sec|secs|seconds?|m|min|mins|minutes?)\s*")
 MAX_PLAUSIBLE_SECONDS = 1_000
-"""Waiting times above this number are assumed to be in milliseconds rather than seconds."""
+"""Larger durations are assumed to be in milliseconds rather than seconds."""
 
 
 def normalised_name(name: str) -> str:
@@ -37,17 +37,17 @@ def normalised_name(name: str) -> str:
 
 
 def names_by_alias(aliases: Mapping[str, str]) -> Mapping[str, str]:
-    """Return a mapping from each name to its key. The values of `aliases` are names separated by blanks."""
-    return {normalised_name(theirs): ours for ours, names in aliases.items() for theirs in names.split()}
+    """Map each normalised alias to its key. The values of `aliases` are names separated by spaces."""
+    return {normalised_name(alias): name for name, alias_list in aliases.items() for alias in alias_list.split()}
 
 
 def is_editor_call(called_name: str, arguments: Mapping[str, object], *commands: str) -> bool:
-    """Whether a tool in `EDITOR_TOOLS` is called for one of these actions."""
+    """Whether this is a call of a tool in `EDITOR_TOOLS` for one of these commands."""
     return called_name in EDITOR_TOOLS and arguments.get("command") in commands
 
 
 def is_typing_call(called_name: str, arguments: Mapping[str, object]) -> bool:
-    """Whether a tool in `TYPING_TOOLS` is called with text to type; without any text, such a call only looks at the
+    """Whether this is a call of a tool in `TYPING_TOOLS` with text to type. Without text, such a call only reads the
     output."""
     return called_name in TYPING_TOOLS and any(
         isinstance(value, str) and value
@@ -58,8 +58,8 @@ def is_typing_call(called_name: str, arguments: Mapping[str, object]) -> bool:
 
 def pop_argument(arguments: dict[str, object], *names: str) -> object:
     """Remove all arguments with these names; return the value of the first one, or None."""
-    found = [name for name in arguments if normalised_name(name) in names]
-    values = [arguments.pop(name) for name in found]
+    matching = [name for name in arguments if normalised_name(name) in names]
+    values = [arguments.pop(name) for name in matching]
     return values[0] if values else None
 
 
@@ -77,25 +77,24 @@ def to_whole_number(value: object) -> int | None:
 
 def parse_json_list(text: str) -> Sequence[object] | None:
     try:
-        read = json.loads(text, strict=False)
+        parsed = json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
-    return read if isinstance(read, list) else None
+    return parsed if isinstance(parsed, list) else None
 
 
 def convert_to_seconds(arguments: dict[str, object], name: str) -> None:
-    """Convert a duration to seconds and store it in the argument `name`."""
-    for theirs in [each for each in arguments if normalised_name(each) in (f"{name}ms", f"{name}milliseconds")]:
-        milliseconds = to_whole_number(arguments.pop(theirs))
+    """Convert a duration to seconds and store it in the argument `name`. The duration may be under a name such as
+    `NAME_ms`."""
+    for alias in [key for key in arguments if normalised_name(key) in (f"{name}ms", f"{name}milliseconds")]:
+        milliseconds = to_whole_number(arguments.pop(alias))
         if milliseconds is not None:
             arguments.setdefault(name, max(-(-milliseconds // 1000), 1))
-    for theirs in [
-        each for each in arguments if normalised_name(each) in (f"{name}seconds", f"{name}secs", f"{name}sec")
-    ]:
-        arguments.setdefault(name, arguments.pop(theirs))
-    if isinstance(written := arguments.get(name), str) and (found := _DURATION.fullmatch(written)) is not None:
-        factor = 0.001 if found[2] == "ms" else 60 if found[2].startswith("m") else 1
-        arguments[name] = max(int(int(found[1]) * factor), 1)
+    for alias in [key for key in arguments if normalised_name(key) in (f"{name}seconds", f"{name}secs", f"{name}sec")]:
+        arguments.setdefault(name, arguments.pop(alias))
+    if isinstance(duration := arguments.get(name), str) and (match := _DURATION.fullmatch(duration)) is not None:
+        factor = 0.001 if match[2] == "ms" else 60 if match[2].startswith("m") else 1
+        arguments[name] = max(int(int(match[1]) * factor), 1)
         return
     seconds = to_whole_number(arguments.get(name))
     if seconds is not None and seconds > MAX_PLAUSIBLE_SECONDS:
@@ -115,30 +114,32 @@ _IGNORED_ARGUMENTS = frozenset(
         "goal", "displaydescription",
     }
 )  # fmt: skip
-"""Arguments of other agents' tools that have no effect here. They are dropped silently."""
+"""Arguments of other agents' tools that have no effect here and are dropped silently."""
 
 
 @cache
-def _our_names(tool: str) -> Mapping[str, str]:
+def _names_by_argument_alias(tool: str) -> Mapping[str, str]:
     return names_by_alias(traits_of(tool).argument_aliases)
 
 
 def translated_arguments(
     tool: str, called: str, arguments: Arguments, parameters: Collection[str], root: str
 ) -> ArgumentValues:
-    """Return the arguments under the names used here, with values converted where their meaning differs. Unknown
-    arguments keep their names. `root`: the working folder, which commands use by default. Raises `ToolError` if no tool
-    here can do the same."""
-    names = _our_names(tool)
+    """Return the arguments under this program's names, with values converted where their meaning differs. Unknown
+    arguments keep their names. `called`: the tool name in the call. `root`: the working folder, which commands use by
+    default. Raises `ToolError` if no tool here can do the same."""
+    names = _names_by_argument_alias(tool)
     translated: ArgumentValues = {name: value for name, value in arguments.items() if name in parameters}
     if normalised_name(called) in EDITOR_TOOLS:
         translated.pop("command", None)
         arguments = {name: value for name, value in arguments.items() if name != "command"}
     for name, value in arguments.items():
         key = normalised_name(name)
-        ours = names.get(key) or next((each for each in parameters if normalised_name(each) == key), name)
-        is_free = ours in parameters and translated.get(ours, value) == value
-        translated.setdefault(ours if is_free else name, value)
+        target_name = names.get(key) or next(
+            (parameter for parameter in parameters if normalised_name(parameter) == key), name
+        )
+        is_free = target_name in parameters and translated.get(target_name, value) == value
+        translated.setdefault(target_name if is_free else name, value)
     if (adapt := traits_of(tool).adapt_arguments) is not None:
         adapt(translated, normalised_name(called), root)
     return translated
@@ -148,14 +149,14 @@ def argument_names(tool: str, schema: Mapping[str, object]) -> Iterator[str]:
     """Yield the normalised names of a schema's arguments, and the names that other agents use for them."""
     properties = schema.get("properties")
     yield from map(normalised_name, properties if isinstance(properties, Mapping) else ())
-    yield from _our_names(tool)
+    yield from _names_by_argument_alias(tool)
 
 
 def split_unknown_arguments(
     arguments: Arguments, parameters: Collection[str]
 ) -> tuple[ArgumentValues, tuple[str, ...]]:
     """Return the arguments that the tool has, and the names of unknown arguments that may have mattered."""
-    known = {name: value for name, value in arguments.items() if name in parameters}
-    return known, tuple(
+    known_arguments = {name: value for name, value in arguments.items() if name in parameters}
+    return known_arguments, tuple(
         name for name in arguments if name not in parameters and normalised_name(name) not in _IGNORED_ARGUMENTS
     )

@@ -20,7 +20,7 @@ def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
     return called_name in LISTING_TOOLS and arguments.get("recursive") in (True, "true")
 
 
-def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
     if called_name in LISTING_TOOLS:
         arguments.setdefault("path", pop_argument(arguments, *map(normalised_name, FILE_ARGUMENTS.split())) or ".")
         arguments["pattern"] = "**"
@@ -45,37 +45,37 @@ class Glob:
             "pattern": "query glob glob_pattern file_pattern search_pattern",
             "path": f"{FOLDER_ARGUMENTS} cwd",
         },
-        adapt_arguments=_adapt,
+        adapt_arguments=_adapt_arguments,
         claude_names=("Glob", "LS"),
         is_for_reading_agents=True,
     )
     schema = object_schema({"pattern": {"type": "string"}, "path": {"type": "string"}}, required=("pattern",))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (str(_search_root(arguments, workspace, _pattern(arguments))),)
+        return (str(_search_root(arguments, workspace, _parse_pattern(arguments))),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        pattern = _pattern(arguments)
+        pattern = _parse_pattern(arguments)
         root = _search_root(arguments, workspace, pattern)
         if path_kind(root) != "folder":
             return Result(
                 f"no files match: there is no folder `{display(root, workspace.root)}`", extent=Extent("files", 0, 0)
             )
-        found: list[tuple[int, bytes]] = []
+        files_by_age: list[tuple[int, bytes]] = []
 
-        def take(path: str) -> bool:
+        def add_file(path: str) -> bool:
             if pattern.matches(path):
-                found.append((-_mtime(root / path), os.fsencode(path)))
+                files_by_age.append((-_mtime(root / path), os.fsencode(path)))
             return True
 
-        ending = await search.files.list_files(root, workspace.root, take)
-        if not found and ending == "complete":
+        ending = await search.files.list_files(root, workspace.root, add_file)
+        if not files_by_age and ending == "complete":
             return await self._ignored_files_result(root, workspace, pattern)
         limit = number(arguments, "limit", DEFAULT_LIMIT_FILES)
-        lines = [display(root / os.fsdecode(path), workspace.root) for _, path in sorted(found)[:limit]]
-        extent = Extent("files", len(lines), len(found) if ending == "complete" else None)
-        if len(found) > limit:
-            lines.append(f"({limit} of {len(found)} files, the newest: narrow the pattern for others)")
+        lines = [display(root / os.fsdecode(path), workspace.root) for _, path in sorted(files_by_age)[:limit]]
+        extent = Extent("files", len(lines), len(files_by_age) if ending == "complete" else None)
+        if len(files_by_age) > limit:
+            lines.append(f"({limit} of {len(files_by_age)} files, the newest: narrow the pattern to see others)")
         if ending == "late":
             lines.append(
                 f"(stopped after {search.files.SEARCH_TIMEOUT_S:.0f} s, so files may be missing: give a deeper `path`)"
@@ -84,25 +84,25 @@ class Glob:
 
     @staticmethod
     async def _ignored_files_result(root: Path, workspace: Workspace, pattern: globs.GlobPattern) -> Result:
-        """Return the result if no file matches: the number of matching files that git ignores."""
-        found: list[str] = []
+        """Return the result if no file matches, with the number of matching files that git ignores."""
+        paths: list[str] = []
 
-        def take(path: str) -> bool:
+        def add_file(path: str) -> bool:
             if pattern.matches(path):
-                found.append(path)
+                paths.append(path)
             return True
 
         await search.files.list_files(
-            root, workspace.root, take, with_ignored=True, seconds=search.files.IGNORED_SEARCH_SECONDS
+            root, workspace.root, add_file, with_ignored=True, seconds=search.files.IGNORED_SEARCH_SECONDS
         )
-        name = display(root / min(found), workspace.root) if found else ""
+        name = display(root / min(paths), workspace.root) if paths else ""
         ignored_note = (
-            f", but {pluralize(len(found), 'file')} that git ignores, such as `{name}`: give its folder as `path`"
+            f", but {pluralize(len(paths), 'file')} that git ignores, such as `{name}`: give its folder as `path`"
         )
-        return Result(f"no files match{ignored_note if found else ''}", extent=Extent("files", 0, 0))
+        return Result(f"no files match{ignored_note if paths else ''}", extent=Extent("files", 0, 0))
 
 
-def _pattern(arguments: Arguments) -> globs.GlobPattern:
+def _parse_pattern(arguments: Arguments) -> globs.GlobPattern:
     try:
         return globs.parse_glob(os.path.expanduser(text(arguments, "pattern")))
     except globs.GlobError as error:
@@ -110,7 +110,7 @@ def _pattern(arguments: Arguments) -> globs.GlobPattern:
 
 
 def _search_root(arguments: Arguments, workspace: Workspace, pattern: globs.GlobPattern) -> Path:
-    """Return the folder in which the search starts: the given one, joined with the fixed prefix of the pattern."""
+    """Return the folder in which the search starts: `path`, joined with the pattern's fixed prefix."""
     base = locate(text(arguments, "path", "."), workspace)
     return resolve(str(base / pattern.folder), workspace)
 

@@ -32,10 +32,10 @@ DEFAULT_LIMITS: dict[GrepMode, int] = {"content": 200, "files": 100, "count": 10
 _MODE_DETAIL: "Mapping[GrepMode, MatchDetail]" = {"content": "lines", "files": "first", "count": "count"}
 _TOKEN = regex(r"(?s)\\.|.")
 _ESCAPE_REPLACEMENTS = {r"\<": "<", r"\>": ">"}
-"""Escapes that stand for a literal character in some tools and for a word boundary in others."""
+"""Escapes that mean a literal character in some tools and a word boundary in others."""
 _BASIC_ESCAPES = {r"\|": "|", r"\<": r"\b", r"\>": r"\b"}
 _BASIC_GROUPS = {r"\(": "(", r"\)": ")", r"\{": "{", r"\}": "}", r"\+": "+", r"\?": "?"}
-"""Escapes in POSIX basic regular expressions, with the equivalents here."""
+"""Escapes in POSIX basic regular expressions, with the equivalents in extended ones."""
 MAX_COUNTED_MATCHES = 10_000
 """Maximum number of matches counted beyond the limit."""
 
@@ -52,7 +52,7 @@ _SEMANTIC_SEARCH_TOOLS = (
     "codebaseretrieval",
     "semanticcodesearch",
 )
-"""Other agents' tools that search by meaning, in the form of `normalised_name`."""
+"""Other agents' tools that search by meaning, in the form that `normalised_name` returns."""
 _STOP_WORDS = regex(
     r"(?i)(?:the|and|for|are|how|where|what|which|when|does|with|that|this|from|into|used?|code|files?)\Z"
 )
@@ -66,12 +66,14 @@ def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
     return False
 
 
-def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
-    around = [to_whole_number(pop_argument(arguments, name)) for name in ("a", "b", "c", "afterlines", "beforelines")]
-    if given := [number for number in around if number is not None]:
-        arguments.setdefault("context", min(max(given), 20))
-    if (is_exact := pop_argument(arguments, "casesensitive")) is not None:
-        arguments.setdefault("ignore_case", is_exact in (False, "false", "False"))
+def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
+    context_sizes = [
+        to_whole_number(pop_argument(arguments, name)) for name in ("a", "b", "c", "afterlines", "beforelines")
+    ]
+    if given_sizes := [size for size in context_sizes if size is not None]:
+        arguments.setdefault("context", min(max(given_sizes), 20))
+    if (is_case_sensitive := pop_argument(arguments, "casesensitive")) is not None:
+        arguments.setdefault("ignore_case", is_case_sensitive in (False, "false", "False"))
     if isinstance(mode := arguments.get("mode"), str) and normalised_name(mode) in (
         "fileswithmatches",
         "fileswithmatch",
@@ -125,7 +127,7 @@ class Grep:
             "mode": "output_mode",
             "context": "context_lines",
         },
-        adapt_arguments=_adapt,
+        adapt_arguments=_adapt_arguments,
         clamped_arguments=("context", "limit"),
         claude_names=("Grep",),
         claude_arguments={"ignore_case": "-i", "context": "-C", "limit": "head_limit", "mode": "output_mode"},
@@ -153,14 +155,14 @@ class Grep:
         root = resolve(text(arguments, "path", "."), workspace)
         if path_kind(root) == "neither":
             raise ToolError(
-                f"`{display(root, workspace.root)}` is not a file or folder: give one as `path`, or leave `path` out"
+                f"`{display(root, workspace.root)}` is not a file or folder: give one as `path`, or omit `path`"
             )
-        mode = _mode(arguments)
+        mode = _parse_mode(arguments)
         page = _Page(
             root, workspace.root, mode, number(arguments, "limit", DEFAULT_LIMITS[mode]), _path_filter(arguments)
         )
         context = number(arguments, "context", 0) if mode == "content" else 0
-        pattern, basic_pattern = _pattern_readings(text(arguments, "pattern"))
+        pattern, basic_pattern = _pattern_interpretations(text(arguments, "pattern"))
         codecs_by_path = {str(path): codec for path, codec in workspace.seen.encodings.items()}
         query = search.files.LineQuery(
             pattern, flag(arguments, "ignore_case"), context, _MODE_DETAIL[mode], encodings=codecs_by_path
@@ -189,9 +191,9 @@ class Grep:
             workspace.seen.record_partial_view(root, content_state)
         extent = Extent(page.unit, page.count, page.total if end.ending == "complete" else None)
         if page.is_full:
-            of = f" of {page.total}" if end.ending == "complete" else ""
+            total_text = f" of {page.total}" if end.ending == "complete" else ""
             page.lines.append(
-                f"(there are more: these are the first {page.count}{of}; narrow `pattern`, `path` or `glob`)"
+                f"(there are more: these are the first {page.count}{total_text}; narrow `pattern`, `path` or `glob`)"
             )
         if page.secret_files:
             page.lines.append(f"({page.secret_files_note()})")
@@ -202,8 +204,9 @@ class Grep:
         return Result("\n".join(page.lines) or "no lines match", extent=extent)
 
 
-def _pattern_readings(pattern: str) -> tuple[str, str | None]:
-    """Return the pattern to search for, and its equivalent if it was meant as a basic regular expression, or None."""
+def _pattern_interpretations(pattern: str) -> tuple[str, str | None]:
+    """Return the pattern to search for, and its equivalent if it may be meant as a basic regular expression, otherwise
+    None."""
     basic_pattern = from_basic_regex(pattern)
     try:
         return check_pattern(pattern), basic_pattern
@@ -214,16 +217,19 @@ def _pattern_readings(pattern: str) -> tuple[str, str | None]:
 
 
 def from_basic_regex(pattern: str) -> str | None:
-    r"""Return the equivalent of a pattern with `\|`, `\<` or `\>` as the basic mode of `grep` reads it; None for any
-    other pattern."""
+    r"""Return the equivalent of a pattern with `\|`, `\<` or `\>`, read as a POSIX basic regular expression; None for
+    any other pattern."""
     if not {r"\|", r"\<", r"\>"} & set(_TOKEN.findall(pattern)):
         return None
-    readings = [_BASIC_ESCAPES, {**_BASIC_ESCAPES, **_BASIC_GROUPS, **{sign: f"\\{sign}" for sign in "(){}|+?"}}]
+    interpretations = [
+        _BASIC_ESCAPES,
+        {**_BASIC_ESCAPES, **_BASIC_GROUPS, **{character: f"\\{character}" for character in "(){}|+?"}},
+    ]
     if {r"\(", r"\)"} <= set(_TOKEN.findall(pattern)):
-        readings.reverse()
-    for reading in readings:
+        interpretations.reverse()
+    for interpretation in interpretations:
         with suppress(ToolError):
-            return check_pattern("".join(reading.get(token, token) for token in _TOKEN.findall(pattern)))
+            return check_pattern("".join(interpretation.get(token, token) for token in _TOKEN.findall(pattern)))
     return None
 
 
@@ -240,11 +246,13 @@ def check_pattern(pattern: str) -> str:
         hint = "escape `[` inside a set; write [a-zA-Z] for [:alpha:]"
         raise ToolError(f"the pattern is ambiguous ({warning}): {hint}") from warning
     except (re.error, OverflowError, RecursionError) as error:
-        raise ToolError(f"the pattern is not a regular expression: {error}; escape what is meant literally") from error
+        raise ToolError(
+            f"the pattern is not a regular expression: {error}; escape characters that are meant literally"
+        ) from error
     return pattern
 
 
-def _mode(arguments: Arguments) -> GrepMode:
+def _parse_mode(arguments: Arguments) -> GrepMode:
     match text(arguments, "mode", "content"):
         case "files":
             return "files"
@@ -264,7 +272,7 @@ def _path_filter(arguments: Arguments) -> globs.GlobPattern | None:
 
 @dataclass(slots=True)
 class _Page:
-    """The lines or files to show. It is filled file by file, up to the limit."""
+    """The lines or files to show, filled file by file up to the limit."""
 
     root: Path
     workspace_root: Path
@@ -295,7 +303,7 @@ class _Page:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are matches that are not shown."""
+        """Whether some matches are not shown."""
         return self.total > self.count
 
     def is_empty(self, end: "SearchEnd") -> bool:
@@ -303,25 +311,29 @@ class _Page:
         return end.ending == "complete" and not self.total and not self.secret_files and not end.skipped_lines
 
     def add_lines(self, lines: "Sequence[FoundLine]") -> "SearchContinuation":
-        """Add the matching lines of a file; return what the search should look for next."""
+        """Add a file's matching lines. Return what the search should look for next."""
         path = lines[0].path
         if self.is_folder and may_contain_secrets(path):
             self.secret_files[path] = None
             return "more"
         if self.path_filter is not None and not self.path_filter.covers(path):
             return "more"
-        is_new, matches = path != self.path, sum(line.is_match for line in lines)
-        self.path, self.file_matches = path, matches if is_new else self.file_matches + matches
-        self.total += matches if self.mode == "content" else is_new
+        is_new, match_count = path != self.path, sum(line.is_match for line in lines)
+        self.path, self.file_matches = path, match_count if is_new else self.file_matches + match_count
+        self.total += match_count if self.mode == "content" else is_new
         if self.mode == "count" and not is_new:
-            self.lines[-1:] = [f"{self._name(path)}: {self.file_matches}"] if not self.is_full else self.lines[-1:]
+            self.lines[-1:] = (
+                [f"{self._display_name(path)}: {self.file_matches}"] if not self.is_full else self.lines[-1:]
+            )
         elif self.count < self.limit and self.size < MAX_ANSWER_CHARS:
             if self.mode == "content":
                 if is_new:
-                    self._show(self._name(path))
+                    self._show(self._display_name(path))
                 self._show_lines(lines)
             elif is_new:
-                self._show(self._name(path) if self.mode == "files" else f"{self._name(path)}: {matches}")
+                self._show(
+                    self._display_name(path) if self.mode == "files" else f"{self._display_name(path)}: {match_count}"
+                )
                 self.count += 1
         if self.total > self.count + MAX_COUNTED_MATCHES:
             return "nothing"
@@ -331,28 +343,29 @@ class _Page:
         """Return a note on where the search timed out and how to continue."""
         if not end.line:
             return ", so lines may be missing: narrow `path` or `glob`"
-        where = f" at line {end.line:,} of `{self._name(end.path)}`, so lines may be missing from there on"
+        position = f" at line {end.line:,} of `{self._display_name(end.path)}`, so lines may be missing from there on"
         if path_kind(self.root) == "file":
-            return f"{where}: `tail -n +{end.line} FILE | grep` in bash goes on"
-        return f"{where}: narrow `path` or `glob`"
+            return f"{position}: `tail -n +{end.line} FILE | grep` in bash continues"
+        return f"{position}: narrow `path` or `glob`"
 
     def secret_files_note(self) -> str:
-        """Return a note on which files with matches are withheld, and how to see them."""
-        first, *others = map(self._name, self.secret_files)
-        more = f" and {pluralize(len(others), 'other file')}" if others else ""
+        """Return a note on the files whose matches are withheld, and on how to see them."""
+        first_name, *other_names = map(self._display_name, self.secret_files)
+        more = f" and {pluralize(len(other_names), 'other file')}" if other_names else ""
         return (
-            f"left out, since it may hold secrets: `{first}`{more}; give the file as `path`, so that the user is asked"
+            f"omitted, because it may contain secrets: `{first_name}`{more}; "
+            "give the file as `path`, so that the user is asked"
         )
 
     def skipped_lines_note(self, end: "SearchEnd") -> str:
         """Return a note on the lines for which the pattern took too long, and what to do."""
         path, line = end.skipped_lines[0]
-        others = len(end.skipped_lines) - 1
-        more = f" and {pluralize(others, 'other line')}" if others else ""
-        where = f"line {line:,} of `{self._name(path)}`{more}"
-        return f"not searched, since the pattern takes too long there: {where}; avoid nested repetition"
+        other_count = len(end.skipped_lines) - 1
+        more = f" and {pluralize(other_count, 'other line')}" if other_count else ""
+        position = f"line {line:,} of `{self._display_name(path)}`{more}"
+        return f"not searched, because the pattern takes too long there: {position}; avoid nested repetition"
 
-    def _name(self, path: str) -> str:
+    def _display_name(self, path: str) -> str:
         return display(self.root if path_kind(self.root) == "file" else self.root / path, self.workspace_root)
 
     def _show_lines(self, lines: "Sequence[FoundLine]") -> None:
@@ -362,7 +375,7 @@ class _Page:
                 return
             if self.count >= self.limit and self._is_gap_between(line, previous):
                 continue  # context of a match that is not shown
-            if self._is_gap_between(line, previous) and any(not each.is_match for each in lines):
+            if self._is_gap_between(line, previous) and any(not other_line.is_match for other_line in lines):
                 self._show("--")
             number = f"{line.number}{':' if line.is_match else '-'}" if line.number else ""
             self._show(f"{number}{cut_line(terminal_text(line.text), MAX_LINE_CHARS)}")
@@ -396,11 +409,11 @@ class _IgnoredMatches:
     def notes(self) -> list[str]:
         if not self.files:
             return []
-        count = (
+        line_text = (
             f"more than {MAX_COUNTED_MATCHES:,} lines"
             if self.line_count > MAX_COUNTED_MATCHES
             else pluralize(self.line_count, "line")
         )
-        example = self.page._name(next(iter(self.files)))
-        where = f"{pluralize(len(self.files), 'file')} that git ignores, such as `{example}`"
-        return [f"no lines match, but {count} in {where}: give it or its folder as `path`"]
+        example = self.page._display_name(next(iter(self.files)))
+        files_text = f"{pluralize(len(self.files), 'file')} that git ignores, such as `{example}`"
+        return [f"no lines match, but {line_text} in {files_text}: give it or its folder as `path`"]

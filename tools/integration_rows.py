@@ -1,4 +1,4 @@
-"""The tools in each subfolder of `ebbtide.tools.integrations`. A subfolder can be deleted together with its rows here;
+"""The tools in the subfolders of `ebbtide.tools.integrations`. A subfolder can be deleted together with its rows here;
 the rest of the program works without it."""
 
 from collections.abc import Sequence
@@ -13,6 +13,6 @@ RARE_TOOLS: Sequence[str] = (
 
 
 def load_integration(location: str) -> object:
-    """Import and return an object of the integrations, given as `MODULE:NAME`. Raises `ImportError`."""
+    """Import and return an object of the integrations. `location`: `MODULE:NAME`. Raises `ImportError`."""
     module, _, name = location.partition(":")
     return getattr(import_module(f"ebbtide.tools.integrations.{module}"), name)

@@ -1,4 +1,4 @@
-"""The `memory` tool: notes for later sessions of this project, each in a Markdown file. They are stored in the user's
+"""The `memory` tool: notes for later sessions of this project, one per Markdown file. They are stored in the user's
 folder, not in the repository, and every later session receives all of them."""
 
 import asyncio
@@ -26,13 +26,13 @@ MAX_ENTRY_CHARS = 2_000
 MAX_ENTRIES = 50
 """Maximum number of entries."""
 MAX_TOTAL_BYTES = 16_384
-"""Maximum size of all entries together, in bytes: every later request includes all of them."""
+"""Maximum size of all entries together, in bytes. It is low because every later request includes all entries."""
 USER_ENTRY_NAME = "notes"
-"""Name of the entry that the user writes; the tool must not change it."""
+"""Name of the entry that the user writes, which the tool must not change."""
 _ACTIONS = ("save", "change", "forget", "list")
 _ENTRY_NAME = regex(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _MAX_LOCK_TRIES, _LOCK_RETRY_SECONDS = 40, 0.05
-"""Attempts to lock the folder while another session writes to it, and seconds between them."""
+"""Maximum number of attempts to lock the folder while another session writes to it, and seconds between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Memory:
     )
 
     def __init__(self, folder: Path) -> None:
-        """`folder` contains the project's entries. It is created with the first entry."""
+        """`folder`: contains the project's entries. It is created with the first entry."""
         self._folder = folder
 
     def effect_of(self, arguments: Arguments) -> Effect:
@@ -74,17 +74,17 @@ class Memory:
         return "none" if text(arguments, "action") == "list" else "write"
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return () if text(arguments, "action") == "list" else (os.path.realpath(self._path(arguments)),)
+        return () if text(arguments, "action") == "list" else (os.path.realpath(self._entry_path(arguments)),)
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        """Return a diff of the entry."""
+        """Return a diff of the entry, or an empty string for listing."""
         action = text(arguments, "action")
         if action == "list":
             return ""
-        path = self._path(arguments)
-        before = next((f"{one.text}\n" for one in entries_in(self._folder) if one.name == path.stem), None)
-        after = None if action == "forget" else f"{_checked_text(arguments)}\n"
-        return "\n".join(unified_diff(path.name, before, after))
+        path = self._entry_path(arguments)
+        old_text = next((f"{entry.text}\n" for entry in entries_in(self._folder) if entry.name == path.stem), None)
+        new_text = None if action == "forget" else f"{_checked_text(arguments)}\n"
+        return "\n".join(unified_diff(path.name, old_text, new_text))
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         return Result(await asyncio.to_thread(self._run_action, arguments))
@@ -93,15 +93,15 @@ class Memory:
         action = text(arguments, "action")
         if action == "list":
             return _entry_list(entries_in(self._folder))
-        path, entry = self._path(arguments), "" if action == "forget" else _checked_text(arguments)
+        path, entry_text = self._entry_path(arguments), "" if action == "forget" else _checked_text(arguments)
         try:
-            with _folder_lock(self._folder):
-                return self._apply_action(action, path, entry)
+            with _lock_folder(self._folder):
+                return self._apply_action(action, path, entry_text)
         except OSError as error:
             raise ToolError(f"nothing was changed: `{path}` cannot be written: {error.strerror or error}") from error
 
-    def _apply_action(self, action: str, path: Path, entry: str) -> str:
-        text_by_name = {one.name: one.text for one in entries_in(self._folder)}
+    def _apply_action(self, action: str, path: Path, entry_text: str) -> str:
+        text_by_name = {entry.name: entry.text for entry in entries_in(self._folder)}
         if action == "save" and path.stem in text_by_name:
             raise ToolError(f"there is an entry `{path.stem}`: use `change`. It says:\n{text_by_name[path.stem]}")
         if action != "save" and path.stem not in text_by_name:
@@ -109,72 +109,74 @@ class Memory:
         if action == "forget":
             path.unlink()
             return f"`{path.stem}` is forgotten. It said:\n{text_by_name[path.stem]}"
-        others = sum(len(each.encode("utf-8", "replace")) for name, each in text_by_name.items() if name != path.stem)
+        other_bytes = sum(
+            len(other_text.encode("utf-8", "replace")) for name, other_text in text_by_name.items() if name != path.stem
+        )
         if len(text_by_name) >= MAX_ENTRIES and action == "save":
             raise ToolError(f"there are {len(text_by_name)} entries, and no more than {MAX_ENTRIES}: forget one first")
-        if others + len(entry.encode("utf-8", "replace")) > MAX_TOTAL_BYTES:
+        if other_bytes + len(entry_text.encode("utf-8", "replace")) > MAX_TOTAL_BYTES:
             raise ToolError(f"all entries together may take {MAX_TOTAL_BYTES:,} bytes: forget or shorten some first")
         temporary_path = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with open(
                 os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb"
             ) as file:
-                file.write(f"{entry}\n".encode("utf-8", "replace"))
+                file.write(f"{entry_text}\n".encode("utf-8", "replace"))
             os.replace(temporary_path, path)
         finally:
             temporary_path.unlink(missing_ok=True)
-        before = f" It said before:\n{text_by_name[path.stem]}" if path.stem in text_by_name else ""
-        return f"kept as `{path.stem}`: later sessions of this project start with it.{before}"
+        previous_note = f" It said before:\n{text_by_name[path.stem]}" if path.stem in text_by_name else ""
+        return f"saved as `{path.stem}`: later sessions of this project start with it.{previous_note}"
 
-    def _path(self, arguments: Arguments) -> Path:
+    def _entry_path(self, arguments: Arguments) -> Path:
         """Return the path of the named entry. Raises `ToolError`."""
-        written = text(arguments, "name", "")
-        name = re.sub(r"[\s_]+", "-", written.strip().lower()).removesuffix(".md")
+        raw_name = text(arguments, "name", "")
+        name = re.sub(r"[\s_]+", "-", raw_name.strip().lower()).removesuffix(".md")
         if not _ENTRY_NAME.fullmatch(name) or len(name) > 60:
             raise ToolError("`name` is up to 60 lower-case letters and digits, words joined by `-`: `test-commands`")
         if name == USER_ENTRY_NAME:
             raise ToolError(
-                f"`{USER_ENTRY_NAME}` is what the user wrote: choose another name, or ask them to change it"
+                f"`{USER_ENTRY_NAME}` is the user's own entry: choose another name, or ask them to change it"
             )
         return self._folder / f"{name}.md"
 
 
 def entries_in(folder: Path) -> tuple[MemoryEntry, ...]:
     """Return the project's entries, sorted by name. Unreadable entries are skipped."""
-    found = list[MemoryEntry]()
+    entries = list[MemoryEntry]()
     for path in sorted(folder.glob("*.md"))[: 10 * MAX_ENTRIES]:
         with suppress(OSError):
-            raw = read_beginning(path, MAX_TOTAL_BYTES)
-            found.append(MemoryEntry(path.stem, raw.decode("utf-8", "replace").strip()))
-    return tuple(found)
+            content = read_beginning(path, MAX_TOTAL_BYTES)
+            entries.append(MemoryEntry(path.stem, content.decode("utf-8", "replace").strip()))
+    return tuple(entries)
 
 
 def _entry_list(entries: tuple[MemoryEntry, ...]) -> str:
-    lines = [f"- {one.name}: {ellipsize(' '.join(one.text.split()), 300)}" for one in entries]
+    lines = [f"- {entry.name}: {ellipsize(' '.join(entry.text.split()), 300)}" for entry in entries]
     return "\n".join(["Notes on this project:", *lines]) if lines else "there are no notes on this project yet"
 
 
 def _checked_text(arguments: Arguments) -> str:
     """Return the text with secrets redacted. Raises `ToolError`."""
-    entry = redact_text(text(arguments, "text", "").strip(), os.environ)
-    if not entry:
-        raise ToolError("`text` is empty: write what is to be remembered")
-    if len(entry) > MAX_ENTRY_CHARS:
+    entry_text = redact_text(text(arguments, "text", "").strip(), os.environ)
+    if not entry_text:
+        raise ToolError("`text` is empty: write what to remember")
+    if len(entry_text) > MAX_ENTRY_CHARS:
         raise ToolError(
-            f"`text` has {len(entry):,} characters: shorten it to {MAX_ENTRY_CHARS:,}, or make several entries"
+            f"`text` has {len(entry_text):,} characters: shorten it to {MAX_ENTRY_CHARS:,}, or make several entries"
         )
-    return entry
+    return entry_text
 
 
 @contextmanager
-def _folder_lock(folder: Path) -> Iterator[None]:
+def _lock_folder(folder: Path) -> Iterator[None]:
     """Lock the folder against other writers. Raises `ToolError` on a timeout."""
     make_private(folder)
-    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         for _ in range(_MAX_LOCK_TRIES):
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
                 time.sleep(_LOCK_RETRY_SECONDS)
@@ -182,4 +184,4 @@ def _folder_lock(folder: Path) -> Iterator[None]:
             raise ToolError("another session is still writing there: try again later")
         yield
     finally:
-        os.close(handle)
+        os.close(descriptor)

@@ -1,5 +1,5 @@
-"""A program's output as the result of a call: all output of a finished command, or a job's output since the last
-call."""
+"""Turns a program's output into the result of a call: all output of a finished command, or a job's output since the
+last call."""
 
 from dataclasses import replace
 
@@ -11,14 +11,14 @@ from ebbtide.tools.process.state import ProgramState, state_of
 from ebbtide.tools.schema import text
 
 MAX_PRINTED_BYTES = 4096
-"""Maximum number of printed bytes that are put into the result's text."""
+"""Maximum size in bytes of output that is put into the result's text. Longer output stays in the log."""
 
 _MAX_LAST_LINES, _MAX_LINE_CHARS = 10, 200
-"""Number of last lines shown when a job ends, and maximum characters of each."""
+"""Maximum number of final lines shown when a job ends, and of characters in each."""
 
 
 def result_with_log(log: PrintedLog, silent_text: str, state: ProgramState, *, failed: bool) -> Result:
-    """Return a result with the output and the program's state, as a single text if the output is short enough."""
+    """Return a result with the output and the program's state, as one text if the output is short enough."""
     state = replace(state, is_silent=log.start == log.end)
     printed = printed_text(log)
     if printed is None:
@@ -29,7 +29,8 @@ def result_with_log(log: PrintedLog, silent_text: str, state: ProgramState, *, f
 
 
 def printed_text(log: PrintedLog) -> str | None:
-    """Return the log's text without its final newline; None if text cannot represent all of it."""
+    """Return the log's text without its final newline; None if it is too long, or if text cannot represent all of
+    it."""
     if log.end - log.start > MAX_PRINTED_BYTES:
         return None
     with log.path.open("rb") as file:
@@ -56,9 +57,9 @@ def job_of(arguments: Arguments, workspace: Workspace) -> Job:
     name = text(arguments, "job")
     job = workspace.jobs.by_id.get(name)
     if job is None:
-        known = ", ".join(workspace.jobs.by_id) or "none"
-        what = "`bash` with `background` starts a job; any other command returns its output directly"
-        raise ToolError(f"there is no job `{name}`; jobs of this session: {known} ({what})")
+        job_names = ", ".join(workspace.jobs.by_id) or "none"
+        explanation = "`bash` with `background` starts a job; any other command returns its output directly"
+        raise ToolError(f"there is no job `{name}`; jobs of this session: {job_names} ({explanation})")
     return job
 
 
@@ -75,7 +76,7 @@ def job_update(job: Job) -> Result:
 
 def unread_output(job: Job) -> PrintedLog:
     """Return the job's output since the last call."""
-    start, job.returned_bytes = job.returned_log_offset, job.program.size  # later output is left for the next call
+    start, job.returned_bytes = job.returned_log_offset, job.program.size  # later output is for the next call
     job.returned_log_offset = job.program.output.flush()
     start = min(start, job.returned_log_offset)
     return PrintedLog(
@@ -90,8 +91,8 @@ def ended_job(job: Job) -> EndedJob:
     with job.program.log.open("rb") as file:
         file.seek(max(min(job.returned_log_offset, end), end - MAX_PRINTED_BYTES))
         lines = [line for line in terminal_text(file.read().decode("utf-8", "replace")).split("\n") if line.strip()]
-    last = tuple(cut_line(line, _MAX_LINE_CHARS) for line in lines[-_MAX_LAST_LINES:])
-    return EndedJob(job.id, job.command, state.outcome_text, last)
+    last_lines = tuple(cut_line(line, _MAX_LINE_CHARS) for line in lines[-_MAX_LAST_LINES:])
+    return EndedJob(job.id, job.command, state.outcome_text, last_lines)
 
 
 def dropped_note(program: Program) -> str:

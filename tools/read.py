@@ -1,4 +1,4 @@
-"""The `read` tool: shows a text file with line numbers, a picture, a folder, a notebook, or pages of a PDF."""
+"""The `read` tool: shows a text file with line numbers, an image, a folder, a notebook, or pages of a PDF."""
 
 import asyncio
 import codecs
@@ -38,36 +38,40 @@ _PDF_MAGIC = b"%PDF-"
 
 
 def _subject(arguments: Arguments) -> str:
-    start, count = number_argument(arguments, "offset"), number_argument(arguments, "limit")
-    if start is None and count is None:
+    start, line_count = number_argument(arguments, "offset"), number_argument(arguments, "limit")
+    if start is None and line_count is None:
         return path_argument(arguments)
-    first = start or 1
-    return f"{path_argument(arguments)}:{first}-" + (str(first + count - 1) if count is not None else "")
+    first_line = start or 1
+    return f"{path_argument(arguments)}:{first_line}-" + (
+        str(first_line + line_count - 1) if line_count is not None else ""
+    )
 
 
 def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
     return is_editor_call(called_name, arguments, "view")
 
 
-def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
     if called_name in LISTING_TOOLS:
         arguments.setdefault("path", pop_argument(arguments, *map(normalised_name, FOLDER_ARGUMENTS.split())) or ".")
     if (
-        isinstance(several := arguments.get("files", arguments.get("paths")), list)
-        and len(several) > 1
+        isinstance(paths := arguments.get("files", arguments.get("paths")), list)
+        and len(paths) > 1
         and "path" not in arguments
     ):
-        raise ToolError(f"`read` shows one file a call: call it {len(several)} times, once for each")
-    ends = pop_argument(arguments, "endline", "endlineoneindexedinclusive", "endlineoneindexed", "lineend")
+        raise ToolError(f"`read` shows one file per call: call it {len(paths)} times, once for each")
+    end_line = pop_argument(arguments, "endline", "endlineoneindexedinclusive", "endlineoneindexed", "lineend")
     files = arguments.get("files")
     if isinstance(files, list) and len(files) == 1 and "path" not in arguments:
         del arguments["files"]
         arguments["path"] = files[0].get("path") if isinstance(files[0], dict) else files[0]
-    span = pop_argument(arguments, "viewrange", "readrange", "linerange", "range", "lines")
-    span = (parse_json_list(span) or re.findall(r"\d+", span)) if isinstance(span, str) else span
-    first, last = to_whole_number(arguments.get("offset")), to_whole_number(ends)
-    if isinstance(span, list) and len(span) == 2:
-        first, last = to_whole_number(span[0]), to_whole_number(span[1])
+    line_range = pop_argument(arguments, "viewrange", "readrange", "linerange", "range", "lines")
+    line_range = (
+        (parse_json_list(line_range) or re.findall(r"\d+", line_range)) if isinstance(line_range, str) else line_range
+    )
+    first, last = to_whole_number(arguments.get("offset")), to_whole_number(end_line)
+    if isinstance(line_range, list) and len(line_range) == 2:
+        first, last = to_whole_number(line_range[0]), to_whole_number(line_range[1])
         arguments["offset"] = first or 1
     if first is not None and first < 1:
         arguments.pop("offset", None)
@@ -98,7 +102,7 @@ class Read:
             "offset": "start_line start_line_one_indexed line_start line_offset",
             "limit": "max_lines num_lines line_count n_lines",
         },
-        adapt_arguments=_adapt,
+        adapt_arguments=_adapt_arguments,
         clamped_arguments=("offset", "limit"),
         claude_names=("Read",),
         claude_arguments={"path": "file_path"},
@@ -125,8 +129,8 @@ class Read:
         result = await self._read_path(path, arguments, workspace)
         if not note:
             return result
-        uncut = None if result.full_text is None else f"{result.full_text}\n{note}"
-        return replace(result, text=f"{result.text}\n{note}", full_text=uncut)
+        full_text = None if result.full_text is None else f"{result.full_text}\n{note}"
+        return replace(result, text=f"{result.text}\n{note}", full_text=full_text)
 
     async def _read_path(self, path: Path, arguments: Arguments, workspace: Workspace) -> Result:
         offset, limit = number(arguments, "offset", 1), number(arguments, "limit", MAX_LINES)
@@ -146,7 +150,7 @@ class Read:
 class FilePage:
     text: str
     last_line: int
-    """The number of the last line shown."""
+    """Number of the last line shown."""
 
 
 def _file_result(path: Path, offset: int, limit: int, workspace: Workspace, encoding: str) -> Result | None:
@@ -164,42 +168,46 @@ def _file_result(path: Path, offset: int, limit: int, workspace: Workspace, enco
     media_type = picture_type(raw)
     if media_type is not None:
         if len(raw) > MAX_PICTURE_BYTES:
-            raise ToolError(f"the picture `{name}` has {len(raw)} bytes, more than 3.9 MB: scale it down first")
+            raise ToolError(f"the image `{name}` has {len(raw)} bytes, more than 3.9 MB: scale it down first")
         return Result(
-            f"picture `{name}`, {media_type}, {pluralize(len(raw), 'byte')}", pictures=(Picture(media_type, raw),)
+            f"image `{name}`, {media_type}, {pluralize(len(raw), 'byte')}", pictures=(Picture(media_type, raw),)
         )
     kind = binary_kind(raw)
     if kind is not None:
         raise ToolError(f"`{name}` is {kind}, not text: look at it in bash, with xxd or a program made for it")
-    content = text_of(path, raw, workspace, encoding)
+    text_file = text_of(path, raw, workspace, encoding)
     workspace.seen.record_content(path, raw)
     if path.suffix == ".ipynb":
-        cells = tools_files.notebook_view.cells_result(raw, offset, limit, name, workspace.read_limits)
-        if cells is not None:
-            return cells
-    page = _lines_result(without_surrogates(content.normalised_text), offset, limit, name, workspace.read_limits)
-    if not content.is_guess:
+        cells_result = tools_files.notebook_view.cells_result(raw, offset, limit, name, workspace.read_limits)
+        if cells_result is not None:
+            return cells_result
+    page = _lines_result(without_surrogates(text_file.normalised_text), offset, limit, name, workspace.read_limits)
+    if not text_file.is_guess:
         return page
-    note = f"\n(not in UTF-8; shown as {content.codec}, a guess: name its `encoding` before you add text outside ASCII)"
+    note = f"\n(not in UTF-8; shown as {text_file.codec}, a guess: give its `encoding` before you add non-ASCII text)"
     return replace(page, text=page.text + note, full_text=None if page.full_text is None else page.full_text + note)
 
 
 def _large_file_part(file: IO[bytes], size: int, offset: int, limit: int, name: str, limits: ReadLimits) -> Result:
     """Return lines of a large file without loading the whole file."""
-    head = file.read(8192)
-    kind = "a picture" if picture_type(head) else binary_kind(head)
-    if kind is not None or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
-        about = f"{kind or 'text in UTF-16 or UTF-32'} of {size / 1e6:,.0f} MB"
-        raise ToolError(f"`{name}` is {about}: look at parts of it in bash, with a program made for it")
+    sample = file.read(8192)
+    kind = "an image" if picture_type(sample) else binary_kind(sample)
+    if kind is not None or sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
+        description = f"{kind or 'text in UTF-16 or UTF-32'} of {size / 1e6:,.0f} MB"
+        raise ToolError(f"`{name}` is {description}: look at parts of it in bash, with a program made for it")
     page = read_numbered_page(file, name, offset, limit, limits)
-    more = (
+    continuation = (
         f"; go on with offset={page.last_line + 1}"
         if page.line_count is None or page.last_line < page.line_count
         else ""
     )
-    lines = f"of {page.line_count}, " if page.line_count is not None else "of a file of "
-    where = f"(lines {offset}-{page.last_line} {lines}{size / 1e6:,.0f} MB{more}; grep finds lines in it)"
-    return Result(f"{page.text}\n{where}", extent=Extent("lines", page.last_line - offset + 1, page.line_count, offset))
+    total_text = f"of {page.line_count}, " if page.line_count is not None else "of a file of "
+    position_note = (
+        f"(lines {offset}-{page.last_line} {total_text}{size / 1e6:,.0f} MB{continuation}; grep finds lines in it)"
+    )
+    return Result(
+        f"{page.text}\n{position_note}", extent=Extent("lines", page.last_line - offset + 1, page.line_count, offset)
+    )
 
 
 def _lines_result(content: str, offset: int, limit: int, name: str, limits: ReadLimits) -> Result:
@@ -209,32 +217,34 @@ def _lines_result(content: str, offset: int, limit: int, name: str, limits: Read
     if offset > len(lines):
         raise ToolError(f"`{name}` has {pluralize(len(lines), 'line')}: offset={offset} is beyond its end")
     page = numbered_page(lines, offset, limit, limits)
-    uncut = None
+    full_text = None
     if any(len(line) > limits.max_line_chars for line in lines[offset - 1 : page.last_line]):
-        uncut = "\n".join(f"{number}\t{lines[number - 1]}" for number in range(offset, page.last_line + 1))
+        full_text = "\n".join(f"{number}\t{lines[number - 1]}" for number in range(offset, page.last_line + 1))
     extent = Extent("lines", page.last_line - offset + 1, len(lines), offset)
     if extent.shows_all:
-        return Result(page.text, full_text=uncut, extent=extent)
-    more = f"; go on with offset={page.last_line + 1}" if page.last_line < len(lines) else ""
-    where = f"(lines {offset}-{page.last_line} of {len(lines)}{more})"
-    return Result(f"{page.text}\n{where}", full_text=f"{uncut}\n{where}" if uncut else None, extent=extent)
+        return Result(page.text, full_text=full_text, extent=extent)
+    continuation = f"; go on with offset={page.last_line + 1}" if page.last_line < len(lines) else ""
+    position_note = f"(lines {offset}-{page.last_line} of {len(lines)}{continuation})"
+    return Result(
+        f"{page.text}\n{position_note}", full_text=f"{full_text}\n{position_note}" if full_text else None, extent=extent
+    )
 
 
 def numbered_page(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> FilePage:
     """Return numbered lines starting at `offset`, as many as fit but at least one."""
     page: list[str] = []
-    size = 0
+    page_bytes = 0
     for line in lines[offset - 1 : offset - 1 + limit]:
         page.append(number_lines([line], offset + len(page), limits.max_line_chars))
-        size += len(page[-1].encode()) + 1
-        if size > limits.max_bytes and len(page) > 1:
+        page_bytes += len(page[-1].encode()) + 1
+        if page_bytes > limits.max_bytes and len(page) > 1:
             del page[-1]
             break
     return FilePage("\n".join(page), offset + len(page) - 1)
 
 
 def _location_hint(path: Path, root: Path) -> str:
-    """Return which path may have been meant or where to look, worded as the end of a sentence."""
+    """Return which path may be meant or where to look, worded as the end of a sentence."""
     if suggestion := search.similar_paths.path_suggestion(path, root):
         return suggestion
     folder = path.parent

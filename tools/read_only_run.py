@@ -1,5 +1,5 @@
 """Read-only command lines: which files they show, and how to run them so that nothing in the working folder is
-executed. Programs come from outside that folder, and git gets the settings of this program's own git calls."""
+executed. Programs come from outside that folder, and git gets the same settings as this program's own git calls."""
 
 import os
 import posixpath
@@ -28,12 +28,12 @@ from ebbtide.tools.secrets.files import (
 )
 
 _SAFE_DIFF_OPTIONS = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
-"""Git options that disable features which a repository can enable for single files or submodules, where settings cannot
-disable them.
+"""Git options that disable features that a repository can enable for individual files or submodules, where settings
+cannot disable them.
 
 One such feature is the ignore-revs file of `git blame`: it may be any file, and git prints its invalid lines. Another
 is the check for uncommitted changes in a submodule: git would run inside the submodule with its settings and filters.
-With these options git only reads which commit is checked out there.
+With these options, git only reads which commit is checked out there.
 """
 _GUARD_OPTIONS: Mapping[str, Sequence[str]] = {
     "git status": _SAFE_DIFF_OPTIONS[2:],
@@ -90,19 +90,21 @@ class _ReadFiles:
         """Add the files that these commands show. `folders`: the folders in which they may run. Raises `ToolError`."""
         for index, step in enumerate(steps):
             command, proof = step.command, step.proof
-            _program_path(command, proof, self.workspace)  # fail now rather than after the user's approval
+            _program_path(command, proof, self.workspace)  # fail now rather than after the user has approved
             if (
                 len(folders) == 1
                 and folders != [""]
                 and command.preceding_operator not in ("&&", *(_PIPES if index > 1 else ()))
             ):
                 folders.append("")  # if `cd` fails, the command runs in the previous folder
-            found = (_operand_paths(file, place, self.workspace) for file in proof.files for place in folders)
-            named = [path for paths in found for path in paths]
-            self.add_files(named, proof)
+            paths_by_operand = (
+                _operand_paths(file, folder, self.workspace) for file in proof.files for folder in folders
+            )
+            named_paths = [path for paths in paths_by_operand for path in paths]
+            self.add_files(named_paths, proof)
             if proof.name == "cd":
-                folders[:] = [posixpath.join(place, proof.files[0].text) for place in folders]
-            self.shows_folder = self.shows_folder or not (named or proof.name.startswith("git"))
+                folders[:] = [posixpath.join(folder, proof.files[0].text) for folder in folders]
+            self.shows_folder = self.shows_folder or not (named_paths or proof.name.startswith("git"))
             if proof.name.startswith("git"):
                 self.paths |= dict.fromkeys(git_readable_paths(self.workspace.root))
 
@@ -123,9 +125,9 @@ def _without_root_prefix(line: str, root: Path) -> str:
     """Return the line without a leading `cd ROOT &&` or `git -C ROOT`, which have no effect in the working folder."""
     if not _UNQUOTED_PATH.fullmatch(str(root)):
         return line
-    own = re.escape(str(root))
-    line = re.sub(rf"\A\s*cd (['\"]?){own}/?\1 *&& *(?=\w)", "", line)
-    return re.sub(rf"\A\s*git +-C +(['\"]?)(?:{own}/?|\.)\1 +(?=[a-z])", "git ", line)
+    root_pattern = re.escape(str(root))
+    line = re.sub(rf"\A\s*cd (['\"]?){root_pattern}/?\1 *&& *(?=\w)", "", line)
+    return re.sub(rf"\A\s*git +-C +(['\"]?)(?:{root_pattern}/?|\.)\1 +(?=[a-z])", "git ", line)
 
 
 def git_readable_paths(root: Path) -> Iterator[str]:
@@ -153,21 +155,21 @@ def _expand_pattern(pattern: str, root: Path) -> Sequence[str]:
     """Return the files to which the shell may expand a pattern. Raises `ToolError` if there are too many or they cannot
     be determined."""
     if "[" in pattern:
-        raise ToolError("patterns with `[…]` are not read: name the files, or use glob")
-    found, names_left = ["/" if pattern.startswith("/") else ""], _MAX_EXPANDED_NAMES
-    for part in filter(None, pattern.split("/")):
-        if not ("*" in part or "?" in part):
-            found = [posixpath.join(folder, part) for folder in found]
+        raise ToolError("patterns with `[…]` are not expanded: name the files, or use glob")
+    paths, remaining_names = ["/" if pattern.startswith("/") else ""], _MAX_EXPANDED_NAMES
+    for name_pattern in filter(None, pattern.split("/")):
+        if not ("*" in name_pattern or "?" in name_pattern):
+            paths = [posixpath.join(folder, name_pattern) for folder in paths]
             continue
-        matched = list[str]()
-        for folder in found:
-            inside = _list_folder(root / folder, names_left)
-            names_left -= len(inside)
-            matched += [posixpath.join(folder, name) for name in inside if _matches_pattern(part, name)]
-        found = matched
+        matching_paths = list[str]()
+        for folder in paths:
+            names = _list_folder(root / folder, remaining_names)
+            remaining_names -= len(names)
+            matching_paths += [posixpath.join(folder, name) for name in names if _matches_pattern(name_pattern, name)]
+        paths = matching_paths
     if pattern.endswith("/"):
-        return [f"{name}/" for name in found if (root / name).is_dir()]
-    return [name for name in found if os.path.lexists(root / name)]
+        return [f"{name}/" for name in paths if (root / name).is_dir()]
+    return [name for name in paths if os.path.lexists(root / name)]
 
 
 def _matches_pattern(pattern: str, name: str) -> bool:
@@ -176,12 +178,12 @@ def _matches_pattern(pattern: str, name: str) -> bool:
 
 def _list_folder(folder: Path, max_names: int) -> Sequence[str]:
     try:
-        inside = os.listdir(folder)
+        names = os.listdir(folder)
     except OSError:
         return ()
-    if len(inside) > max_names:
+    if len(names) > max_names:
         raise ToolError("the pattern may match too many files: name them, or use glob")
-    return inside
+    return names
 
 
 def read_only_launch(command: str, workspace: Workspace) -> Launch:
@@ -198,20 +200,22 @@ def read_only_launch(command: str, workspace: Workspace) -> Launch:
     environment.pop("RIPGREP_CONFIG_PATH", None)
     if any(step.proof.name.startswith("git") for step in steps):
         environment = _git_environment(workspace.root, environment)
-    (step, *others), words = steps, _argv(steps[0], workspace)
-    is_shell = others or step.proof.name in _PROGRAM_LOOKUPS | _BUILTINS
-    if is_shell or step.command.redirections or any(word.is_glob for word in words):
-        return Launch(shell_argv(render_line(steps, lambda each: _render_step(each, workspace, path))), environment)
+    (step, *other_steps), words = steps, _argv(steps[0], workspace)
+    needs_shell = other_steps or step.proof.name in _PROGRAM_LOOKUPS | _BUILTINS
+    if needs_shell or step.command.redirections or any(word.is_glob for word in words):
+        return Launch(
+            shell_argv(render_line(steps, lambda shell_step: _render_step(shell_step, workspace, path))), environment
+        )
     return Launch(tuple(word.text for word in words), environment)
 
 
 def _render_step(step: ProvedStep, workspace: Workspace, path: str) -> tuple[str, Sequence[Word]]:
-    """Return the words of a command, preceded by the variable assignment that it needs, if any."""
+    """Return the variable assignment that a command needs, or an empty string, and its words."""
     return f"PATH={shlex.quote(path)}" if step.proof.name in _PROGRAM_LOOKUPS else "", _argv(step, workspace)
 
 
 def submodule_changes_note(command: str, workspace: Workspace) -> str:
-    """Return a note on uncommitted changes in submodules, which `git status` and `git diff` do not show here. Empty for
+    """Return a note that `git status` and `git diff` do not show uncommitted changes in submodules here. Empty for
     other commands, and if there are no submodules."""
     steps = _proved_steps(command, workspace)
     option_sets = (set(step.command.texts) for step in steps if step.proof.name in ("git status", "git diff"))
@@ -248,7 +252,7 @@ def _program_path(command: SimpleCommand, proof: Proof, workspace: Workspace) ->
 
 
 def _argv(step: ProvedStep, workspace: Workspace) -> Sequence[Word]:
-    """Return the command as it is run: with an absolute path and the options that keep it read-only. Raises
+    """Return the command as it is run: with an absolute program path and the options that keep it read-only. Raises
     `ToolError`."""
     command, proof = step.command, step.proof
     program = Word(_program_path(command, proof, workspace))
@@ -261,10 +265,10 @@ def _argv(step: ProvedStep, workspace: Workspace) -> Sequence[Word]:
         guards = _GREP_GUARD_OPTIONS if any(text.startswith("-") and "r" in text for text in texts) else ()
     if proof.name.startswith("git"):
         arguments = arguments[1:] if texts[:1] == ("--no-pager",) else arguments
-        words = proof.name.count(" ")
-        return (program, *arguments[:words], *map(Word, guards), *arguments[words:])
+        subcommand_word_count = proof.name.count(" ")
+        return (program, *arguments[:subcommand_word_count], *map(Word, guards), *arguments[subcommand_word_count:])
     end = texts.index("--") if "--" in texts else len(texts)
-    # The guards come last, because the last one of contradictory patterns applies.
+    # The guards come last, because the last of several contradictory patterns applies.
     return (program, *arguments[:end], *map(Word, guards), *arguments[end:])
 
 

@@ -28,12 +28,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ContinuationHint:
-    """How the model can continue reading, in terms of the arguments of the tool that it called."""
+    """How the model can continue reading, expressed in arguments of the tool that it called."""
 
     pattern: str = "pattern"
-    """The name of the tool's argument for a search pattern."""
+    """Name of the tool's argument for a search pattern."""
     parts_in_reference: Literal["nothing", "bytes", "all"] = "nothing"
-    """Which kinds of parts are named in the reference, because the tool has no arguments for them."""
+    """Which parts are specified in the reference because the tool has no arguments for them: none, byte ranges, or also
+    line ranges."""
 
     def at_offset(self, stored: StoredContent, offset: int) -> str:
         """Return the arguments that continue at a byte offset."""
@@ -63,24 +64,24 @@ READ_RESULT_HINT = ContinuationHint()
 """How to continue with `read_result`."""
 _DEFAULT_CAP = Cap()
 _MIN_LINE_BYTES = 16
-"""A line is never cut to fewer bytes than this."""
+"""Minimum number of bytes to which a line is truncated."""
 DEFAULT_LIMIT_BYTES = 4096
 MAX_CONTEXT_LINES = 50
 """Maximum number of context lines."""
 MAX_LISTED_PICTURES = 5
-"""Maximum number of pictures that are listed."""
+"""Maximum number of images listed."""
 MAX_SEARCHED_BYTES = 1 << 20
-"""Number of bytes of a long line that are searched as one piece. Only the first match in each piece is shown."""
+"""Size in bytes of the pieces in which a long line is searched. Only the first match in each piece is shown."""
 MAX_HEX_BYTES = 1024
 """Maximum number of bytes shown of data that is not text."""
-HEXADECIMAL_NOTE = "(not text; as hexadecimal numbers)"
-ESCAPED_NOTE = "(not all of it is text: `\\xff` stands for a byte, `\\\\` for a backslash)"
-"""First line of output that is not, or not completely, text."""
+HEXADECIMAL_NOTE = "(not text; shown in hexadecimal)"
+ESCAPED_NOTE = "(not entirely text: `\\xff` stands for a byte, `\\\\` for a backslash)"
+"""First line of an answer whose content is not, or not entirely, text."""
 
 
 def _subject(arguments: Arguments) -> str:
-    wanted = text_argument(arguments, "pattern") or text_argument(arguments, "lines")
-    return f"{text_argument(arguments, 'ref_id')}  {wanted}".rstrip()
+    selection = text_argument(arguments, "pattern") or text_argument(arguments, "lines")
+    return f"{text_argument(arguments, 'ref_id')}  {selection}".rstrip()
 
 
 class ReadResult:
@@ -151,18 +152,18 @@ async def _requested_part(stored: StoredContent, arguments: Arguments, line_rang
 
 
 def with_attachments_listed(result: Result, stored: StoredContent) -> Result:
-    """Add the note that belongs to the output but is not part of its text, and the references of its pictures."""
+    """Add the note that belongs to the output but is not part of its text, and references to its images."""
     if stored.trailing_note:
         result = replace(result, text=f"{result.text}\n{stored.trailing_note}")
     if not stored.attachments:
         return result
     names = join_limited(stored.attachments, MAX_LISTED_PICTURES)
-    return replace(result, text=f"{result.text}\n(pictures came with it: {names})")
+    return replace(result, text=f"{result.text}\n(with images: {names})")
 
 
 async def run_shielded(work: Callable[[], T]) -> T:
-    """Run the work in a thread. If the caller is cancelled, wait until the work is done before raising, so that nothing
-    that the work uses is closed early."""
+    """Run `work` in a thread. If the caller is cancelled, wait until `work` has finished before raising, so that
+    nothing that it uses is closed early."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)
@@ -172,12 +173,13 @@ async def run_shielded(work: Callable[[], T]) -> T:
 
 
 def parse_line_range(written: str) -> tuple[int, int] | None:
-    """Return the first and last line, counted from 1; the last may be omitted. None for an empty string."""
+    """Return the first and last line, counted from 1; None for an empty string. The last line may be omitted in
+    `written`. Raises `ToolError`."""
     if not written:
         return None
     match = re.fullmatch(r"\s*L?(\d{1,18})\s*(?:(-)\s*L?(\d{1,18})?)?\s*", written)
     if match is None or int(match[1]) < 1:
-        raise ToolError('`lines` is written "10-50", counted from 1')
+        raise ToolError('`lines` must be written as "10-50", counted from 1')
     first = int(match[1])
     last = int(match[3]) if match[3] else 10**18 if match[2] else first
     if last < first:
@@ -196,34 +198,37 @@ def numbered_lines(
 ) -> Result:
     """Return numbered lines, as many as fit but at least one. If the lines are already numbered, their numbers are used
     to select and show them."""
-    content, lines_before = stored.content, (stored.first_line or 1) - 1
+    content, preceding_count = stored.content, (stored.first_line or 1) - 1
     first, last = _clamp_lines(stored, first, last)
-    starts, size, numbered = [content.line_start(first - lines_before)], 0, list[str]()
-    while first + len(numbered) <= last and (size < cap.max_bytes or not numbered):
+    starts, shown_bytes, numbered_texts = [content.line_start(first - preceding_count)], 0, list[str]()
+    while first + len(numbered_texts) <= last and (shown_bytes < cap.max_bytes or not numbered_texts):
         end = content.line_end(starts[-1])
-        numbered.append(_numbered_line(stored, first + len(numbered), starts[-1], end, hint))
-        size += len(numbered[-1].encode("utf-8", "replace")) + 1
+        numbered_texts.append(_numbered_line(stored, first + len(numbered_texts), starts[-1], end, hint))
+        shown_bytes += len(numbered_texts[-1].encode("utf-8", "replace")) + 1
         starts.append(end + 1)
-    del numbered[max(cap.fitting_count(numbered), 1) :]
+    del numbered_texts[max(cap.fitting_count(numbered_texts), 1) :]
     width = MAX_LINE_CHARS
-    while len(numbered) == 1 and width > _MIN_LINE_BYTES and not cap.fits(numbered[0]):
+    while len(numbered_texts) == 1 and width > _MIN_LINE_BYTES and not cap.fits(numbered_texts[0]):
         width //= 2
-        numbered = [_numbered_line(stored, first, starts[0], starts[1] - 1, hint, width)]
-    next_line = first + len(numbered)
+        numbered_texts = [_numbered_line(stored, first, starts[0], starts[1] - 1, hint, width)]
+    next_line = first + len(numbered_texts)
     total_text = f"{stored.last_line:,}" if stored.first_line is None else f"{stored.first_line}-{stored.last_line}"
     if next_line > stored.last_line and stored.unnumbered_lines:
         start = content.line_start(content.lines - stored.unnumbered_lines + 1)
-        numbered.append(_visible_line(stored, start, content.size, RESERVED_NOTE_BYTES, hint))
-    where = f"lines {first}-{next_line - 1} of {total_text}"
+        numbered_texts.append(_visible_line(stored, start, content.size, RESERVED_NOTE_BYTES, hint))
+    position_note = f"lines {first}-{next_line - 1} of {total_text}"
     if next_line <= last:
-        where += f"; continue at {hint.at_lines(stored, next_line, last)}"
+        position_note += f"; continue at {hint.at_lines(stored, next_line, last)}"
     extent = Extent("lines", next_line - first, last - first + 1, first)
-    return Result("\n".join([*numbered, f"({where})"]) if content.size else f"`{stored.ref}` is empty", extent=extent)
+    return Result(
+        "\n".join([*numbered_texts, f"({position_note})"]) if content.size else f"`{stored.ref}` is empty",
+        extent=extent,
+    )
 
 
 def referenced_range(stored: StoredContent) -> tuple[int, int]:
-    """Return the start and end offset of the lines or bytes that a reference names; for a reference to everything,
-    those of the whole content. Raises `ToolError` if they are out of range."""
+    """Return the start and end offset of the lines or bytes that a reference specifies, or of the full content if it
+    specifies none. Raises `ToolError` if they are out of range."""
     content = stored.content
     if stored.byte_range is not None:
         start, end = stored.byte_range
@@ -231,21 +236,21 @@ def referenced_range(stored: StoredContent) -> tuple[int, int]:
         return start, min(end, content.size)
     if stored.line_range is None:
         return 0, content.size
-    lines_before = (stored.first_line or 1) - 1
+    preceding_count = (stored.first_line or 1) - 1
     first, last = _clamp_lines(stored, *stored.line_range)
-    return content.line_start(first - lines_before), content.line_start(last + 1 - lines_before)
+    return content.line_start(first - preceding_count), content.line_start(last + 1 - preceding_count)
 
 
 def _clamp_lines(stored: StoredContent, first: int, last: int) -> tuple[int, int]:
     """Limit the requested lines to those that exist. If the lines are already numbered, the request refers to their
-    numbers. Raises `ToolError`."""
-    lines_before = (stored.first_line or 1) - 1
-    lines = stored.last_line - lines_before
-    if last <= lines_before:
+    numbers. Raises `ToolError` if none of them exists."""
+    preceding_count = (stored.first_line or 1) - 1
+    line_count = stored.last_line - preceding_count
+    if last <= preceding_count:
         raise ToolError(f"`{stored.ref}` {_line_extent_text(stored)}: {last} is before its beginning")
-    if first > max(lines, 1) + lines_before:
+    if first > max(line_count, 1) + preceding_count:
         raise ToolError(f"`{stored.ref}` {_line_extent_text(stored)}: {first} is beyond its end")
-    return max(first, lines_before + 1), min(last, lines + lines_before)
+    return max(first, preceding_count + 1), min(last, line_count + preceding_count)
 
 
 def _check_offset(stored: StoredContent, offset: int) -> None:
@@ -255,10 +260,10 @@ def _check_offset(stored: StoredContent, offset: int) -> None:
 
 
 def _line_extent_text(stored: StoredContent) -> str:
-    lines, first = stored.last_line - (stored.first_line or 1) + 1, stored.first_line
-    if first is None:
-        return f"has {pluralize(lines, 'line')}"
-    return f"has lines {first}-{first + lines - 1}" if lines > 1 else f"has only line {first}"
+    line_count, first_line = stored.last_line - (stored.first_line or 1) + 1, stored.first_line
+    if first_line is None:
+        return f"has {pluralize(line_count, 'line')}"
+    return f"has lines {first_line}-{first_line + line_count - 1}" if line_count > 1 else f"has only line {first_line}"
 
 
 def _numbered_line(
@@ -280,44 +285,44 @@ def _visible_line(stored: StoredContent, start: int, end: int, width: int, hint:
 def byte_range(
     stored: StoredContent, offset: int, limit: int, cap: Cap = _DEFAULT_CAP, hint: ContinuationHint = READ_RESULT_HINT
 ) -> Result:
-    """Return up to `limit` bytes starting at an offset, as many as fit but never none."""
+    """Return up to `limit` bytes starting at `offset`, as many as fit but at least a few."""
     content = stored.content
     _check_offset(stored, offset)
     data = content.read(offset, min(limit, MAX_ANSWER_BYTES - RESERVED_NOTE_BYTES))
     while True:
-        content_text, size = unambiguous_text(data, is_end=offset + len(data) >= content.size)
+        content_text, shown_bytes = unambiguous_text(data, is_end=offset + len(data) >= content.size)
         if cap.fits(content_text) or len(data) <= _MIN_LINE_BYTES:
             break
         data = data[: max(len(data) // 2, _MIN_LINE_BYTES)]
-    end = offset + size
-    where = f"bytes {offset}-{end} of {content.size:,}"
+    end = offset + shown_bytes
+    position_note = f"bytes {offset}-{end} of {content.size:,}"
     if end < content.size:
-        where += f"; continue at {hint.at_offset(stored, end)}"
-    is_all = end >= min(offset + limit, content.size)
-    extent = None if is_all else Extent("lines", content_text.count("\n") + 1)
-    return Result(f"{content_text}\n({where})" if content.size else f"`{stored.ref}` is empty", extent=extent)
+        position_note += f"; continue at {hint.at_offset(stored, end)}"
+    shows_all = end >= min(offset + limit, content.size)
+    extent = None if shows_all else Extent("lines", content_text.count("\n") + 1)
+    return Result(f"{content_text}\n({position_note})" if content.size else f"`{stored.ref}` is empty", extent=extent)
 
 
 def unambiguous_text(data: bytes, *, is_end: bool) -> tuple[str, int]:
     r"""Return the bytes as unambiguous text, and the number of bytes shown.
 
-    Text is unchanged, except that an incomplete character at its end is left out. Other bytes are shown in hexadecimal,
-    or as `\xff` if there are only a few in otherwise readable text; a first line then says so.
+    Text is unchanged, except that an incomplete character at its end is omitted. Other bytes are shown in hexadecimal,
+    or as `\xff` if there are only a few in otherwise readable text; the first line then says so.
     """
-    for cut_bytes in range(1 if is_end else min(4, len(data))):
+    for omitted_bytes in range(1 if is_end else min(4, len(data))):
         try:
-            decoded = data[: len(data) - cut_bytes].decode("utf-8")
+            decoded = data[: len(data) - omitted_bytes].decode("utf-8")
         except UnicodeDecodeError:
             continue
         if _is_text(decoded) and not decoded.startswith((ESCAPED_NOTE, HEXADECIMAL_NOTE)):
-            return decoded, len(data) - cut_bytes
+            return decoded, len(data) - omitted_bytes
         break
     if _is_text(data.decode("utf-8", "replace")):
         data = data[: MAX_ANSWER_BYTES // 5]
         escaped = data.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
         return f"{ESCAPED_NOTE}\n{escaped}", len(data)
     data = data[:MAX_HEX_BYTES]
-    rows = [data[at : at + 16].hex(" ") for at in range(0, len(data), 16)]
+    rows = [data[offset : offset + 16].hex(" ") for offset in range(0, len(data), 16)]
     return "\n".join([HEXADECIMAL_NOTE, *rows]), len(data)
 
 
@@ -336,46 +341,54 @@ async def matching_lines(
 ) -> Result:
     """Return the matching lines with their context, as many as fit.
 
-    `start`: the byte at which the search begins, if this is not the beginning of the range that the reference names.
+    `start`: the byte offset at which the search begins, if this is not the beginning of the range that the reference
+    specifies.
     """
-    content, lines_before = stored.content, (stored.first_line or 1) - 1
+    content, preceding_count = stored.content, (stored.first_line or 1) - 1
     first, last = line_range or stored.line_range or (1, 10**18)
     last = min(last, stored.last_line)
     if start is None and line_range is None and stored.byte_range is not None:
         start = stored.byte_range[0] or None
-    lines = max(first - lines_before, 1), last - lines_before
+    searched_lines = max(first - preceding_count, 1), last - preceding_count
     if start is not None:
         _check_offset(stored, start)
-        lines = _line_number_at(content, start), last - lines_before
+        searched_lines = _line_number_at(content, start), last - preceding_count
     filtered = await search.outputs.filter_lines(
         content,
         check_pattern(pattern),
         *context,
-        lines,
+        searched_lines,
         max(cap.max_bytes - RESERVED_NOTE_BYTES, 1),
         start=start,
         numbered=stored.first_line is not None,
     )
-    entries = list(_rendered_lines(filtered.hits, lines_before, with_gaps=any(context)))
-    fitting = max(cap.fitting_count([text for _, text in entries]), min(len(entries), 1))
-    visible = [text for _, text in entries[:fitting]]
-    if fitting == 1:
+    entries = list(_render_lines(filtered.hits, preceding_count, with_gaps=any(context)))
+    fitting_count = max(cap.fitting_count([text for _, text in entries]), min(len(entries), 1))
+    visible = [text for _, text in entries[:fitting_count]]
+    if fitting_count == 1:
         visible = [cap.truncate(visible[0])]
-    if fitting < len(entries):
+    if fitting_count < len(entries):
         visible.append(
-            _continuation_note(stored, entries[fitting - 1][0], entries[fitting][0].number, lines_before, hint)
+            _continuation_note(
+                stored, entries[fitting_count - 1][0], entries[fitting_count][0].number, preceding_count, hint
+            )
         )
     elif filtered.ending == "late":
-        began = content.line_start(lines[0]) if start is None else start
+        search_start = content.line_start(searched_lines[0]) if start is None else start
         visible.append(
             _interrupted_note(
-                stored, filtered, began, lines_before, f"stopped after {search.outputs.SEARCH_TIMEOUT_S:.0f} s", hint
+                stored,
+                filtered,
+                search_start,
+                preceding_count,
+                f"stopped after {search.outputs.SEARCH_TIMEOUT_S:.0f} s",
+                hint,
             )
         )
     elif filtered.ending == "enough":
-        visible.append(_continuation_note(stored, entries[-1][0], entries[-1][0].number + 1, lines_before, hint))
-    is_all = fitting == len(entries) and filtered.ending == "complete"
-    extent = Extent("lines", fitting, fitting if is_all else None)
+        visible.append(_continuation_note(stored, entries[-1][0], entries[-1][0].number + 1, preceding_count, hint))
+    shows_all = fitting_count == len(entries) and filtered.ending == "complete"
+    extent = Extent("lines", fitting_count, fitting_count if shows_all else None)
     return Result("\n".join(visible) or "no lines match", extent=extent)
 
 
@@ -385,61 +398,63 @@ def _line_number_at(content: Content, offset: int) -> int:
 
 
 def _continuation_note(
-    stored: StoredContent, last: "FilteredLine", following: int, lines_before: int, hint: ContinuationHint
+    stored: StoredContent, last_line: "FilteredLine", next_number: int, preceding_count: int, hint: ContinuationHint
 ) -> str:
-    """Return a note on how to continue: in the same line, if that is too long to be searched as one piece."""
+    """Return a note on how to continue: in the same line, if the line is too long to be searched as one piece."""
     content = stored.content
-    next_offset = content.line_start(last.number) + last.cut_offset + len(last.text.encode("utf-8", "replace"))
+    next_offset = (
+        content.line_start(last_line.number) + last_line.cut_offset + len(last_line.text.encode("utf-8", "replace"))
+    )
     if (
-        last.cut_offset >= 0
-        and following <= last.number + 1
+        last_line.cut_offset >= 0
+        and next_number <= last_line.number + 1
         and content.line_end(next_offset) - next_offset > MAX_SEARCHED_BYTES
     ):
         return f"(there is more; continue at {hint.at_offset(stored, next_offset)} with the same {hint.pattern})"
-    return f'(there is more; continue at lines="{following + lines_before}-" with the same {hint.pattern})'
+    return f'(there is more; continue at lines="{next_number + preceding_count}-" with the same {hint.pattern})'
 
 
 def _interrupted_note(
     stored: StoredContent,
     filtered: "FilterResult",
     search_start: int,
-    lines_before: int,
+    preceding_count: int,
     reason: str,
     hint: ContinuationHint,
 ) -> str:
-    """Return a note on how far a search got before it was stopped, and how to continue. `reason`: why it was
-    stopped."""
+    """Return a note on how far a search got before it was stopped, and how to continue. `reason`: why it was stopped,
+    as the beginning of the note."""
     content = stored.content
-    done = min(search_start + filtered.searched_bytes, content.size)
-    where = (
-        f"{reason} at line {filtered.line + lines_before:,} of {content.lines + lines_before:,}, byte "
-        f"{done:,} of {content.size:,}; "
+    searched_end = min(search_start + filtered.searched_bytes, content.size)
+    progress_text = (
+        f"{reason} at line {filtered.line + preceding_count:,} of {content.lines + preceding_count:,}, byte "
+        f"{searched_end:,} of {content.size:,}; "
     )
     line_start = content.line_start(filtered.line)
     if line_start > search_start:
-        return f'({where}continue at lines="{filtered.line + lines_before}-" with the same {hint.pattern})'
+        return f'({progress_text}continue at lines="{filtered.line + preceding_count}-" with the same {hint.pattern})'
     if filtered.searched_bytes:
-        return f"({where}continue at {hint.at_offset(stored, done)} with the same {hint.pattern})"
-    return f"({where}so lines may be missing: use a simpler `{hint.pattern}` or other `lines`)"
+        return f"({progress_text}continue at {hint.at_offset(stored, searched_end)} with the same {hint.pattern})"
+    return f"({progress_text}so lines may be missing: use a simpler `{hint.pattern}` or other `lines`)"
 
 
-def _rendered_lines(
-    hits: Sequence["FilteredLine"], lines_before: int, *, with_gaps: bool
+def _render_lines(
+    hits: Sequence["FilteredLine"], preceding_count: int, *, with_gaps: bool
 ) -> Iterator[tuple["FilteredLine", str]]:
-    """Yield each line found with the text that is shown for it."""
+    """Yield each line found, with the text shown for it."""
     previous = 0
     for hit in hits:
-        number = hit.number + lines_before
+        number = hit.number + preceding_count
         if with_gaps and previous and number > previous + 1:
             yield hit, "--"
-        place = f"[byte {hit.cut_offset:,} of the line] " if hit.cut_offset >= 0 else ""
-        yield hit, f"{number}{':' if hit.is_match else '-'}{place}{terminal_text(hit.text)}"
+        position_text = f"[byte {hit.cut_offset:,} of the line] " if hit.cut_offset >= 0 else ""
+        yield hit, f"{number}{':' if hit.is_match else '-'}{position_text}{terminal_text(hit.text)}"
         previous = number
 
 
 def picture_result(stored: StoredContent) -> Result:
     content = stored.content
-    description = f"picture, {stored.media_type}, {pluralize(content.size, 'byte')}"
+    description = f"image, {stored.media_type}, {pluralize(content.size, 'byte')}"
     if content.size > MAX_PICTURE_BYTES:
         raise ToolError(f"`{stored.ref}` is a {description}, more than 3.9 MB: scale the file down and read that")
     return Result(description, pictures=(Picture(stored.media_type, content.read(0, content.size)),))
@@ -448,6 +463,6 @@ def picture_result(stored: StoredContent) -> Result:
 def binary_summary(stored: StoredContent, hint: ContinuationHint = READ_RESULT_HINT) -> Result:
     """Return a description of binary data: its type and size, how the user can save it, and its first bytes."""
     description = f"{stored.media_type}, {pluralize(stored.content.size, 'byte')}, no text"
-    saved = f"the user saves it with `ebb sessions show ID {stored.ref} > FILE`"
+    save_advice = f"the user can save it with `ebb sessions show ID {stored.ref} > FILE`"
     start = stored.byte_range[0] if stored.byte_range else 0
-    return Result(f"{description}; {saved}\n{byte_range(stored, start, MAX_HEX_BYTES, hint=hint).text}")
+    return Result(f"{description}; {save_advice}\n{byte_range(stored, start, MAX_HEX_BYTES, hint=hint).text}")

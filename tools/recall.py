@@ -34,12 +34,12 @@ from ebbtide.tools.tool_traits import ShortForm, ToolTraits, first_line, text_ar
 DEFAULT_MAX_TOKENS = 2000
 MAX_HITS = 20
 MAX_PATHS, MAX_PATH_CHARS = 2, 60
-"""Maximum number of paths shown, and maximum characters of each."""
+"""Maximum number of paths shown, and maximum number of characters in each."""
 MIN_PROGRESS_MESSAGES = 2000
-"""Minimum number of messages for which progress of indexing is shown."""
+"""Minimum number of messages for which indexing progress is shown."""
 
 _CUT_NOTE = regex(r"… \[cut: [\d,]+ bytes; continue at ref_id=\"[^\"]+\"\]$", re.MULTILINE)
-"""The end of a line that was cut."""
+"""The end of a truncated line."""
 _RECALL_HINT = ContinuationHint("search", "bytes")
 _RELATIVE_TIME = regex(r"(\d{1,6})\s*(s|m|min|h|d|w)[a-z]*(?:\s+ago)?", re.IGNORECASE)
 _BRACKET_REPLACEMENTS = str.maketrans("[]", "()")
@@ -47,10 +47,10 @@ _UNIT_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_80
 
 
 def _subject(arguments: Arguments) -> str:
-    wanted = text_argument(arguments, "search") or text_argument(arguments, "lines")
+    selection = text_argument(arguments, "search") or text_argument(arguments, "lines")
     filters = (f"{name} {value}" for name, value in arguments.items() if name != "query")
     return (
-        f"{text_argument(arguments, 'ref_id')}  {wanted}".strip()
+        f"{text_argument(arguments, 'ref_id')}  {selection}".strip()
         or first_line(text_argument(arguments, "query"))
         or ", ".join(filters)
     )
@@ -69,7 +69,7 @@ class Recall:
         clamped_arguments=("max_tokens",),
         small_windows="always",
         short_form=ShortForm(
-            "Brings back what a reference such as r12 names, or finds what was said.", ("ref_id", "lines", "query")
+            "Retrieves the content of a reference such as r12, or finds what was said.", ("ref_id", "lines", "query")
         ),
         is_for_reading_agents=True,
     )
@@ -129,71 +129,76 @@ async def _requested_part(
     return await run_shielded(lambda: numbered_lines(stored, first, last, cap, _RECALL_HINT))
 
 
-def _facts_line(stored: StoredContent, result: Result, measure: Callable[[str], int]) -> str:
-    """Return a summary of the result: its kind, files, completeness, tokens and earlier lookups."""
-    facts = [_bracket_safe(stored.kind or stored.media_type)]
+def _facts_line(stored: StoredContent, result: Result, estimate_tokens: Callable[[str], int]) -> str:
+    """Return a summary of the result: its kind, paths, completeness, token count and earlier lookups."""
+    facts = [_without_brackets(stored.kind or stored.media_type)]
     if stored.paths:
         facts.append(
-            f"paths: {join_limited([_bracket_safe(path)[-MAX_PATH_CHARS:] for path in stored.paths], MAX_PATHS)}"
+            f"paths: {join_limited([_without_brackets(path)[-MAX_PATH_CHARS:] for path in stored.paths], MAX_PATHS)}"
         )
-    is_all = (result.extent is None or result.extent.shows_all) and not _CUT_NOTE.search(result.text)
-    facts.append(f"truncated: {'no' if is_all else 'yes'}")
-    facts.append(f"tokens: {measure(result.text):,}")
+    shows_all = (result.extent is None or result.extent.shows_all) and not _CUT_NOTE.search(result.text)
+    facts.append(f"truncated: {'no' if shows_all else 'yes'}")
+    facts.append(f"tokens: {estimate_tokens(result.text):,}")
     if stored.access_count and stored.last_accessed_at is not None:
-        last = datetime.fromtimestamp(stored.last_accessed_at).strftime("%Y-%m-%d %H:%M")
-        times = "once" if stored.access_count == 1 else f"{stored.access_count} times"
-        facts.append(f"looked up {times} before, last {last}")
+        last_access = datetime.fromtimestamp(stored.last_accessed_at).strftime("%Y-%m-%d %H:%M")
+        access_text = "once" if stored.access_count == 1 else f"{stored.access_count} times"
+        facts.append(f"looked up {access_text} before, last {last_access}")
     return f"[recall:{stored.ref} – {'; '.join(facts)}]"
 
 
-def _bracket_safe(name: str) -> str:
-    """Return an untrusted name with its square brackets replaced, so that it can be used inside square brackets."""
+def _without_brackets(name: str) -> str:
+    """Return an untrusted name with its square brackets replaced, for use inside square brackets."""
     return printable_name(name).translate(_BRACKET_REPLACEMENTS)
 
 
-def _progress_reporter(progress: Callable[[str], None]) -> Callable[[int, int], None]:
+def _progress_reporter(on_progress: Callable[[str], None]) -> Callable[[int, int], None]:
     """Return a callback that occasionally reports the progress of indexing."""
-    last = 0
+    last_reported = 0
 
-    def report(done: int, total: int) -> None:
-        nonlocal last
-        last = min(last, done)  # a second indexing may start from 0
-        if total > MIN_PROGRESS_MESSAGES and (done - last >= MIN_PROGRESS_MESSAGES or done == total):
-            last = done
-            progress(f"indexed {done:,} of {total:,} messages\n")
+    def report(indexed_count: int, total_count: int) -> None:
+        nonlocal last_reported
+        last_reported = min(last_reported, indexed_count)  # a second indexing may start from 0
+        if total_count > MIN_PROGRESS_MESSAGES and (
+            indexed_count - last_reported >= MIN_PROGRESS_MESSAGES or indexed_count == total_count
+        ):
+            last_reported = indexed_count
+            on_progress(f"indexed {indexed_count:,} of {total_count:,} messages\n")
 
     return report
 
 
 def render_results(results: RecallResult, cap: Cap) -> str:
     """Return as many search results as fit, but at least part of the best one."""
-    entries = [_result_text(one) for one in results.items]
-    fitting = max(cap.fitting_count(entries), min(len(entries), 1))
-    best = [max(cap.truncate(_result_text(one)), f"[recall:{one.ref}]", key=len) for one in results.items[:1]]
-    parts = [*(f"({note})" for note in results.notes), *best, *entries[1:fitting]]
-    if fitting < len(entries):
-        parts.append(f"({len(entries) - fitting} more: narrow the query, or raise `max_tokens`)")
+    entries = [_result_text(item) for item in results.items]
+    fitting_count = max(cap.fitting_count(entries), min(len(entries), 1))
+    best_entries = [
+        max(cap.truncate(_result_text(item)), f"[recall:{item.ref}]", key=len) for item in results.items[:1]
+    ]
+    lines = [*(f"({note})" for note in results.notes), *best_entries, *entries[1:fitting_count]]
+    if fitting_count < len(entries):
+        lines.append(f"({len(entries) - fitting_count} more: narrow the query, or raise `max_tokens`)")
     if not entries:
-        parts.append("nothing was found: try other words, or fewer filters")
-    return "\n".join(parts)
+        lines.append("nothing was found: try other words, or fewer filters")
+    return "\n".join(lines)
 
 
 def _result_text(item: RecalledItem) -> str:
-    """Return a search result as text: reference, kind, time, place, and why it was found."""
-    what = f"{item.kind} of {_bracket_safe(item.tool)}" if item.tool else item.kind
-    when = datetime.fromtimestamp(item.at).strftime("%Y-%m-%d %H:%M")
-    where = f", {_bracket_safe(item.where)}" if item.where else ""
+    """Return a search result as text: reference, kind, time, origin, title and excerpt."""
+    description = f"{item.kind} of {_without_brackets(item.tool)}" if item.tool else item.kind
+    time_text = datetime.fromtimestamp(item.at).strftime("%Y-%m-%d %H:%M")
+    origin_text = f", {_without_brackets(item.where)}" if item.where else ""
     title = f": {item.title}" if item.title else ""
-    part = f" (its first {item.searched:,} of {item.size:,} bytes are searched)" if item.searched else ""
-    meant = " (similar meaning)" if item.by_meaning else ""
+    searched_note = f" (its first {item.searched:,} of {item.size:,} bytes are searched)" if item.searched else ""
+    meaning_note = " (similar meaning)" if item.by_meaning else ""
     body = "".join(f"\n  {line}" for line in terminal_text(item.excerpt).split("\n")) if item.excerpt else ""
-    return f"[recall:{item.ref}] {what}, {when}{where}{terminal_text(title)}{meant}{part}{body}"
+    notes = f"{meaning_note}{searched_note}"
+    return f"[recall:{item.ref}] {description}, {time_text}{origin_text}{terminal_text(title)}{notes}{body}"
 
 
 def _recall_query(arguments: Arguments, now: float) -> RecallQuery:
     query = text(arguments, "query", "")
     if "lines" in arguments:
-        raise ToolError("`lines` goes with `ref_id`: name what to read")
+        raise ToolError("`lines` requires `ref_id`: give the reference to read")
     if "search" in arguments and not query:
         query = text(arguments, "search")
     return RecallQuery(
@@ -213,21 +218,22 @@ def _scope(arguments: Arguments) -> RecallScope | None:
 
 
 def parse_time(written: str, now: float) -> float | None:
-    """Return the Unix time for "90m", "2 days ago", or a date with an optional time; None for an empty string."""
+    """Return the Unix time for "90m", "2 days ago", or a date with an optional time; None for an empty string. Raises
+    `ToolError`."""
     written = written.strip()
     if not written:
         return None
-    ago = _RELATIVE_TIME.fullmatch(written)
-    if ago is not None:
-        return now - int(ago[1]) * _UNIT_SECONDS[ago[2].lower()]
+    relative_match = _RELATIVE_TIME.fullmatch(written)
+    if relative_match is not None:
+        return now - int(relative_match[1]) * _UNIT_SECONDS[relative_match[2].lower()]
     try:
         return datetime.fromisoformat(written).timestamp()
     except (ValueError, OverflowError, OSError) as error:
-        raise ToolError('a time is written "30m", "1h" or "2d" ago, or "2026-01-31 14:00"') from error
+        raise ToolError('a time must be written as "30m", "1h" or "2d" ago, or "2026-01-31 14:00"') from error
 
 
 def _search_pattern(search: str) -> str:
-    """Return the regular expression; escaped if it is invalid."""
+    """Return the regular expression, escaped if it is invalid."""
     try:
         re.compile(search)
     except (re.error, OverflowError, RecursionError):

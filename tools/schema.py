@@ -14,9 +14,9 @@ if TYPE_CHECKING:  # for type checking only: imported in `schema_violations` whe
 T = TypeVar("T", str, int, bool)
 
 MAX_REPORTED_ERRORS = 10
-"""Maximum number of violations of a schema that are reported."""
+"""Maximum number of schema violations reported."""
 MAX_FULLY_CHECKED_ITEMS = 10_000
-"""If a value has more items than this, only its first error is reported."""
+"""Maximum number of items in a value for which more than the first error is reported."""
 MAX_CACHED_VALIDATORS = 64
 """Maximum number of compiled schemas in the cache."""
 MAX_NESTING_DEPTH = 100
@@ -42,33 +42,33 @@ def validate_arguments(arguments: Arguments, schema: Mapping[str, object], tool:
 
 
 def schema_violations(value: object, schema: Mapping[str, object]) -> list[str]:
-    """Return a sentence for each of the first violations of the schema (JSON Schema 2020-12), in document order."""
-    validator = _validator(json.dumps(schema))
+    """Return a message for each of the first violations of the schema (JSON Schema 2020-12), in document order."""
+    validator = _compile_validator(json.dumps(schema))
     as_dict = dict(value) if isinstance(value, Mapping) else value
     violations = []
-    for error in _errors_of(validator, as_dict):
-        where = ".".join(str(step) for step in error.instance_path)
+    for error in _first_errors(validator, as_dict):
+        path = ".".join(str(key) for key in error.instance_path)
         message = error.message if len(error.message) <= 200 else f"{error.message[:100]} … {error.message[-99:]}"
-        violations.append(f"`{where}`: {message}" if where else message)
+        violations.append(f"`{path}`: {message}" if path else message)
     return violations
 
 
 @lru_cache(maxsize=MAX_CACHED_VALIDATORS)
-def _validator(schema: str) -> "jsonschema_rs.Validator":
-    """Return the validator for a schema given as JSON. Cached, because compiling a schema takes ten times as long as a
-    check."""
+def _compile_validator(schema: str) -> "jsonschema_rs.Validator":
+    """Return the validator for a schema given as JSON text. Cached, because compiling takes ten times as long as
+    validating."""
     import jsonschema_rs  # noqa: PLC0415  # deferred: a compiled library that runs without tool calls do not need
 
     return jsonschema_rs.validator_for(schema, retriever=_refuse_fetch)
 
 
-def _errors_of(validator: "jsonschema_rs.Validator", value: object) -> "Sequence[jsonschema_rs.ValidationError]":
-    """Return the first errors; for a value with very many items only one, because the library collects all errors
+def _first_errors(validator: "jsonschema_rs.Validator", value: object) -> "Sequence[jsonschema_rs.ValidationError]":
+    """Return the first errors; only one for a value with very many items, because the library collects all errors
     first."""
     import jsonschema_rs  # noqa: PLC0415  # deferred: as above
 
     members = value.values() if isinstance(value, dict) else ()
-    if sum(len(each) for each in members if isinstance(each, list | dict)) <= MAX_FULLY_CHECKED_ITEMS:
+    if sum(len(member) for member in members if isinstance(member, list | dict)) <= MAX_FULLY_CHECKED_ITEMS:
         return list(islice(validator.iter_errors(value), MAX_REPORTED_ERRORS + 1))
     try:
         validator.validate(value)
@@ -79,31 +79,31 @@ def _errors_of(validator: "jsonschema_rs.Validator", value: object) -> "Sequence
 
 def is_nested_deeper(value: object, levels: int) -> bool:
     """Whether the value is nested deeper than `levels`, i.e. too deeply to be validated or copied."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if levels == 0:
-        return bool(inner)
-    return any(is_nested_deeper(item, levels - 1) for item in inner if isinstance(item, dict | list))
+        return bool(children)
+    return any(is_nested_deeper(item, levels - 1) for item in children if isinstance(item, dict | list))
 
 
 def has_float(value: object) -> bool:
     """Whether the value contains a float. JSON Schema accepts a float such as 1.0 as an integer, but Python does
     not."""
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return isinstance(value, float) or any(map(has_float, inner))
+    children = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return isinstance(value, float) or any(map(has_float, children))
 
 
 def _refuse_fetch(uri: str) -> dict[str, Any]:
-    """Refuse to fetch a referenced schema, because the schema of a third party must not cause network requests."""
-    raise ValueError(f"`{uri}` is not fetched; put the schema that it names under `$defs`")
+    """Refuse to fetch a referenced schema, because third-party schemas must not cause network requests."""
+    raise ValueError(f"`{uri}` is not fetched; put the schema that it refers to under `$defs`")
 
 
 def schema_error(schema: Mapping[str, object]) -> str:
-    """Return in one sentence why the schema cannot be used; empty if it can."""
+    """Return why the schema is invalid, in one sentence; empty if it is valid."""
     import jsonschema_rs  # noqa: PLC0415  # deferred: as above
 
     try:
         jsonschema_rs.validator_for(dict(schema), retriever=_refuse_fetch)
-    except ValueError as error:  # every error of the library is a ValueError
+    except ValueError as error:  # every error that the library raises is a ValueError
         return str(error).partition("\n")[0]
     return ""
 

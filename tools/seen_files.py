@@ -18,12 +18,12 @@ class SeenFiles:
     digests: dict[Path, str] = field(default_factory=dict)
     """SHA-256 of the content that was shown, by file."""
     partial_digests: dict[Path, str] = field(default_factory=dict)
-    """SHA-256 of files that a command or a search may have shown in part."""
+    """SHA-256 of the full content of files that a command or search may have shown in part."""
     encodings: dict[Path, str] = field(default_factory=dict)
     """The codecs that the model has specified for files."""
 
     def record_content(self, path: Path, content: bytes) -> None:
-        """Record that the model knows this content of the file."""
+        """Record that the model has seen, or written, this content of the file."""
         self.digests[path] = _digest(content)
 
     def record_partial_view(self, path: Path, content: bytes) -> None:
@@ -38,15 +38,15 @@ class SeenFiles:
         return path in self.digests
 
     def is_current(self, path: Path, content: bytes) -> bool:
-        """Whether the file still has the content that the model saw. Modification times are ignored."""
+        """Whether `content` is what the model saw. Modification times are ignored."""
         return self.digests.get(path) == _digest(content)
 
     def view_state(self, path: Path, content: bytes) -> ViewState:
         """Return whether the model has seen this content of the file, in full or in part."""
-        known = {seen[path] for seen in (self.digests, self.partial_digests) if path in seen}
-        if not known:
+        seen_digests = {digests[path] for digests in (self.digests, self.partial_digests) if path in digests}
+        if not seen_digests:
             return "never"
-        return "current" if _digest(content) in known else "outdated"
+        return "current" if _digest(content) in seen_digests else "outdated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class FileDifferences:
 
 
 def files_changed_on_disk(digests: Mapping[Path, str]) -> FileDifferences:
-    """Return which files on disk differ from what was seen."""
+    """Return the files on disk that differ from what was seen. `digests`: SHA-256 of the seen content, by path."""
     changed: list[Path] = []
     deleted: list[Path] = []
     for path, digest in digests.items():
         try:
-            if _digest_of_file(path) != digest:
+            if _file_digest(path) != digest:
                 changed.append(path)
         except (FileNotFoundError, NotADirectoryError):
             deleted.append(path)
@@ -75,7 +75,7 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _digest_of_file(path: Path) -> str:
+def _file_digest(path: Path) -> str:
     if not path.is_file() and path.exists():
         raise IsADirectoryError(path)  # also avoids opening a pipe, which could block
     with path.open("rb") as file:

@@ -12,12 +12,12 @@ from ebbtide.tools.secrets.key_formats import encoded_forms
 from ebbtide.tools.secrets.redaction import REDACTION_MARK
 
 MAX_LOG_BYTES = 4 * 1024**2
-"""Maximum size of the file in bytes. One rotated file is stored next to it."""
+"""Maximum size of the file in bytes. One rotated file is kept next to it."""
 
 _MAX_TAIL_BYTES = 2000
 _REDACTION_MARK = REDACTION_MARK.encode()
 _MIN_REVEALING_BYTES = 4
-"""An incomplete secret at the end of the data is redacted if it has at least this many bytes."""
+"""Minimum size in bytes for an incomplete secret at the end of the log to be redacted."""
 
 
 def last_lines(path: Path, count: int) -> list[str]:
@@ -33,14 +33,14 @@ class ServerLog:
     """An append-only log with redaction. Write errors are ignored."""
 
     def __init__(self, path: Path, secrets: Collection[str] = ()) -> None:
-        """`secrets`: values to redact in each of the forms that `encoded_forms` yields."""
+        """`secrets`: values to redact, in each of the forms that `encoded_forms` yields."""
         self._path = path
         forms = (form for secret in secrets for form in encoded_forms(secret))
-        hidden = {form.encode("utf-8", "surrogateescape") for form in forms} - {b""}
-        self._secrets = sorted(hidden, key=len, reverse=True)
+        encoded_secrets = {form.encode("utf-8", "surrogateescape") for form in forms} - {b""}
+        self._secrets = sorted(encoded_secrets, key=len, reverse=True)
         self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)))
         self._pending = b""
-        """Data that may be the beginning of a secret; it is held back until more arrives."""
+        """Data that may be the beginning of a secret, held back until more arrives."""
         self._tail = b""
         self._descriptor: int | None = None
         self._size = 0
@@ -58,7 +58,7 @@ class ServerLog:
         self._write(self._redact_and_hold_back(self._pending + data) if self._secrets else data)
 
     def _redact_and_hold_back(self, data: bytes) -> bytes:
-        """Return the redacted data. An end that may be the beginning of a secret is held back until more data
+        """Return the redacted data. If its end may be the beginning of a secret, that part is held back until more data
         arrives."""
         last_match_end = 0
         for match in self._pattern.finditer(data):

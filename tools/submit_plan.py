@@ -7,7 +7,7 @@ from ebbtide.tools.tool_traits import ToolTraits, first_line, text_argument
 
 PLAN_ACCEPTED = "the user accepted the plan: carry it out now"
 MAX_PLAN_CHARS = 20_000
-"""Maximum number of characters in a plan, so that a person can read it."""
+"""Maximum number of characters in a plan, so that the user can reasonably read it."""
 
 
 def _subject(arguments: Arguments) -> str:
@@ -42,11 +42,10 @@ class SubmitPlan:
 def plan_of(arguments: Arguments) -> str:
     """Return the submitted plan. Raises `ToolError` if it is empty or too long."""
     plan = text(arguments, "plan", "")
-    if not any(sign.isprintable() and not sign.isspace() for sign in plan):
+    if not any(character.isprintable() and not character.isspace() for character in plan):
         raise ToolError("the plan is empty: write what you would change, where, and how you would check it")
     if len(plan) > MAX_PLAN_CHARS:
         raise ToolError(
-            f"the plan has {len(plan):,} characters, and nobody reads more than {MAX_PLAN_CHARS:,} before they decide: "
-            "submit a shorter one"
+            f"the plan has {len(plan):,} characters, more than the maximum of {MAX_PLAN_CHARS:,}: submit a shorter one"
         )
     return plan

@@ -16,9 +16,9 @@ async def no_delegate(agent: str, prompt: str, workspace: Workspace) -> Result:
 
 
 BUILT_IN_AGENTS: Mapping[str, str] = {"explore": "read-only search", "review": "read-only judge of code or a diff"}
-"""Names and purposes of the built-in sub-agents."""
+"""Names and descriptions of the built-in sub-agents."""
 MAX_LISTED_AGENTS = 20
-"""Maximum number of sub-agents listed with their purpose."""
+"""Maximum number of sub-agents listed with their description."""
 
 
 def _subject(arguments: Arguments) -> str:
@@ -42,21 +42,23 @@ class Task:
     )
 
     def __init__(self, agents: Mapping[str, str] | None = None, delegate: Delegate = no_delegate) -> None:
-        """`agents` maps names of sub-agents to their purposes."""
+        """`agents`: descriptions of the sub-agents, by name."""
         self._agents = dict(agents or {})
         self._delegate = delegate
 
     @property
     def description(self) -> str:
-        lines = [f"- {name}: {purpose}" for name, purpose in self._agents.items()][:MAX_LISTED_AGENTS]
-        if left := list(self._agents)[MAX_LISTED_AGENTS:]:
-            lines.append(f"Further agents: {', '.join(left)}")
+        lines = [f"- {name}: {agent_description}" for name, agent_description in self._agents.items()][
+            :MAX_LISTED_AGENTS
+        ]
+        if further_names := list(self._agents)[MAX_LISTED_AGENTS:]:
+            lines.append(f"Further agents: {', '.join(further_names)}")
         return "\n".join([read_description(__file__), *lines])
 
     @property
     def schema(self) -> Mapping[str, object]:
-        named: dict[str, object] = {"type": "string"}
-        return object_schema({"agent": named, "prompt": {"type": "string"}}, required=("agent", "prompt"))
+        agent_schema: dict[str, object] = {"type": "string"}
+        return object_schema({"agent": agent_schema, "prompt": {"type": "string"}}, required=("agent", "prompt"))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return ()
@@ -64,5 +66,5 @@ class Task:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         agent, prompt = text(arguments, "agent").strip(), text(arguments, "prompt").strip()
         if not prompt:
-            raise ToolError("the prompt is empty: say what the agent is to do, and what its answer must contain")
+            raise ToolError("the prompt is empty: say what the agent should do, and what its answer must contain")
         return await self._delegate(agent, prompt, workspace)

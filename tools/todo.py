@@ -29,7 +29,7 @@ _LIST_ITEM = regex(r"\s*(?:[-*]|\d+[.)])?\s*\[(?P<mark>.?)\]\s*(?P<text>.+)")
 _CLAUDE_STATUSES = {"pending": "pending", "doing": "in_progress", "done": "completed"}
 
 
-def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
     items = arguments.get("items")
     if isinstance(items, str):
         items = parse_json_list(items) or list(_checklist_items(items)) or items
@@ -42,21 +42,21 @@ def _todo_item(item: object) -> object:
         return {"text": item, "status": "pending"}
     if not isinstance(item, dict):
         return item
-    by_name = {normalised_name(str(name)): value for name, value in item.items()}
+    values_by_name = {normalised_name(str(name)): value for name, value in item.items()}
     names = ("text", "content", "step", "title", "task", "description", "name", "activeform")
-    text = next((by_name[name] for name in names if by_name.get(name)), None)
-    status = by_name.get("status", by_name.get("state"))
+    text = next((values_by_name[name] for name in names if values_by_name.get(name)), None)
+    status = values_by_name.get("status", values_by_name.get("state"))
     if status is None:
-        is_done = by_name.get("done", by_name.get("completed", by_name.get("checked")))
+        is_done = values_by_name.get("done", values_by_name.get("completed", values_by_name.get("checked")))
         status = "done" if is_done in (True, "true") else "pending"
     return {"text": text, "status": _FOREIGN_STATUSES.get(normalised_name(str(status)), status)} if text else item
 
 
 def _checklist_items(text: str) -> Iterator[dict[str, object]]:
-    """Yield the items of a Markdown checklist: `- [x] done`."""
+    """Yield the items of a Markdown checklist, such as `- [x] done`."""
     for line in text.splitlines():
-        if (found := _LIST_ITEM.fullmatch(line)) is not None:
-            yield {"text": found["text"].strip(), "status": _CHECKBOX_STATUSES.get(found["mark"], "pending")}
+        if (match := _LIST_ITEM.fullmatch(line)) is not None:
+            yield {"text": match["text"].strip(), "status": _CHECKBOX_STATUSES.get(match["mark"], "pending")}
 
 
 def _to_claude(arguments: dict[str, object]) -> None:
@@ -80,7 +80,7 @@ class Todo:
         subject=_subject,
         aliases="todo_write write_todos update_plan manage_todo_list update_todo_list set_todo_list",
         argument_aliases={"items": "todos plan todo_list tasks list"},
-        adapt_arguments=_adapt,
+        adapt_arguments=_adapt_arguments,
         claude_names=("TodoWrite",),
         to_claude=_to_claude,
         small_windows="optional",
@@ -104,9 +104,11 @@ class Todo:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         counts = Counter(_status_of(item) for item in items(arguments, "items"))
         if counts["doing"] > 1:
-            raise ToolError(f"{counts['doing']} items are `doing`: only one may be, set the others to `pending`")
+            raise ToolError(
+                f"{counts['doing']} items are `doing`: only one may be `doing`, so set the others to `pending`"
+            )
         counts_text = ", ".join(f"{counts[status]} {status}" for status in reversed(_STATUSES) if counts[status])
-        return Result(f"list kept: {counts_text or 'it is empty'}{_notes_status(arguments)}")
+        return Result(f"list saved: {counts_text or 'it is empty'}{_notes_status(arguments)}")
 
 
 def _notes_status(arguments: Arguments) -> str:
@@ -115,7 +117,7 @@ def _notes_status(arguments: Arguments) -> str:
     notes = text(arguments, "notes")
     if len(notes) > MAX_NOTES_CHARS:
         raise ToolError(f"the notes have {len(notes):,} characters: shorten them to {MAX_NOTES_CHARS:,}")
-    return "; notes kept" if notes.strip() else "; notes cleared"
+    return "; notes saved" if notes.strip() else "; notes cleared"
 
 
 def _status_of(item: object) -> str:

@@ -1,5 +1,5 @@
-"""Two tools that some models know from other agents. They are not offered, but calls to them are accepted. They do what
-`read_result` does, with different arguments: `offset` counts lines from 0."""
+"""Two tools that some models know from other agents. They are not offered, but calls to them are accepted. They work
+like `read_result` with different arguments: `offset` counts lines from 0."""
 
 from contextlib import closing
 

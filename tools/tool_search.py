@@ -12,7 +12,7 @@ from ebbtide.tools.tool_traits import ToolTraits
 MAX_RESULTS = 5
 """Maximum number of tools in a result."""
 MAX_DESCRIPTION_CHARS, MAX_SCHEMA_CHARS, MAX_ANSWER_CHARS = 2000, 5000, 16_000
-"""Maximum number of characters in a description, in a schema and in the whole result."""
+"""Maximum number of characters in a description, in a schema and in the full result."""
 MAX_LISTED_NAMES = 40
 """Maximum number of tool names listed if nothing was found."""
 _MAX_SCHEMA_DEPTH = 4
@@ -38,55 +38,55 @@ class ToolSearch:
         query, deferred = text(arguments, "query"), workspace.deferred_tools()
         if not deferred:
             return Result("no tools are deferred: all of them are in your list")
-        found = search_tools(query, deferred)
-        return Result(_definitions_text(found) if found else _no_match_text(query, deferred))
+        matching_tools = search_tools(query, deferred)
+        return Result(_definitions_text(matching_tools) if matching_tools else _no_match_text(query, deferred))
 
 
 def search_tools(query: str, tools: Sequence[Tool], max_results: int = MAX_RESULTS) -> tuple[Tool, ...]:
     """Return the tools that match a query, best first. An exact name comes first; otherwise names, descriptions,
     parameters and enum values are compared."""
-    named = [tool for tool in tools if tool.name == query.strip()]
-    ranking = best_matches(query, [_weighted_words(tool) for tool in tools], max_results)
-    ranked = [tools[place] for place in ranking if tools[place] not in named]
-    return tuple([*named, *ranked][:max_results])
+    exact_matches = [tool for tool in tools if tool.name == query.strip()]
+    ranked_indices = best_matches(query, [_weighted_words(tool) for tool in tools], max_results)
+    ranked_tools = [tools[index] for index in ranked_indices if tools[index] not in exact_matches]
+    return tuple([*exact_matches, *ranked_tools][:max_results])
 
 
 def _weighted_words(tool: Tool) -> Mapping[str, float]:
-    """Return the words by which a tool can be found, with their weights: highest for words of the name, lower for those
-    of the description, lowest for those of parameters."""
-    words: dict[str, float] = {}
-    parameters = " ".join(_parameters(tool.schema))
-    for part, weight in ((tool.name, 3.0), (tool.description[:MAX_DESCRIPTION_CHARS], 1.0), (parameters, 0.5)):
-        for word in words_of(part):
-            words[word] = words.get(word, 0.0) + weight
-    return words
+    """Return the words by which a tool can be found, with their weights: highest for the name, lower for the
+    description, lowest for parameters."""
+    weights: dict[str, float] = {}
+    parameters = " ".join(_parameter_words(tool.schema))
+    for source_text, weight in ((tool.name, 3.0), (tool.description[:MAX_DESCRIPTION_CHARS], 1.0), (parameters, 0.5)):
+        for word in words_of(source_text):
+            weights[word] = weights.get(word, 0.0) + weight
+    return weights
 
 
-def _parameters(schema: object, depth: int = 0) -> Iterator[str]:
-    """Yield the names of a schema's parameters, including nested ones, and their enum values."""
+def _parameter_words(schema: object, depth: int = 0) -> Iterator[str]:
+    """Yield the names and enum values of a schema's parameters, including nested ones."""
     if not isinstance(schema, Mapping) or depth > _MAX_SCHEMA_DEPTH:
         return
     values = schema.get("enum")
     yield from map(str, values if isinstance(values, list | tuple) else ())
     properties = schema.get("properties")
-    for name, inner in properties.items() if isinstance(properties, Mapping) else ():
+    for name, subschema in properties.items() if isinstance(properties, Mapping) else ():
         yield str(name)
-        yield from _parameters(inner, depth + 1)
-    yield from _parameters(schema.get("items"), depth + 1)
+        yield from _parameter_words(subschema, depth + 1)
+    yield from _parameter_words(schema.get("items"), depth + 1)
 
 
 def _definitions_text(tools: Sequence[Tool]) -> str:
-    pieces, size, omitted_count = list[str](), 0, 0
+    definitions, char_count, omitted_count = list[str](), 0, 0
     for tool in tools:
-        piece = definition_text(tool)
-        if pieces and size + len(piece) > MAX_ANSWER_CHARS:
+        definition = definition_text(tool)
+        if definitions and char_count + len(definition) > MAX_ANSWER_CHARS:
             omitted_count += 1
             continue
-        pieces.append(piece)
-        size += len(piece)
+        definitions.append(definition)
+        char_count += len(definition)
     if omitted_count:
-        pieces.append(f"[{omitted_count} more matched: search for something narrower to see them]")
-    return "\n\n".join(pieces)
+        definitions.append(f"[{omitted_count} more matched: search for something narrower to see them]")
+    return "\n\n".join(definitions)
 
 
 def definition_text(tool: Tool) -> str:
@@ -106,10 +106,10 @@ def schema_text(tool: Tool) -> str:
 
 def _no_match_text(query: str, tools: Sequence[Tool]) -> str:
     names = sorted(tool.name for tool in tools)
-    rest = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
+    more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
     return (
         f"{_no_match_phrase(len(names))} `{ellipsize(query, 200)}`; try other words, or a part "
-        f"of a name. They are: {ellipsize(', '.join(names[:MAX_LISTED_NAMES]), MAX_SCHEMA_CHARS)}{rest}"
+        f"of a name. They are: {ellipsize(', '.join(names[:MAX_LISTED_NAMES]), MAX_SCHEMA_CHARS)}{more}"
     )
 
 

@@ -24,10 +24,10 @@ Role: TypeAlias = Literal[
 OutputContent: TypeAlias = Literal["file", "view", "search", "report", "change", "program", "other"]
 """What an output contains: a file read by a tool (`file`), files shown by a command (`view`), search results
 (`search`), another agent's report (`report`), a confirmed change (`change`), a program's output (`program`), or
-anything else (`other`). It determines how likely the output is to be needed again."""
+anything else (`other`). Used to judge how likely the output is to be needed again."""
 
 OutputLimit: TypeAlias = Literal["program", "file", "whole"]
-"""Which limit applies to an output: the one for programs and servers (`program`), the one for files (`file`), or none
+"""Which limit applies to an output: that for programs and servers (`program`), that for files (`file`), or none
 (`whole`)."""
 
 StubResult: TypeAlias = Literal["summary", "viewed", "matches", "exit", "nothing"]
@@ -41,13 +41,13 @@ EditorKind: TypeAlias = Literal["read", "search", "edit", "execute", "fetch", "t
 
 SmallWindowPolicy: TypeAlias = Literal["always", "usually", "optional", "capable_models"]
 """In which small context windows a tool is offered: in all (`always`); in all except tiny ones (`usually`); in none
-(`optional`); or in none and not even in medium ones, because models with such windows get its format wrong
+(`optional`); or in none, nor in medium ones, because models with such windows get its format wrong
 (`capable_models`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShortForm:
-    """How a tool is described in a small window. Parameters that are left out here are accepted as well."""
+    """How a tool is described in a small window. Parameters that are omitted here are still accepted."""
 
     description: str
     parameters: tuple[str, ...]
@@ -55,12 +55,12 @@ class ShortForm:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFacts:
-    """Facts about a project that decide whether a session has certain tools."""
+    """Facts about a project that determine whether a session has certain tools."""
 
     file_suffix_counts: Callable[[], Counter[str]]
-    """Number of the project's files by suffix."""
+    """Returns the number of the project's files by suffix."""
     has_language_server: Callable[[], bool]
-    """Whether there is a language server for the project's files."""
+    """Returns whether there is a language server for the project's files."""
     can_search_web: bool
 
 
@@ -82,56 +82,56 @@ class ToolTraits:
     """Whether a call only shows files. Its output is then treated as file content, even if the tool can also do other
     things."""
     stub: str = ""
-    """What a call did, for the line that replaces its output: `Searched '{pattern}' in {folder}`. The placeholders are
-    arguments, `{folder}` (`path`, or else the working folder) and `{files}` (the files of a patch). If empty: `Called
-    NAME`."""
+    """What a call did, for the line that replaces its output, such as `Searched '{pattern}' in {folder}`. Placeholders
+    are arguments, `{folder}` (`path`, or else the working folder) and `{files}` (the files in a patch). If empty:
+    `Called NAME`."""
     stub_result: StubResult = "summary"
 
     subject: Callable[[Mapping[str, object]], str] | None = None
-    """Returns what a call is about, for its title: `a.py:10-40`. The default is all arguments."""
+    """Returns the subject of a call for its title, such as `a.py:10-40`. If None, the title shows all arguments."""
     lookup: tuple[str, str] | None = None
-    """Verb and noun for the line that replaces consecutive lookups: `searched`, `pattern`. None if the tool is not a
-    lookup."""
+    """Verb and noun for the line that replaces consecutive lookups, such as `searched` and `pattern`. None if the tool
+    is not a lookup."""
     rule_noun: str = ""
-    """What a permission rule for the tool allows, as a plural noun: `patches`. If empty: "calls of" and the tool's
-    name."""
+    """What a permission rule for the tool allows, as a plural noun such as `patches`. If empty: "calls of" and the
+    tool's name."""
     editable_argument: str = ""
     """The argument that the user may edit before approving a call."""
     editor_kind: EditorKind = "other"
 
     is_useful: Callable[[ProjectFacts], bool] | None = None
-    """Whether a session has the tool, unless the user chooses the tools; None if it always does."""
+    """Returns whether a session has the tool, unless the user chooses the tools. None if it always does."""
     small_windows: SmallWindowPolicy = "usually"
     short_form: ShortForm | None = None
     small_model_form: ShortForm | None = None
-    """The form of the tool for a small model, regardless of its window size. If None, the tool is not offered to such a
-    model, because every additional tool makes it more likely to confuse them."""
+    """The form of the tool for small models, regardless of their window size. If None, small models are not offered the
+    tool, because every additional tool makes them more likely to confuse tools."""
     is_for_reading_agents: bool = False
-    """Whether sub-agents that only read also get the tool. Their mode restricts it to reading."""
+    """Whether read-only sub-agents also get the tool. Their mode restricts it to reading."""
 
     free_text_argument: str = ""
-    """The argument that is the whole text of a call, for models that call the tool with plain text rather than JSON."""
+    """The argument that receives the text of a call, for models that call the tool with plain text rather than JSON."""
 
     aliases: str = ""
-    """Names that other agents use for such a tool, separated by blanks. Case and separators are ignored."""
+    """Names that other agents use for such a tool, separated by spaces. Case and separators are ignored."""
     accepts_foreign_call: Callable[[str, Mapping[str, object]], bool] = accepts_no_foreign_call
-    """Whether a call with another agent's tool name (normalised by `normalised_name`) means this tool. Used for names
-    that mean different tools depending on the arguments. Raises `ToolError` if no tool does the same."""
+    """Returns whether a call with another agent's tool name (normalised by `normalised_name`) means this tool. Used for
+    names that mean different tools depending on the arguments. Raises `ToolError` if no tool here is equivalent."""
     argument_aliases: Mapping[str, str] = field(default_factory=dict)
-    """Names that other agents use for each argument, separated by blanks."""
+    """Names that other agents use for each argument, separated by spaces."""
     adapt_arguments: Callable[[dict[str, object], str, str], None] | None = None
     """Converts in place the arguments that have a different meaning in other agents. Receives the arguments, the called
-    name (normalised by `normalised_name`) and the working folder. Raises `ToolError` if this tool cannot do the same.
+    name (normalised by `normalised_name`) and the working folder. Raises `ToolError` if this tool has no equivalent.
     """
     clamped_arguments: tuple[str, ...] = ()
-    """Arguments that limit how much is shown or how long a call waits. Their values are clamped to the allowed range;
-    other numbers are not, because they may be identifiers."""
+    """Arguments that limit how much is shown or how long a call waits. Their values are clamped to the allowed range.
+    Other numbers are not clamped, because they may be identifiers."""
     claude_names: tuple[str, ...] = ()
-    """Names of the tool in Claude Code, the current one first. Hooks are written for these names."""
+    """Names of the tool in Claude Code, the current one first. Hooks for Claude Code use these names."""
     claude_arguments: Mapping[str, str] = field(default_factory=dict)
     """Claude Code's names for the tool's arguments."""
     to_claude: Callable[[dict[str, object]], None] | None = None
-    """Converts the values of renamed arguments in place to the form that Claude Code uses."""
+    """Converts the renamed arguments in place to the form that Claude Code uses."""
 
 
 DEFAULT_TRAITS = ToolTraits()
@@ -153,7 +153,7 @@ def path_argument(arguments: Mapping[str, object]) -> str:
 
 
 def command_of(arguments: Mapping[str, object]) -> str:
-    """Return the command line, relative to the working folder; empty if the call does not run a command."""
+    """Return the command line, with `cd` for another folder; empty if the call does not run a command."""
     command, folder = text_argument(arguments, "command"), text_argument(arguments, "workdir")
     if job := text_argument(arguments, "job"):
         return f"{job} <<< {command}" if command else ""
@@ -165,12 +165,12 @@ def job_argument(arguments: Mapping[str, object]) -> str:
 
 
 def first_line(text: str) -> str:
-    first, *rest = text.strip().split("\n", 1)
-    return f"{first} …" if rest else first
+    first, *remaining = text.strip().split("\n", 1)
+    return f"{first} …" if remaining else first
 
 
 def traits_of(tool: str) -> ToolTraits:
-    """Return the traits of a tool, or the defaults if it is not a tool of this program."""
+    """Return a tool's traits, or the defaults if it is not a built-in tool."""
     return builtin_traits().get(tool, DEFAULT_TRAITS)
 
 
@@ -185,5 +185,5 @@ def tools_with_role(role: Role) -> tuple[str, ...]:
 
 @cache
 def builtin_traits() -> Mapping[str, ToolTraits]:
-    """Return the traits of all tools of this program, in the order in which models see the tools."""
+    """Return the traits of all built-in tools by name, in the order in which models see the tools."""
     return tools.catalog.TRAITS_BY_NAME

@@ -19,11 +19,11 @@ if TYPE_CHECKING:  # for type checking only: imported in `WebFetch.run` when nee
 CONVERT_TIMEOUT_S = 10.0
 """Maximum time for converting a page to Markdown, in seconds."""
 MAX_TAGS = 60_000
-"""Maximum number of tags in a converted page. The conversion time depends mostly on the number of tags: this many take
+"""Maximum number of tags converted per page. The conversion time depends mostly on the number of tags: this many take
 about 1.5 s, and even large articles have fewer."""
 
 _INVISIBLE = regex("[\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff]")
-"""Characters that are invisible or change the reading order, and can thus hide instructions to a model."""
+"""Characters that are invisible or change the reading order, and can therefore hide instructions to a model."""
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
 _TEXT_SUBTYPES = ("json", "xml", "javascript", "yaml", "toml", "x-sh", "sql", "x-ndjson", "graphql")
 
@@ -31,7 +31,7 @@ _TEXT_SUBTYPES = ("json", "xml", "javascript", "yaml", "toml", "x-sh", "sql", "x
 _URL = regex(r"https?://[^\s<>\"'`)\]}]+")
 
 
-def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
     urls = set(_URL.findall(prompt)) if isinstance(prompt := arguments.get("prompt"), str) else set()
     if len(urls) == 1 and "url" not in arguments:
         arguments["url"] = urls.pop().rstrip(".,;:!?")
@@ -49,24 +49,26 @@ class WebFetch:
         rule_noun="pages",
         aliases="fetch fetch_url fetch_webpage read_web_page",
         argument_aliases={"url": "uri link urls"},
-        adapt_arguments=_adapt,
+        adapt_arguments=_adapt_arguments,
         claude_names=("WebFetch",),
         small_windows="optional",
     )
     schema = object_schema({"url": {"type": "string"}}, required=("url",))
 
     def __init__(self, allowed_private_hosts: Sequence[str] = ()) -> None:
-        """`allowed_private_hosts` are hosts on private networks that the user allows, with or without ports."""
-        self._private = tuple(allowed_private_hosts)
+        """`allowed_private_hosts`: hosts on private networks that the user allows, with or without ports."""
+        self._allowed_private_hosts = tuple(allowed_private_hosts)
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         address = web.addresses.parse_web_address(text(arguments, "url"))
-        web.addresses.require_public(address, self._private)  # fail before the user is asked
+        web.addresses.require_public(address, self._allowed_private_hosts)  # fail before the user is asked
         return (address.host_and_port,)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        page = await web.fetch.fetch_page(web.addresses.parse_web_address(text(arguments, "url")), self._private)
-        title, content = (_INVISIBLE.sub("", part) for part in await _page_text(page))
+        page = await web.fetch.fetch_page(
+            web.addresses.parse_web_address(text(arguments, "url")), self._allowed_private_hosts
+        )
+        title, content = (_INVISIBLE.sub("", page_part) for page_part in await _page_text(page))
         notes = [f"({page.incomplete_reason})"] if page.incomplete_reason else []
         return Result(
             "\n".join([printable_name(str(page.address)), *([f"# {title}"] if title else []), "", content, *notes])
@@ -81,17 +83,17 @@ async def _page_text(page: "Page") -> tuple[str, str]:
         page.media_type.startswith("text/") or page.media_type.partition("/")[2].split("+")[-1] in _TEXT_SUBTYPES
     )
     kind = files.text.binary_kind(page.content)
-    is_packed = kind is not None and kind != "binary data"
+    is_known_binary = kind is not None and kind != "binary data"
     text = (
         None
-        if is_packed
+        if is_known_binary
         else await asyncio.to_thread(
             web.charset.decode_page, page.content, page.charset, is_cut=bool(page.incomplete_reason)
         )
     )
     if text is None or (page.media_type and not is_text_type and page.media_type not in _HTML_TYPES):
-        what = page.media_type or kind
-        raise ToolError(f"it is {what} ({len(page.content):,} bytes), no text: download it in bash with curl")
+        type_text = page.media_type or kind
+        raise ToolError(f"it is {type_text} ({len(page.content):,} bytes), not text: download it in bash with curl")
     start = text[:512].lstrip().lower()
     if page.media_type in _HTML_TYPES or (not page.media_type and start.startswith(("<!doctype html", "<html"))):
         return await _convert_html(text, page)
@@ -99,23 +101,27 @@ async def _page_text(page: "Page") -> tuple[str, str]:
 
 
 async def _convert_html(text: str, page: "Page") -> tuple[str, str]:
-    end = _convertible_length(text)
+    converted_length = _convertible_length(text)
     with tempfile.TemporaryFile() as file:
-        file.write(text[:end].encode("utf-8", "replace"))
+        file.write(text[:converted_length].encode("utf-8", "replace"))
         file.seek(0)
-        done = await documents.converter.run_converter(
+        conversion = await documents.converter.run_converter(
             f"{__package__}.documents.web_page", {"url": str(page.address)}, file, CONVERT_TIMEOUT_S
         )
-    if not done.records:
+    if not conversion.records:
         return "", f"(too large or too deeply nested for Markdown: this is its HTML)\n{terminal_text(text)}"
-    content = terminal_text(str(done.records[0]["text"])) or "(the page shows no text without scripts)"
-    omitted_note = f"\n(only its first {end:,} of {len(text):,} characters of HTML: curl in bash has the rest)"
-    return terminal_text(str(done.records[0]["title"])), content + (omitted_note if end < len(text) else "")
+    content = terminal_text(str(conversion.records[0]["text"])) or "(the page shows no text without scripts)"
+    omitted_note = (
+        f"\n(only its first {converted_length:,} of {len(text):,} characters of HTML: curl in bash shows the rest)"
+    )
+    return terminal_text(str(conversion.records[0]["title"])), content + (
+        omitted_note if converted_length < len(text) else ""
+    )
 
 
 def _convertible_length(text: str) -> int:
     """Return the length of the part of the text that is converted, which has at most `MAX_TAGS` tags."""
-    at = -1
+    offset = -1
     for _ in range(MAX_TAGS if text.count("<") > MAX_TAGS else 0):
-        at = text.index("<", at + 1)
-    return at if at >= 0 else len(text)
+        offset = text.index("<", offset + 1)
+    return offset if offset >= 0 else len(text)

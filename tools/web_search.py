@@ -36,7 +36,7 @@ class WebSearch:
     schema = object_schema({"query": {"type": "string"}}, required=("query",))
 
     def __init__(self, command: Sequence[str] = ()) -> None:
-        """`command` is a program with its arguments. The query replaces an argument `{query}`, or is appended."""
+        """`command`: a program with its arguments. The query replaces the argument `{query}`, or is appended."""
         self._command = tuple(command)
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
@@ -49,15 +49,15 @@ class WebSearch:
         if not query or "\0" in query:
             raise ToolError("`query` is empty or contains a NUL character: say what to search for")
         words = [query if word == "{query}" else word for word in self._command]
-        found = await _search_output(words if "{query}" in self._command else [*words, query], workspace.root)
-        return Result(terminal_text(found).strip() or "nothing was found: try other words")
+        output = await _search_output(words if "{query}" in self._command else [*words, query], workspace.root)
+        return Result(terminal_text(output).strip() or "nothing was found: try other words")
 
 
 async def _search_output(command: Sequence[str], folder: Path) -> str:
     """Run the program without a shell and return its output. Raises `ToolError`."""
-    program = f"the program of `web.search`, `{command[0]}`,"
+    program_label = f"the program of `web.search`, `{command[0]}`,"
     try:
-        answer = await process.child.run_with_input(
+        result = await process.child.run_with_input(
             process.shell.Launch(tuple(_expand_program(command)), process.shell.child_environment()),
             b"",
             folder,
@@ -65,15 +65,15 @@ async def _search_output(command: Sequence[str], folder: Path) -> str:
             MAX_ANSWER_BYTES,
         )
     except (OSError, ValueError) as error:
-        raise ToolError(f"{program} cannot be started: {error}. Tell the user") from error
-    if answer.code is None:
+        raise ToolError(f"{program_label} cannot be started: {error}. Tell the user") from error
+    if result.code is None:
         raise ToolError(
-            f"{program} did not finish within {SEARCH_PROGRAM_TIMEOUT_S:.0f} s: try again, or tell the user"
+            f"{program_label} did not finish within {SEARCH_PROGRAM_TIMEOUT_S:.0f} s: try again, or tell the user"
         )
-    if answer.code != 0:
-        errors = terminal_text(answer.err.decode("utf-8", "replace")).strip()[-500:]
-        raise ToolError(f"{program} ended with exit code {answer.code}: {errors or 'it said nothing'}")
-    return answer.out.decode("utf-8", "replace")
+    if result.code != 0:
+        errors = terminal_text(result.err.decode("utf-8", "replace")).strip()[-500:]
+        raise ToolError(f"{program_label} ended with exit code {result.code}: {errors or 'it printed no error'}")
+    return result.out.decode("utf-8", "replace")
 
 
 def _expand_program(command: Sequence[str]) -> Sequence[str]:

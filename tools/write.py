@@ -20,22 +20,27 @@ from ebbtide.tools.schema import object_schema, text
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, path_argument
 
 UNCHANGED_NOTE = "already has exactly this content"
-"""Result if the file already has this content."""
+"""Result if the file already has the requested content."""
 FINAL_NEWLINE_NOTE = "; only its final newline differs"
 """Note if only the final newline of the file changes."""
 
 
 def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
-    by_name = {normalised_name(name): value for name, value in arguments.items()}
-    is_whole = by_name.get("mode") in ("create", "overwrite") and isinstance(by_name.get("content"), str)
-    return (called_name == "editfile" and is_whole) or is_editor_call(called_name, arguments, "create", "write")
+    values_by_name = {normalised_name(name): value for name, value in arguments.items()}
+    replaces_whole_file = values_by_name.get("mode") in ("create", "overwrite") and isinstance(
+        values_by_name.get("content"), str
+    )
+    return (called_name == "editfile" and replaces_whole_file) or is_editor_call(
+        called_name, arguments, "create", "write"
+    )
 
 
-def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
-    how = pop_argument(arguments, "mode", "append")
-    if how in ("append", "a", True, "true"):
+def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
+    mode = pop_argument(arguments, "mode", "append")
+    if mode in ("append", "a", True, "true"):
         raise ToolError(
-            "`write` replaces all of a file: to add to its end call `edit`, with its last line in `old` and `new`"
+            "`write` replaces the whole file: to append, call `edit` with the last line as `old`, "
+            "and that line plus the addition as `new`"
         )
     if isinstance(content := arguments.get("content"), dict | list) and str(arguments.get("path")).endswith(".json"):
         arguments["content"] = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
@@ -57,12 +62,12 @@ class Write:
         aliases="write_file write_to_file create_file create save_file write_text_file",
         accepts_foreign_call=_accepts_foreign_call,
         argument_aliases={"path": FILE_ARGUMENTS, "content": "contents file_text text data input file_content code"},
-        adapt_arguments=_adapt,
+        adapt_arguments=_adapt_arguments,
         claude_names=("Write",),
         claude_arguments={"path": "file_path"},
         small_windows="always",
         short_form=ShortForm("Creates a file, or replaces one that was read.", ("path", "content")),
-        small_model_form=ShortForm("Writes a file: a new one, or all of a changed one.", ("path", "content")),
+        small_model_form=ShortForm("Creates a file, or replaces its whole content.", ("path", "content")),
     )
     schema = object_schema(
         {"path": {"type": "string"}, "content": {"type": "string"}, "encoding": {"type": "string"}},
@@ -73,40 +78,40 @@ class Write:
         return (str(resolve(text(arguments, "path"), workspace)),)
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        return _plan(arguments, workspace).preview(workspace.root)
+        return _plan_changes(arguments, workspace).preview(workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await run_exclusive(lambda: _plan(arguments, workspace).apply(workspace.seen))
+        return await run_exclusive(lambda: _plan_changes(arguments, workspace).apply(workspace.seen))
 
 
-def _plan(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
+def _plan_changes(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
     path = resolve(text(arguments, "path"), workspace)
     name, content = display(path, workspace.root), text(arguments, "content")
-    before, codec = content_if_exists(path), require_codec(text(arguments, "encoding", ""))
-    old = TextFile("", codec or "utf-8")
-    if before:
-        require_read(path, before, workspace)
-        old = text_of(path, before, workspace)
+    old_bytes, codec = content_if_exists(path), require_codec(text(arguments, "encoding", ""))
+    old_file = TextFile("", codec or "utf-8")
+    if old_bytes:
+        require_read(path, old_bytes, workspace)
+        old_file = text_of(path, old_bytes, workspace)
     note = ""
-    if codec and (old.is_guess or old.codec != codec):
-        note = f"; now in {codec}, no longer in {old.codec}" if before and old.codec != codec else ""
-        old = TextFile("", codec, newline=old.newline)
+    if codec and (old_file.is_guess or old_file.codec != codec):
+        note = f"; now in {codec}, no longer in {old_file.codec}" if old_bytes and old_file.codec != codec else ""
+        old_file = TextFile("", codec, newline=old_file.newline)
     try:
-        after = old.with_text(content.removeprefix("\ufeff") if before else content).encode()
+        new_bytes = old_file.with_text(content.removeprefix("\ufeff") if old_bytes else content).encode()
     except EncodingError as error:
-        raise encoding_refusal(error, name, old) from error
+        raise encoding_refusal(error, name, old_file) from error
     if codec:
         workspace.seen.encodings[path] = codec
-    if before == after:
+    if old_bytes == new_bytes:
         return PlannedChanges((), f"`{name}` {UNCHANGED_NOTE}")
-    note += ", with CRLF line ends as before" if before and old.newline == "\r\n" else ""
-    note += FINAL_NEWLINE_NOTE if _differ_only_in_end(before, after) else ""
-    lines = content.count("\n") + (not content.endswith("\n") and bool(content))
-    message = f"{'created' if before is None else 'overwrote'} `{name}`: {pluralize(lines, 'line')}{note}"
-    return PlannedChanges((Change(path, before, after, encoding=old.codec),), message)
+    note += ", with CRLF line endings as before" if old_bytes and old_file.newline == "\r\n" else ""
+    note += FINAL_NEWLINE_NOTE if _differ_only_in_final_newlines(old_bytes, new_bytes) else ""
+    line_count = content.count("\n") + (not content.endswith("\n") and bool(content))
+    message = f"{'created' if old_bytes is None else 'overwrote'} `{name}`: {pluralize(line_count, 'line')}{note}"
+    return PlannedChanges((Change(path, old_bytes, new_bytes, encoding=old_file.codec),), message)
 
 
-def _differ_only_in_end(before: bytes | None, after: bytes) -> bool:
+def _differ_only_in_final_newlines(old_bytes: bytes | None, new_bytes: bytes) -> bool:
     """Whether only newlines at the end of the file differ."""
-    ends = b"\r\n\0"  # the zero byte is for UTF-16
-    return bool(before) and (before or b"").rstrip(ends) == after.rstrip(ends)
+    newline_bytes = b"\r\n\0"  # the zero byte is for UTF-16
+    return bool(old_bytes) and (old_bytes or b"").rstrip(newline_bytes) == new_bytes.rstrip(newline_bytes)

@@ -36,7 +36,7 @@ ROW = SessionRow("aa11bb22cc33", "/code/app", "", "scripted/a", "auto", 1.0, 1.0
 PIECES = (
     b"a line of a log\n", b"error: no such file\r\n", b"x" * 700, b"\0", b"\x80\xff\xfe", b"\x1b[31mred\x1b[0m", b"\r",
     "日本語 é\n".encode(), "\u202eright to left\u2066".encode(), "\udc80 half".encode("utf-8", "surrogatepass"),
-    b"\\xff \\\\ \n", b"(not text; as hexadecimal numbers)\n", b"[Tool result stored]\n",
+    b"\\xff \\\\ \n", b"(not text; shown in hexadecimal)\n", b"[Tool result stored]\n",
     b"\n(bytes 0-4 of 4; continue at offset=4)",
 )  # fmt: skip
 pieces = st.sampled_from(PIECES) | st.binary(max_size=40)

@@ -211,7 +211,7 @@ async def test_a_command_that_cannot_run_is_explained(command: str, message: str
 
 async def test_a_working_folder_that_is_gone_is_explained(workspace: Workspace) -> None:
     workspace.root.rmdir()
-    with pytest.raises(ToolError, match=r"the working folder `.*` is gone: ask the user what to do"):
+    with pytest.raises(ToolError, match=r"the working folder `.*` no longer exists: ask the user what to do"):
         await bash(workspace, "true")
 
 

@@ -44,7 +44,7 @@ async def test_write_keeps_mode_and_manner_of_an_existing_file(workspace: Worksp
     result = await Write().run({"path": "a.sh", "content": "three\nfour\n"}, workspace)
     assert path.read_bytes() == b"\xef\xbb\xbfthree\r\nfour\r\n"
     assert path.stat().st_mode & 0o777 == 0o755
-    assert result.text == "overwrote `a.sh`: 2 lines, with CRLF line ends as before"
+    assert result.text == "overwrote `a.sh`: 2 lines, with CRLF line endings as before"
 
 
 async def test_a_link_is_followed_and_stays_a_link(workspace: Workspace) -> None:
@@ -118,7 +118,7 @@ async def test_an_edit_that_cannot_be_made_says_why(workspace: Workspace) -> Non
         "`old` is in `f` 2 times, at lines 1, 3: add lines around it until it is unique, or set `replace_all`",
         "`old` is not in `f`; the closest lines are 2-2:\n2\ttwo(a)",
         "`old` and `new` are identical: nothing would change; write the new text into `new`",
-        "`old` is empty: say which text is to be replaced, or use write for the whole file",
+        "`old` is empty: say which text to replace, or use write for the whole file",
         "`no` does not exist: find it with glob, or create it with write",
         "`l` is not in UTF-8, and cp1252 is only a guess: to add '日本', first call `read` with path=\"l\" and "
         'encoding="cp1252", or its actual encoding',
@@ -130,8 +130,8 @@ async def test_a_file_that_is_written_as_it_was_is_told_so(workspace: Workspace)
     written = [await Write().run({"path": "f", "content": text}, workspace) for text in ("a\nb\n", "a\nb", "a\nb\n\n")]
     assert [result.text for result in written] == [
         "`f` already has exactly this content",
-        "overwrote `f`: 2 lines, with CRLF line ends as before; only its final newline differs",
-        "overwrote `f`: 3 lines, with CRLF line ends as before; only its final newline differs",
+        "overwrote `f`: 2 lines, with CRLF line endings as before; only its final newline differs",
+        "overwrote `f`: 3 lines, with CRLF line endings as before; only its final newline differs",
     ]
 
 

@@ -43,7 +43,7 @@ EDITS = [
     ("def f():\n    a()\n    b()\n", ("def f():\n    ...\n    b()", "def g():\n    b()"),
      "`old` is not in `f`; the closest lines are 1-3:\n1\tdef f():\n2\t    a()\n3\t    b()",
      ("def f():\n    a()", "def g():"), "def g():\n    b()\n"),
-    ("a\n", ("", "b"), "`old` is empty: say which text is to be replaced, or use write for the whole file",
+    ("a\n", ("", "b"), "`old` is empty: say which text to replace, or use write for the whole file",
      ("a", "b"), "b\n"),
 ]  # fmt: skip
 

@@ -25,7 +25,7 @@ async def test_an_entry_is_a_file_that_a_person_can_read_change_and_take_away(tm
     folder = tmp_path / "kept"
     assert await says(folder, "list") == "there are no notes on this project yet"
     assert await says(folder, "save", "Test commands") == (
-        "kept as `test-commands`: later sessions of this project start with it."
+        "saved as `test-commands`: later sessions of this project start with it."
     )
     assert (folder / "test-commands.md").read_text() == f"{TEXT}\n"
     assert (folder / "test-commands.md").stat().st_mode & 0o777 == 0o600
@@ -46,7 +46,7 @@ async def test_an_entry_is_a_file_that_a_person_can_read_change_and_take_away(tm
         ("change", "other", TEXT, f"there is no entry `other`. Notes on this project:\n- tests: {TEXT}"),
         ("forget", "../tests", "", "`name` is up to 60 lower-case"),
         ("save", "a/b", TEXT, "`name` is up to 60 lower-case"),
-        ("save", "notes", TEXT, "`notes` is what the user wrote"),
+        ("save", "notes", TEXT, "`notes` is the user's own entry"),
         ("save", "long", "x" * 2_001, "`text` has 2,001 characters"),
         ("save", "empty", " ", "`text` is empty"),
     ],

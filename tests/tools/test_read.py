@@ -19,7 +19,7 @@ from ebbtide.tools.read import Read, numbered_page
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 
-GUESSED = "(not in UTF-8; shown as {}, a guess: name its `encoding` before you add text outside ASCII)"
+GUESSED = "(not in UTF-8; shown as {}, a guess: give its `encoding` before you add non-ASCII text)"
 
 
 async def read(workspace: Workspace, path: str, **more: int) -> Result:
@@ -89,7 +89,7 @@ async def test_every_encoding_is_shown(raw: bytes, text: str, workspace: Workspa
 
 async def test_a_picture_is_a_picture(workspace: Workspace) -> None:
     (workspace.root / "p.dat").write_bytes(PNG)
-    expected = Result("picture `p.dat`, image/png, 28 bytes", pictures=(Picture("image/png", PNG),))
+    expected = Result("image `p.dat`, image/png, 28 bytes", pictures=(Picture("image/png", PNG),))
     assert await read(workspace, "p.dat") == expected
 
 

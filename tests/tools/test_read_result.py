@@ -60,7 +60,7 @@ async def test_a_part_is_shown(arguments: dict[str, Any], text: str, workspace: 
     ("arguments", "message"),
     [
         ({"lines": "5", "offset": 1}, "`lines` cannot be combined with `offset` and `limit`"),
-        ({"lines": "0-5"}, '`lines` is written "10-50", counted from 1'),
+        ({"lines": "0-5"}, '`lines` must be written as "10-50", counted from 1'),
         ({"lines": "9-5"}, '`lines` ends before it begins: write "5-9"'),
         ({"lines": "2001-2002"}, "`r1` has 2,000 lines: 2001 is beyond its end"),
         ({"offset": 10**6}, "`r1` has 18,917 bytes: offset=1000000 is beyond its end"),
@@ -245,7 +245,7 @@ def test_the_lines_around_matches_are_those_of_the_text(
 
 async def test_bytes_that_are_no_text_can_be_read(workspace: Workspace) -> None:
     assert await ask(workspace, InMemoryContent(b"\0\1\2\xff" * 8), offset=4) == (
-        "(not text; as hexadecimal numbers)\n"
+        "(not text; shown in hexadecimal)\n"
         "00 01 02 ff 00 01 02 ff 00 01 02 ff 00 01 02 ff\n"
         "00 01 02 ff 00 01 02 ff 00 01 02 ff\n"
         "(bytes 4-32 of 32)"
@@ -298,7 +298,7 @@ async def test_a_picture_comes_back_as_a_picture(workspace: Workspace) -> None:
         return StoredContent(ref, InMemoryContent(b"\x89PNG..."), "image/png")
 
     result = await ReadResult().run({"ref_id": "r1"}, replace(workspace, stored_content=find))
-    assert result == Result("picture, image/png, 7 bytes", pictures=(Picture("image/png", b"\x89PNG..."),))
+    assert result == Result("image, image/png, 7 bytes", pictures=(Picture("image/png", b"\x89PNG..."),))
 
 
 async def test_the_names_of_other_programs_are_answered(workspace: Workspace) -> None:

@@ -239,13 +239,13 @@ async def test_a_picture_comes_back_as_one(workspace: Workspace) -> None:
         return StoredContent(ref, InMemoryContent(b"png"), "image/png")
 
     result = await Recall().run({"ref_id": "r1"}, replace(workspace, fetch=find))
-    text = "picture, image/png, 3 bytes\n[recall:r1 – image/png; truncated: no; tokens: 9]"
+    text = "image, image/png, 3 bytes\n[recall:r1 – image/png; truncated: no; tokens: 9]"
     assert (result.text, result.pictures) == (text, (Picture("image/png", b"png"),))
 
 
 @pytest.mark.parametrize("wanted", ["yesterday", "1x", "9999999w", "0000-00-00", "-1h"])
 def test_a_time_that_is_none_says_how_one_is_written(wanted: str) -> None:
-    with pytest.raises(ToolError, match="a time is written"):
+    with pytest.raises(ToolError, match="a time must be written as"):
         parse_time(wanted, 0.0)
 
 
@@ -257,7 +257,7 @@ def test_times_are_read(wanted: str, at: float | None) -> None:
 
 
 async def test_lines_without_a_reference_are_a_mistake(workspace: Workspace) -> None:
-    with pytest.raises(ToolError, match="`lines` goes with `ref_id`"):
+    with pytest.raises(ToolError, match="`lines` requires `ref_id`"):
         await look_up(workspace, RecallResult(()), lines="1-2")
 
 

@@ -80,7 +80,7 @@ async def test_lines_come_by_path_and_number(workspace: Workspace) -> None:
 async def test_long_lists_are_cut_and_say_so(workspace: Workspace) -> None:
     fill(workspace.root, {f"{n:03}.txt": "x\n" * 3 for n in range(150)})
     files = (await found(Glob(), workspace, pattern="*")).split("\n")
-    assert (len(files), files[-1]) == (101, "(100 of 150 files, the newest: narrow the pattern for others)")
+    assert (len(files), files[-1]) == (101, "(100 of 150 files, the newest: narrow the pattern to see others)")
     lines = (await found(Grep(), workspace, pattern="x")).split("\n")
     assert sum(line.endswith(":x") for line in lines) == 200
     assert lines[-1].startswith("(there are more: these are the first 200 of 450; narrow")
@@ -151,7 +151,7 @@ async def test_odd_names_are_shown_on_one_line(workspace: Workspace) -> None:
         (
             Grep(),
             {"pattern": "x", "path": "no"},
-            "`no` is not a file or folder: give one as `path`, or leave `path` out",
+            "`no` is not a file or folder: give one as `path`, or omit `path`",
         ),
         (Glob(), {"pattern": "*/../x"}, "`..` cannot follow a wildcard"),
         (Glob(), {"pattern": "{a,b}" * 24}, "`{…}` groups give more than 256 alternatives: use a wider pattern"),
@@ -190,7 +190,7 @@ async def test_a_line_on_which_an_expression_explodes_is_left_out_and_told(
     monkeypatch.setattr(ebbtide.tools.search.files, "LINE_TIMEOUT_S", 0.1)
     evil = f"{'a' * 40}b\n"
     fill(workspace.root, {"a": f"caa\n{evil}daa\n", "b": f"{evil}eaa\n"})
-    note = "not searched, since the pattern takes too long there: line 2 of `a`{}; avoid nested repetition"
+    note = "not searched, because the pattern takes too long there: line 2 of `a`{}; avoid nested repetition"
     assert await found(Grep(), workspace, pattern=SLOW) == (
         f"a\n1:caa\n3:daa\nb\n2:eaa\n({note.format(' and 1 other line')})"
     )
@@ -207,7 +207,7 @@ async def test_a_search_that_was_ended_tells_how_far_it_came_and_shows_what_it_f
     assert text.startswith("logs/a.log\n70001:aa\n(stopped after 3 s at line 70,0")
     assert text.endswith(" of `logs/a.log`, so lines may be missing from there on: narrow `path` or `glob`)")
     text = await found(Grep(), workspace, pattern=SLOW, path="logs/a.log")
-    assert text.endswith("in bash goes on)")
+    assert text.endswith("in bash continues)")
 
 
 @pytest.mark.parametrize("mode", ["content", "files", "count"])
@@ -491,5 +491,7 @@ async def test_a_search_of_a_folder_shows_no_lines_of_files_with_secrets(workspa
     write_files(workspace.root, (".env", "deploy/server.key", "a.py"), "word = 12\n")
     found = await Grep().run({"pattern": "word"}, workspace)
     hint = "give the file as `path`, so that the user is asked"
-    assert found.text == f"a.py\n1:word = 12\n(left out, since it may hold secrets: `.env` and 1 other file; {hint})"
+    assert (
+        found.text == f"a.py\n1:word = 12\n(omitted, because it may contain secrets: `.env` and 1 other file; {hint})"
+    )
     assert (await Grep().run({"pattern": "word", "path": ".env"}, workspace)).text == ".env\n1:word = 12"

@@ -40,7 +40,7 @@ async def test_several_changes_are_made_together(workspace: Workspace) -> None:
         ),
         (
             [{"old": "one", "new": "uno"}, {"old": "", "new": "x"}],
-            "no change was made: change 2 of 2: `old` is empty: say which text is to be replaced, or use write for the "
+            "no change was made: change 2 of 2: `old` is empty: say which text to replace, or use write for the "
             "whole file",
         ),
         (

@@ -12,15 +12,15 @@ from ebbtide.tools.todo import Todo
 
 async def test_a_list_is_confirmed_with_counts(workspace: Workspace) -> None:
     items = [{"text": name, "status": status} for name, status in [("a", "done"), ("b", "doing"), ("c", "pending")]]
-    assert await Todo().run({"items": items}, workspace) == Result("list kept: 1 done, 1 doing, 1 pending")
-    assert await Todo().run({"items": []}, workspace) == Result("list kept: it is empty")
+    assert await Todo().run({"items": items}, workspace) == Result("list saved: 1 done, 1 doing, 1 pending")
+    assert await Todo().run({"items": []}, workspace) == Result("list saved: it is empty")
 
 
 async def test_notes_are_kept_while_they_are_short(workspace: Workspace) -> None:
     assert await Todo().run({"items": [], "notes": "port 80"}, workspace) == Result(
-        "list kept: it is empty; notes kept"
+        "list saved: it is empty; notes saved"
     )
-    assert await Todo().run({"items": [], "notes": ""}, workspace) == Result("list kept: it is empty; notes cleared")
+    assert await Todo().run({"items": [], "notes": ""}, workspace) == Result("list saved: it is empty; notes cleared")
     with pytest.raises(ToolError, match="the notes have 4,001 characters: shorten them to 4,000"):
         await Todo().run({"items": [], "notes": "x" * 4001}, workspace)
 

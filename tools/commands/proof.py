@@ -1,5 +1,4 @@
-"""Proves that a call of a program is read-only by the table of such programs, and collects the files that the call
-names. Pure."""
+"""Proves from the table of read-only programs that a call is read-only, and collects the files that the call names."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -25,10 +24,10 @@ PROGRAM_ALIASES: Mapping[str, str] = {
 }  # fmt: skip
 _NUMBER_VALUE, _LINE_COUNT = regex(r"[+-]?\d{1,9}[kKMG]?"), regex(r"-\d{1,9}")
 _ASKS_FOR_SIGNATURE = regex(r"%[+ -]?G|%\(\*?sig")
-"""Formats that show signatures, for which git runs the program that verifies them."""
+"""Formats that show signatures, for which git runs a verification program."""
 _LISTS_ARCHIVE = regex("-?t[vzjJ]*f")
 _REVISION = regex(r"@(\{(u|upstream|push|\d{1,6})\})?(\.{2,3}[\w./-]*)?")
-"""Revisions that start with `@` and can only mean one or two commits."""
+"""Revisions that start with `@` and can only refer to one or two commits."""
 _LISTING_OPTIONS = ("--list", "-l", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
 _PATTERN_PROGRAMS = {"grep", "egrep", "fgrep", "rg", "git grep"}
 _PS_DASHED, _PS_ODD = regex(r"-[A-Za-z]\S*"), regex("[xu]")
@@ -39,17 +38,17 @@ _GUARDED_SETTINGS = word_set(
     "diff.autorefreshindex status.submodulesummary submodule.recurse log.showsignature gpg.program gpg.x509.program "
     "gpg.ssh.program safe.barerepository protocol.ext.allow"
 )
-"""Settings whose values differ in the guarded git calls of read-only commands."""
+"""Settings that guarded git calls override, so that reading them would be misleading."""
 _JQ_UNSAFE_BUILTIN = regex(
     r"(?<![.\w\"$])(?:env|ENV|import|include|input_filename|get_search_list|modulemeta)(?![\w\"])|\$(?:ENV|__prog)"
 )
-"""Builtins of jq that access more than the input. Fields with the same names are harmless."""
+"""jq builtins that access more than the input. Fields of the same names are harmless."""
 _TEST_WORDS = word_set("-f -e -d -n -z -t -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
 _RG_HIDDEN = regex(r"-[A-Za-z0-9]*[u.][A-Za-z0-9.]*|--hidden|--no-ignore|--unrestricted")
 SAFE_WITH_ANY_NAME = {"ls", "cat", "head", "nl", "stat", "echo", "printf"}
-"""Programs that are read-only regardless of the names that a pattern expands to."""
+"""Programs that are read-only whatever names a pattern expands to."""
 _NO_ATTACHED_VALUES = {"tree"}
-"""Programs whose letter options take the next word as their value even if more letters follow: `tree -Po PATTERN
+"""Programs whose letter options take the next word as their value even if more letters follow, as in `tree -Po PATTERN
 FILE`."""
 _RESPONSE_FILE_PROGRAMS = word_set("nm objdump readelf strings")
 """Programs that read arguments from a file if a word begins with `@`."""
@@ -62,7 +61,7 @@ class ProgramRow:
 
     letter_options: frozenset[str] = frozenset()
     value_options: Mapping[str, str] = field(default_factory=dict)
-    """Letters and long names that take a value, each with the kind of value."""
+    """Letters and long names that take a value, each with the kind of value (see `programs`)."""
     long_options: frozenset[str] = frozenset()
     exact_words: frozenset[str] = frozenset()
     allows_line_count: bool = False
@@ -71,27 +70,27 @@ class ProgramRow:
 
 
 def check_read_only(words: Sequence[Word], *, has_input: bool = False) -> Proof | None:
-    """Return the proof for a call; None if the program is in no table."""
+    """Return the proof for a call; None if nothing is known about the program."""
     if not words or not words[0].is_plain:
         return None
     name, start = program_name([words[0].text]), 1
     name = PROGRAM_ALIASES.get(name, name)
     if name == "git":
         name, start = _git_command(words)
-    special = {"find": check_find, "sed": check_sed, "awk": check_awk}.get(name)
+    check_program = {"find": check_find, "sed": check_sed, "awk": check_awk}.get(name)
     row = parsed_row(name)
-    if special is None and row is None and not name.startswith("git"):
+    if check_program is None and row is None and not name.startswith("git"):
         return None
     lists_archive = name == "tar" and len(words) > 2 and bool(_LISTS_ARCHIVE.fullmatch(words[1].text))
     proof = Proof(
-        name, is_read_only_program=special is not None or lists_archive or (row is not None and row.is_read_only)
+        name, is_read_only_program=check_program is not None or lists_archive or (row is not None and row.is_read_only)
     )
     if name in _RESPONSE_FILE_PROGRAMS:
-        proof.unproved_indices += [at for at, word in enumerate(words) if word.text[:1] == "@" or word.is_glob]
-    pagers = 2 if len(words) > 1 and words[1].text == "--no-pager" else 1
-    proof.unproved_indices += [at for at in range(pagers, start) if words[at].text[:1] == "-"]
-    if special is not None:
-        special(words, proof)
+        proof.unproved_indices += [index for index, word in enumerate(words) if word.text[:1] == "@" or word.is_glob]
+    command_index = 2 if len(words) > 1 and words[1].text == "--no-pager" else 1
+    proof.unproved_indices += [index for index in range(command_index, start) if words[index].text[:1] == "-"]
+    if check_program is not None:
+        check_program(words, proof)
     elif row is not None:
         _check_by_row(words, start, row, proof, has_input=has_input)
     else:
@@ -105,204 +104,231 @@ def parsed_row(name: str) -> ProgramRow | None:
     if text is None:
         return None
     options, _, operands = text.partition("|")
-    letters, names, words, valued, counts = set[str](), set[str](), set[str](), dict[str, str](), False
+    letter_options, long_options, exact_words, value_options, allows_line_count = (
+        set[str](),
+        set[str](),
+        set[str](),
+        dict[str, str](),
+        False,
+    )
     for option in options.split():
         flag, colon, kind = option.partition(":")
         if option == "-#":
-            counts = True
+            allows_line_count = True
         elif colon:
-            valued[flag] = kind
+            value_options[flag] = kind
         elif flag[:2] == "--":
-            names.add(flag)
+            long_options.add(flag)
         elif len(flag) == 4 and name == "git status":
-            words.add(flag)
+            exact_words.add(flag)
         else:
-            letters |= set(flag[1:])
+            letter_options |= set(flag[1:])
     return ProgramRow(
-        frozenset(letters), valued, frozenset(names), frozenset(words), counts, operands.strip(), name in READ_ONLY_ROWS
+        frozenset(letter_options),
+        value_options,
+        frozenset(long_options),
+        frozenset(exact_words),
+        allows_line_count,
+        operands.strip(),
+        name in READ_ONLY_ROWS,
     )
 
 
 def _git_command(words: Sequence[Word]) -> tuple[str, int]:
     """Return the git subcommand and the index where its arguments begin."""
-    at = 1
-    while at < len(words) and words[at].text[:1] == "-":
-        at += 2 if words[at].text in ("-c", "-C", "--git-dir", "--work-tree", "--exec-path", "--namespace") else 1
-    if at >= len(words):
+    index = 1
+    while index < len(words) and words[index].text[:1] == "-":
+        index += 2 if words[index].text in ("-c", "-C", "--git-dir", "--work-tree", "--exec-path", "--namespace") else 1
+    if index >= len(words):
         return "git", len(words)
-    two = " ".join(("git", *(word.text for word in words[at : at + 2])))
-    if any(" " in word.text for word in words[at : at + 2]):
-        two = ""  # a word that contains a blank is not two words
+    two_words = " ".join(("git", *(word.text for word in words[index : index + 2])))
+    if any(" " in word.text for word in words[index : index + 2]):
+        two_words = ""  # a word that contains a blank is not two words
     return (
-        (two, at + 2)
-        if two.count(" ") == 2 and two in READ_ONLY_ROWS
-        else (f"git {words[at].text.replace(' ', '?')}", at + 1)
+        (two_words, index + 2)
+        if two_words.count(" ") == 2 and two_words in READ_ONLY_ROWS
+        else (f"git {words[index].text.replace(' ', '?')}", index + 1)
     )
 
 
 def _check_changing_git(words: Sequence[Word], start: int, proof: Proof) -> None:
-    """Check a git command that makes changes. All that is known about such a command is whether it runs other
-    programs."""
+    """Check a git command that is in no table. The only thing checked is whether it may run other programs."""
     subcommand = proof.name.removeprefix("git ")
     if subcommand in GIT_PROGRAM_RUNNERS or subcommand not in GIT_KNOWN_COMMANDS | {"git"}:
         proof.unproved_indices.append(min(start, len(words)) - 1)
-    for at in range(start, len(words)):
-        name = words[at].text.partition("=")[0]
-        is_begun = name[:2] == "--" and len(name) > 2 and any(one.startswith(name) for one in GIT_DANGEROUS_OPTIONS)
-        if is_begun or words[at].text.startswith(GIT_DANGEROUS_OPTIONS) or may_be_option(words[at]):
-            proof.unproved_indices.append(at)
+    for index in range(start, len(words)):
+        name = words[index].text.partition("=")[0]
+        is_abbreviation = (
+            name[:2] == "--" and len(name) > 2 and any(option.startswith(name) for option in GIT_DANGEROUS_OPTIONS)
+        )
+        if is_abbreviation or words[index].text.startswith(GIT_DANGEROUS_OPTIONS) or may_be_option(words[index]):
+            proof.unproved_indices.append(index)
 
 
 def _check_by_row(words: Sequence[Word], start: int, row: ProgramRow, proof: Proof, *, has_input: bool) -> None:
     """Process the options, then check the operands."""
-    operands, has_pattern, at, after_dashes = list[int](), False, start, False
-    while at < len(words):
-        word = words[at]
+    operand_indices, has_pattern, index, after_dashes = list[int](), False, start, False
+    while index < len(words):
+        word = words[index]
         text = word.text
         if not after_dashes and may_be_option(word) and not (proof.name in SAFE_WITH_ANY_NAME and text[0] != "-"):
-            proof.unproved_indices.append(at)
+            proof.unproved_indices.append(index)
         elif (
             after_dashes
             or text[:1] != "-"
             or text == "-"
             or (row.operands == "text*" and proof.name in ("echo", "test"))
         ):
-            operands.append(at)
+            operand_indices.append(index)
         elif text == "--":
             after_dashes = True
         elif text in row.exact_words or (row.allows_line_count and _LINE_COUNT.fullmatch(text)):
             pass
         else:
-            word_count, is_pattern = _check_option(words, at, row, proof)
+            value_count, is_pattern = _check_option(words, index, row, proof)
             has_pattern = has_pattern or is_pattern
-            at += word_count
-        at += 1
-    _check_operands(words, operands, row, proof, has_pattern=has_pattern, has_input=has_input)
+            index += value_count
+        index += 1
+    _check_operands(words, operand_indices, row, proof, has_pattern=has_pattern, has_input=has_input)
 
 
-def _check_option(words: Sequence[Word], at: int, row: ProgramRow, proof: Proof) -> tuple[int, bool]:
-    """Process an option. Return how many of the following words are its value, and whether that value is the search
+def _check_option(words: Sequence[Word], index: int, row: ProgramRow, proof: Proof) -> tuple[int, bool]:
+    """Check an option. Return how many of the following words are its value, and whether that value is the search
     pattern."""
-    text = words[at].text
+    text = words[index].text
     if text[:2] == "--":
         name, has_value, value = text.partition("=")
         kind = row.value_options.get(name)
         if kind is None or kind == "e!":
             if has_value or (kind is None and name not in row.long_options):
-                proof.unproved_indices.append(at)
+                proof.unproved_indices.append(index)
             return 0, kind == "e!"
         if has_value:
-            _check_value(kind, value, at, proof)
+            _check_value(kind, value, index, proof)
             return 0, kind == "e"
         if kind == "o":
             return 0, False
-        return _check_next_word(words, at, kind, proof)
-    for index, letter in enumerate(text[1:], 2):
+        return _check_next_word(words, index, kind, proof)
+    for value_start, letter in enumerate(text[1:], 2):
         kind = row.value_options.get(f"-{letter}")
         if kind is None and letter in row.letter_options:
             continue
-        if kind is None or (text[index:] and proof.name in _NO_ATTACHED_VALUES and kind != "n"):
-            proof.unproved_indices.append(at)
+        if kind is None or (text[value_start:] and proof.name in _NO_ATTACHED_VALUES and kind != "n"):
+            proof.unproved_indices.append(index)
             return 0, False
-        if text[index:] or kind == "o":
-            _check_value(kind, text[index:], at, proof)
+        if text[value_start:] or kind == "o":
+            _check_value(kind, text[value_start:], index, proof)
             return 0, kind == "e"
-        return _check_next_word(words, at, kind, proof)
+        return _check_next_word(words, index, kind, proof)
     return 0, False
 
 
 def searches_hidden(words: Sequence[Word]) -> bool:
-    """Whether a call shows lines from all files in a folder, including hidden ones."""
+    """Whether a call shows lines from every file in a folder, including hidden files."""
     name = program_name([words[0].text])
     if name in ("grep", "egrep", "fgrep"):
         return is_recursive(words)
     return PROGRAM_ALIASES.get(name, name) == "rg" and any(_RG_HIDDEN.fullmatch(word.text) for word in words[1:])
 
 
-def _check_next_word(words: Sequence[Word], at: int, kind: str, proof: Proof) -> tuple[int, bool]:
+def _check_next_word(words: Sequence[Word], index: int, kind: str, proof: Proof) -> tuple[int, bool]:
     if kind == "2":
-        given = words[at + 1 : at + 3]
-        proof.unproved_indices += [] if len(given) == 2 and not any(word.is_glob for word in given) else [at]
-        return len(given), False
-    if at + 1 >= len(words) or words[at + 1].is_glob or not _may_be_value(kind, words[at + 1].text, proof):
-        proof.unproved_indices.append(min(at + 1, len(words) - 1))
+        values = words[index + 1 : index + 3]
+        proof.unproved_indices += [] if len(values) == 2 and not any(word.is_glob for word in values) else [index]
+        return len(values), False
+    if index + 1 >= len(words) or words[index + 1].is_glob or not _may_be_value(kind, words[index + 1].text, proof):
+        proof.unproved_indices.append(min(index + 1, len(words) - 1))
         return 0, kind == "e"
-    _check_value(kind, words[at + 1].text, at + 1, proof)
+    _check_value(kind, words[index + 1].text, index + 1, proof)
     return 1, kind == "e"
 
 
 def _may_be_value(kind: str, text: str, proof: Proof) -> bool:
-    """Whether the text can safely be taken for the value. If it begins with a dash it could be an option, unless it is
-    a number, or the pattern of a program that takes any pattern literally."""
+    """Whether the text can safely be taken for the option's value. If it begins with a dash, it could be an option
+    itself, unless it is a number, or the pattern of a program that accepts any pattern as a value."""
     is_number = kind == "n" and _NUMBER_VALUE.fullmatch(text) is not None
     is_pattern = kind == "e" and proof.name in _PATTERN_PROGRAMS
     return text[:1] != "-" or is_number or is_pattern
 
 
-def _check_value(kind: str, value: str, at: int, proof: Proof) -> None:
+def _check_value(kind: str, value: str, index: int, proof: Proof) -> None:
     if kind == "n" and not _NUMBER_VALUE.fullmatch(value):
-        proof.unproved_indices.append(at)
+        proof.unproved_indices.append(index)
     if kind in ("p", "l"):
-        proof.files.append(Operand(value.rpartition(":")[2] if kind == "l" else value, at))
+        proof.files.append(Operand(value.rpartition(":")[2] if kind == "l" else value, index))
     if kind == "x" or (proof.name.startswith("git") and _ASKS_FOR_SIGNATURE.search(value)):
-        proof.unproved_indices.append(at)
+        proof.unproved_indices.append(index)
 
 
 def _check_operands(
-    words: Sequence[Word], operands: list[int], row: ProgramRow, proof: Proof, *, has_pattern: bool, has_input: bool
+    words: Sequence[Word],
+    operand_indices: list[int],
+    row: ProgramRow,
+    proof: Proof,
+    *,
+    has_pattern: bool,
+    has_input: bool,
 ) -> None:
-    check = _CHECKS.get(proof.name)
-    if check is not None:
-        check([words[at] for at in operands], words, proof)
+    check_program = _CHECKS.get(proof.name)
+    if check_program is not None:
+        check_program([words[index] for index in operand_indices], words, proof)
     kind = row.operands
     if kind.startswith("pattern"):
         kind = kind.removeprefix("pattern").strip()
         if not has_pattern:
-            proof.unproved_indices += [at for at in operands[:1] if words[at].is_glob]  # later names are files
-            if not operands and not has_input and proof.name != "fd":
+            proof.unproved_indices += [
+                index for index in operand_indices[:1] if words[index].is_glob
+            ]  # later names are files
+            if not operand_indices and not has_input and proof.name != "fd":
                 proof.needs_input = True
-            operands = operands[1:]
-        asks_nothing = proof.name == "jq" and any(re.fullmatch("-[A-Za-z]*n.*|--null-input", one.text) for one in words)
-        if (not operands and proof.name in ("egrep", "fgrep", "jq") and not asks_nothing) or (
-            proof.name == "grep" and not operands and not is_recursive(words)
+            operand_indices = operand_indices[1:]
+        needs_no_input = proof.name == "jq" and any(
+            re.fullmatch("-[A-Za-z]*n.*|--null-input", word.text) for word in words
+        )
+        if (not operand_indices and proof.name in ("egrep", "fgrep", "jq") and not needs_no_input) or (
+            proof.name == "grep" and not operand_indices and not is_recursive(words)
         ):
             proof.needs_input = not has_input
     if kind == "none":
-        proof.unproved_indices += operands
+        proof.unproved_indices += operand_indices
     elif (
         kind == "list"
-        and operands
+        and operand_indices
         and not any(word.text.startswith(_LISTING_OPTIONS) for word in _before_dashes(words))
     ):
-        proof.unproved_indices += operands  # it would create a branch or tag of that name
+        proof.unproved_indices += operand_indices  # it would create a branch or tag of that name
     elif kind in ("path+", "path?"):
-        proof.needs_input = proof.needs_input or not (operands or has_input)
+        proof.needs_input = proof.needs_input or not (operand_indices or has_input)
         if kind == "path?":
             # A second operand would be written to, and so would the second of several names that a pattern expands to.
-            proof.unproved_indices += [at for place, at in enumerate(operands) if place or words[at].is_glob]
+            proof.unproved_indices += [
+                index for position, index in enumerate(operand_indices) if position or words[index].is_glob
+            ]
     if proof.name in ("echo", "printf"):  # these print the names that patterns expand to
-        proof.files += [Operand(words[at].text, at, is_glob=True) for at in operands if words[at].is_glob]
+        proof.files += [
+            Operand(words[index].text, index, is_glob=True) for index in operand_indices if words[index].is_glob
+        ]
     if kind[:4] in ("path", "rev*"):
-        for at in operands:
-            _add_file_operand(words[at], at, kind, proof, has_input=has_input)
+        for index in operand_indices:
+            _add_file_operand(words[index], index, kind, proof, has_input=has_input)
 
 
 def _before_dashes(words: Sequence[Word]) -> Sequence[Word]:
     return words[: next((at for at, word in enumerate(words) if word.text == "--"), len(words))]
 
 
-def _add_file_operand(word: Word, at: int, kind: str, proof: Proof, *, has_input: bool) -> None:
+def _add_file_operand(word: Word, index: int, kind: str, proof: Proof, *, has_input: bool) -> None:
     text = word.text
     if text == "-":
         proof.needs_input = proof.needs_input or not has_input
     elif not text or (kind == "rev*" and ((text[0] in ":@" and not _REVISION.fullmatch(text)) or "\\" in text)):
-        proof.unproved_indices.append(at)  # git may interpret it differently
+        proof.unproved_indices.append(index)  # git may interpret it differently
     else:
-        proof.files.append(Operand(text, at, word.is_glob))
+        proof.files.append(Operand(text, index, word.is_glob))
         if kind == "rev*":
             _, colon, path = text.partition(":")
             if colon and path:
-                proof.files.append(Operand(path, at, word.is_glob))
+                proof.files.append(Operand(path, index, word.is_glob))
 
 
 def is_recursive(words: Sequence[Word]) -> bool:
@@ -311,14 +337,14 @@ def is_recursive(words: Sequence[Word]) -> bool:
 
 def _check_test(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
     """Check `test`, which may evaluate the operand of an unknown option and the index in `name[index]`."""
-    for at in range(1, len(words)):
-        text = words[at].text
+    for index in range(1, len(words)):
+        text = words[index].text
         if (
             (text[:1] == "-" and text not in _TEST_WORDS and not _LINE_COUNT.fullmatch(text))
             or "[" in text
-            or words[at].is_glob
+            or words[index].is_glob
         ):
-            proof.unproved_indices.append(at)
+            proof.unproved_indices.append(index)
 
 
 def _check_printf(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
@@ -327,23 +353,27 @@ def _check_printf(operands: Sequence[Word], words: Sequence[Word], proof: Proof)
 
 
 def _check_date(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    proof.unproved_indices += [at for at in range(1, len(words)) if words[at] in operands and words[at].text[:1] != "+"]
+    proof.unproved_indices += [
+        index for index in range(1, len(words)) if words[index] in operands and words[index].text[:1] != "+"
+    ]
 
 
 def _check_ps(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """Check `ps`: an `e` without a dash shows the environment of every program, as does a column of that name. If the
-    letters after a dash are invalid, such as `-x`, or `-u` without a user, ps reads all of them as if there were no
+    """Check `ps`: `e` without a dash, or a column named `environ`, shows the environment of every program. If the
+    letters after a dash are invalid, as in `-x`, or in `-u` without a user, ps reads all of them as if there were no
     dash."""
-    dashed = [at for at in range(1, len(words)) if _PS_DASHED.fullmatch(words[at].text)]
-    shows_all = (
-        [at for at in dashed if "e" in words[at].text] if any(_PS_ODD.search(words[at].text) for at in dashed) else []
+    dashed_indices = [index for index in range(1, len(words)) if _PS_DASHED.fullmatch(words[index].text)]
+    environment_indices = (
+        [index for index in dashed_indices if "e" in words[index].text]
+        if any(_PS_ODD.search(words[index].text) for index in dashed_indices)
+        else []
     )
-    proof.unproved_indices += shows_all
+    proof.unproved_indices += environment_indices
     proof.unproved_indices += [
-        at
-        for at in range(1, len(words))
-        if (words[at] in operands and not (set(words[at].text) <= _PS_LETTERS or words[at].text.isdecimal()))
-        or "environ" in words[at].text.casefold()
+        index
+        for index in range(1, len(words))
+        if (words[index] in operands and not (set(words[index].text) <= _PS_LETTERS or words[index].text.isdecimal()))
+        or "environ" in words[index].text.casefold()
     ]
 
 
@@ -353,17 +383,17 @@ def _check_command(operands: Sequence[Word], words: Sequence[Word], proof: Proof
 
 
 def _check_archive(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """Check `git archive`: for other formats, the repository's settings name the programs to run."""
+    """Check `git archive`: for formats other than tar and zip, the repository's settings name the programs to run."""
     texts = [word.text for word in words]
-    for at, text in enumerate(texts):
-        archive_format = text.partition("=")[2] if "=" in text else "".join(texts[at + 1 : at + 2])
+    for index, text in enumerate(texts):
+        archive_format = text.partition("=")[2] if "=" in text else "".join(texts[index + 1 : index + 2])
         if text.partition("=")[0] == "--format" and archive_format not in ("tar", "zip"):
-            proof.unproved_indices.append(at)
+            proof.unproved_indices.append(index)
 
 
 def _check_config(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
     """Check `git config`: one word reads a setting, two words would write it. Settings that may contain secrets are not
-    allowed, nor are those that have other values in guarded git calls."""
+    allowed, nor are those that guarded git calls override."""
     key = operands[0].text.casefold() if len(operands) == 1 and operands[0].is_plain else ""
     if "." not in key or _SECRET_SETTING.search(key) or key in _GUARDED_SETTINGS:
         proof.unproved_indices.append(len(words) - 1)
@@ -377,16 +407,18 @@ def _check_clean(operands: Sequence[Word], words: Sequence[Word], proof: Proof) 
 
 def _check_jq(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
     proof.unproved_indices += [
-        at
-        for at in range(1, len(words))
-        if words[at] in operands[:1] and (words[at].is_glob or _JQ_UNSAFE_BUILTIN.search(words[at].text))
+        index
+        for index in range(1, len(words))
+        if words[index] in operands[:1] and (words[index].is_glob or _JQ_UNSAFE_BUILTIN.search(words[index].text))
     ]
 
 
 def _check_remote(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
     """Check `git fetch`: a rule covers the configured remotes, not other addresses or forced branch updates."""
     proof.unproved_indices += [
-        at for at in range(1, len(words)) if words[at] in operands and (":" in words[at].text or words[at].is_glob)
+        index
+        for index in range(1, len(words))
+        if words[index] in operands and (":" in words[index].text or words[index].is_glob)
     ]
 
 

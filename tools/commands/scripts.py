@@ -1,6 +1,6 @@
-"""Proves the simplest calls of programs whose arguments are a language of their own: find, sed, awk and tar. Pure.
+"""Proves the simplest calls of programs whose arguments are a language of their own: find, sed, awk and tar.
 
-Other calls are only tried in a sandbox in which they can do nothing else (`ebbtide.tools.commands.looks`).
+Other calls are only tried in a sandbox in which they can do nothing but read (`ebbtide.tools.commands.looks`).
 """
 
 import re
@@ -12,7 +12,7 @@ from ebbtide.tools.commands.programs import FIND_FILE_TESTS, FIND_FLAGS, FIND_TE
 from ebbtide.tools.lazy import dataclass, regex
 
 MAX_SCRIPT_CHARS = 1_000
-"""Maximum number of characters in a script that is examined."""
+"""Maximum number of characters in a script that can be proved."""
 _ADDRESS = r"(?:\d+|\$|/[\w .,:=\"'<>^$-]+/)"
 _SED_SUBSTITUTION = r"s/[^/\\\n\[]+/[^/\\\n]*/g?"
 _SED_PRINTS = regex(rf"(?:(?:{_ADDRESS}(?:,{_ADDRESS})?)?[pd=q] ?;? ?)+|{_SED_SUBSTITUTION}")
@@ -39,17 +39,17 @@ class Proof:
     """What is known about one call."""
 
     name: str
-    """The program's name; for git with the subcommand."""
+    """The program's name; for git, with the subcommand."""
     is_read_only_program: bool = True
     unproved_indices: list[int] = field(default_factory=list)
     """Indices of words whose effect is unknown."""
     files: list[Operand] = field(default_factory=list)
     needs_input: bool = False
-    """Whether the program would read from the terminal, because it has no other input."""
+    """Whether the program would read from the terminal because it has no other input."""
 
     @property
     def last_unproved_index(self) -> int | None:
-        """The last index that is not proved; None if all are proved."""
+        """The last of `unproved_indices`; None if there are none."""
         return max(self.unproved_indices, default=None)
 
     @property
@@ -70,7 +70,7 @@ class Proof:
 
     @property
     def shows_unnamed_files(self) -> bool:
-        """Whether it shows lines from files that it does not name."""
+        """Whether the call shows lines from files that it does not name."""
         return self.name in ("rg", "grep", "egrep", "fgrep") or self.name.startswith("git ")
 
 
@@ -80,67 +80,69 @@ def may_be_option(word: Word) -> bool:
 
 
 def check_find(words: Sequence[Word], proof: Proof) -> None:
-    """Prove find. Its paths come first, then the expression. An unknown word in the expression may run programs, write
+    """Check find. Its paths come first, then the expression. An unknown word in the expression may run programs, write
     or delete."""
-    at, is_before_expression = 1, True
-    while at < len(words):
-        text = words[at].text
-        if words[at].is_glob and text[:1] in "*?[-(!,":
-            proof.unproved_indices.append(at)
+    index, is_before_expression = 1, True
+    while index < len(words):
+        text = words[index].text
+        if words[index].is_glob and text[:1] in "*?[-(!,":
+            proof.unproved_indices.append(index)
         elif is_before_expression and text[:1] not in "-(!,":
-            proof.files.append(Operand(text, at, words[at].is_glob))
+            proof.files.append(Operand(text, index, words[index].is_glob))
         elif text in FIND_FLAGS:
             is_before_expression = text in ("-H", "-P")
         elif text in FIND_TEXT_TESTS or text in FIND_FILE_TESTS:
             is_before_expression = False
-            at += 1
-            if at >= len(words) or (
-                words[at].is_glob and not (text in FIND_TEXT_TESTS and _cannot_be_test(words[at].text))
+            index += 1
+            if index >= len(words) or (
+                words[index].is_glob and not (text in FIND_TEXT_TESTS and _cannot_be_test(words[index].text))
             ):
-                proof.unproved_indices.append(min(at, len(words) - 1))
+                proof.unproved_indices.append(min(index, len(words) - 1))
             elif text in FIND_FILE_TESTS:
-                proof.files.append(Operand(words[at].text, at))
+                proof.files.append(Operand(words[index].text, index))
         else:
-            proof.unproved_indices.append(at)
-        at += 1
+            proof.unproved_indices.append(index)
+        index += 1
 
 
 def _cannot_be_test(pattern: str) -> bool:
-    """Whether no file name that matches the pattern could be an expression of the `find` program, so that it would only
+    """Whether no file name that matches the pattern could be part of a `find` expression, so that `find` would only
     report an error."""
     return pattern[:1].isalnum() or "." in re.sub(r"\[[^]]*\]?", "", pattern)
 
 
 def check_sed(words: Sequence[Word], proof: Proof) -> None:
-    """Prove sed if it only selects lines or replaces a word."""
-    scripts, operands, at, after_dashes = dict[int, str](), list[int](), 1, False
-    while at < len(words):
-        text = words[at].text
+    """Check sed, which is proved only if it selects lines or replaces a word."""
+    scripts, operand_indices, index, after_dashes = dict[int, str](), list[int](), 1, False
+    while index < len(words):
+        text = words[index].text
         script_option = _SED_SCRIPT.fullmatch(text)
-        if may_be_option(words[at]):
-            proof.unproved_indices.append(at)
+        if may_be_option(words[index]):
+            proof.unproved_indices.append(index)
         elif after_dashes:
-            operands.append(at)
+            operand_indices.append(index)
         elif text == "--":
             after_dashes = True
         elif script_option is not None and not script_option["script"]:
-            at += 1
-            scripts[min(at, len(words) - 1)] = words[at].text if at < len(words) else "?"
+            index += 1
+            scripts[min(index, len(words) - 1)] = words[index].text if index < len(words) else "?"
         elif script_option is not None:
-            scripts[at] = script_option["script"]
+            scripts[index] = script_option["script"]
         elif text[:1] != "-" or text == "-":
-            operands.append(at)
+            operand_indices.append(index)
         elif text not in _SED_LONG_OPTIONS and not (len(text) > 1 and set(text[1:]) <= _SED_LETTERS):
-            proof.unproved_indices.append(at)
-        at += 1
+            proof.unproved_indices.append(index)
+        index += 1
     if not scripts:
-        scripts, operands = {at: words[at].text for at in operands[:1]}, operands[1:]
+        scripts, operand_indices = {index: words[index].text for index in operand_indices[:1]}, operand_indices[1:]
     proof.unproved_indices += [
-        at for at, script in scripts.items() if words[at].is_glob or not _is_simple(_SED_PRINTS, script)
+        index for index, script in scripts.items() if words[index].is_glob or not _is_simple(_SED_PRINTS, script)
     ]
     if not scripts:
         proof.unproved_indices.append(0)
-    proof.files += [Operand(words[at].text, at, words[at].is_glob) for at in operands if words[at].text != "-"]
+    proof.files += [
+        Operand(words[index].text, index, words[index].is_glob) for index in operand_indices if words[index].text != "-"
+    ]
 
 
 def _is_simple(pattern: re.Pattern[str], script: str) -> bool:
@@ -148,25 +150,25 @@ def _is_simple(pattern: re.Pattern[str], script: str) -> bool:
 
 
 def check_awk(words: Sequence[Word], proof: Proof) -> None:
-    at = 1
-    while at < len(words) and words[at].text[:1] == "-" and words[at].text != "--":
-        text = words[at].text
+    index = 1
+    while index < len(words) and words[index].text[:1] == "-" and words[index].text != "--":
+        text = words[index].text
         if text in ("-F", "-v"):
-            at += 1
-            if at < len(words) and words[at].is_glob:
-                proof.unproved_indices.append(at)  # the second of several names would be run as the program
+            index += 1
+            if index < len(words) and words[index].is_glob:
+                proof.unproved_indices.append(index)  # the second of several names would be run as the program
         elif not (text.startswith(("-F", "-v")) and text[2:]):
-            proof.unproved_indices.append(at)
-        at += 1
-    at += at < len(words) and words[at].text == "--"
-    if at >= len(words) or words[at].is_glob or not _is_simple(_AWK_PRINTS, words[at].text):
-        proof.unproved_indices.append(min(at, len(words) - 1))
-    for index in range(at + 1, len(words)):
-        word = words[index]
-        if may_be_option(word) or word.text.startswith("/inet"):  # a network connection, not a file
             proof.unproved_indices.append(index)
+        index += 1
+    index += index < len(words) and words[index].text == "--"
+    if index >= len(words) or words[index].is_glob or not _is_simple(_AWK_PRINTS, words[index].text):
+        proof.unproved_indices.append(min(index, len(words) - 1))
+    for operand_index in range(index + 1, len(words)):
+        word = words[operand_index]
+        if may_be_option(word) or word.text.startswith("/inet"):  # a network connection, not a file
+            proof.unproved_indices.append(operand_index)
         elif not re.match(r"[A-Za-z_]\w*=", word.text):
-            proof.files.append(Operand(word.text, index, word.is_glob))
+            proof.files.append(Operand(word.text, operand_index, word.is_glob))
 
 
 def check_tar(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
@@ -175,15 +177,15 @@ def check_tar(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> 
     first = words[1] if len(words) > 1 else Word("")
     if first.text[:1] != "-" and not set(first.text) <= set("cxtvzjJkpmf"):
         proof.unproved_indices.append(1)
-    proof.unproved_indices += [at for at in range(1, len(words)) if ":" in words[at].text]
-    archive = 2 if first.text[:1] != "-" and "f" in first.text and len(words) > 2 else 0
-    if archive and words[archive].is_glob:
-        proof.unproved_indices.append(archive)  # the first of several names would be written to
-    packs = writes_archive(words)
+    proof.unproved_indices += [index for index in range(1, len(words)) if ":" in words[index].text]
+    archive_index = 2 if first.text[:1] != "-" and "f" in first.text and len(words) > 2 else 0
+    if archive_index and words[archive_index].is_glob:
+        proof.unproved_indices.append(archive_index)  # the first of several names would be written to
+    creates_archive = writes_archive(words)
     proof.files += [
-        Operand(words[at].text, at, words[at].is_glob)
-        for at in range(1 + bool(archive), len(words))
-        if at == archive or (packs and words[at] in operands)
+        Operand(words[index].text, index, words[index].is_glob)
+        for index in range(1 + bool(archive_index), len(words))
+        if index == archive_index or (creates_archive and words[index] in operands)
     ]
     proof.files[:] = [file for file in proof.files if file.text != "-"]
 
@@ -191,5 +193,5 @@ def check_tar(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> 
 def writes_archive(words: Sequence[Word]) -> bool:
     """Whether tar creates an archive, rather than extracting or listing one."""
     first = words[1].text if len(words) > 1 else ""
-    old = first[:1] != "-" and "c" in first
-    return old or any(re.fullmatch("-[A-Za-z]*c[A-Za-z]*|--create", word.text) for word in words[1:])
+    is_undashed_create = first[:1] != "-" and "c" in first
+    return is_undashed_create or any(re.fullmatch("-[A-Za-z]*c[A-Za-z]*|--create", word.text) for word in words[1:])

@@ -1,5 +1,5 @@
-"""Harmless options of tools that check, build or format a project. They do not make a tool load or run anything else,
-or write to other places. Options that are not listed are unknown."""
+"""Harmless options of tools that check, build or format a project: they do not make the tool load or run anything else,
+or write elsewhere. Options that are not listed are unknown."""
 
 import posixpath
 import re
@@ -67,7 +67,7 @@ _OPTIONS: Mapping[str, str] = {
     "npm ls": _NPM + " -a -l -g --depth: --all --long --json --global --parseable --prod --omit: --link",
 }  # fmt: skip
 """Rows similar to those in `programs`. An option with a colon takes a value that is not a path, in the next word or
-after `=`; one with a slash takes a path. Single letters can be combined unless they take a value."""
+after `=`; an option with a slash takes a path. Single letters can be combined unless they take a value."""
 _OPTIONS_AFTER_DASHES: Mapping[str, str] = {
     "cargo test": "-q --nocapture --no-capture --test-threads: --ignored --include-ignored --exact --list --skip:"
     " --quiet --show-output",
@@ -79,7 +79,7 @@ _OPTIONS_AFTER_DASHES: Mapping[str, str] = {
         " --testPathPattern: --testPathPatterns: --passWithNoTests --grep: --no-coverage --updateSnapshot -u",
     ),
 }
-"""Options after `--` that the tool passes on to the tests or the compiler. For other tools, words after `--` are
+"""Options after `--`, which the tool passes on to the tests or the compiler. For tools not listed, words after `--` are
 operands."""
 _LINT_LEVEL_OPTIONS = {"-D", "-W", "-A", "-F"}
 _NO_RESPONSE_FILES = ("git", "npm", "pnpm", "yarn")
@@ -97,7 +97,7 @@ _DIVERTING_OPTION = regex(
     r"(?:=.*|\..*)?",
     re.DOTALL,
 )
-"""Options whose names suggest that they make the tool load, run or read something else, or work in another place."""
+"""Options whose names suggest that they make the tool load, run or read something else, or work elsewhere."""
 _DIVERTING_LETTERS: Mapping[str, str] = {
     "rsync": "e", "ssh": "oF", "scp": "oFS", "sftp": "oFSb", "curl": "K", "wget": "e", "kubectl": "s", "npm": "C",
     "pnpm": "C", "go": "C", "cargo": "CZ", "gradle": "Ibcp", "gradlew": "Ibcp", "mvn": "fs", "node": "rep",
@@ -105,7 +105,7 @@ _DIVERTING_LETTERS: Mapping[str, str] = {
 }  # fmt: skip
 _LANGUAGES = ("node", "perl", "ruby", "php", "python", "python3", "ssh")
 _SCRIPT_NAME = regex(r"\A\.?/|\.(?:py|[cm]?[jt]sx?|sh|rb|pl|php)\Z")
-"""A script or a host. The words after it are its own arguments."""
+"""A script, whose own arguments follow it."""
 _HARMLESS_MAKE_WORD = regex(
     r"-j\d*|\d+|-[ksBiwnO]+|--(?:silent|keep-going|no-print-directory|always-make)|[A-Z_]+=\d{0,4}"
 )
@@ -119,35 +119,34 @@ class _Options:
 
 
 def unknown_word_indices(command: Sequence[str]) -> tuple[int, ...]:
-    """Return the indices of words that may change what the tool does or where it does it; none for an unknown
-    program."""
+    """Return the indices of words that may change what the tool does or where; empty for an unknown program."""
     name = " ".join(command[:2]) if " ".join(command[:2]) in _OPTIONS else "".join(command[:1])
     if name not in _OPTIONS:
         return ()
-    options, found, at, after_dashes = _parse_row(_OPTIONS[name]), list[int](), 2 if " " in name else 1, False
-    while at < len(command):
-        word = command[at]
+    options, indices, index, after_dashes = _parse_row(_OPTIONS[name]), list[int](), 2 if " " in name else 1, False
+    while index < len(command):
+        word = command[index]
         if word[:1] == "@" and not name.startswith(_NO_RESPONSE_FILES):
-            found.append(at)
+            indices.append(index)
         elif word == "--" and not after_dashes:
             options, after_dashes = _parse_row(_OPTIONS_AFTER_DASHES.get(name, "")), True
         elif word[:1] != "-" or word == "-":
             if not _is_inside(word) or (name[:3] == "go " and _GO_MODULE.fullmatch(word)):
-                found.append(at)
+                indices.append(index)
         elif after_dashes and name not in _OPTIONS_AFTER_DASHES:
             pass  # a file whose name begins with a dash
         else:
-            is_known, value_count = _check_option(command, at, options)
-            is_read = value_count and command[at + 1][:1] == "@" and not name.startswith(_NO_RESPONSE_FILES)
-            found += [] if is_known and not is_read else [at]
-            at += value_count
-        at += 1
-    return tuple(found)
+            is_known, value_count = _check_option(command, index, options)
+            is_read = value_count and command[index + 1][:1] == "@" and not name.startswith(_NO_RESPONSE_FILES)
+            indices += [] if is_known and not is_read else [index]
+            index += value_count
+        index += 1
+    return tuple(indices)
 
 
 def diverts_from_rule(command: Sequence[str], rule_word_count: int) -> bool:
-    """Whether the words after those that a rule names make the program do something other than what the rule says.
-    False for a rule that only names the program, because such a rule does not say what the program does."""
+    """Whether the words after a rule's words make the program do something other than what the rule says. False for a
+    rule that only names the program, because it does not say what the program does."""
     name, later_words = posixpath.basename(command[0]), command[rule_word_count:]
     if rule_word_count < 2:
         return False
@@ -169,18 +168,21 @@ def diverts_from_rule(command: Sequence[str], rule_word_count: int) -> bool:
     return name == "go" and command[1:2] == ["env"] and any(word in ("-w", "-u") for word in later_words)
 
 
-def _check_option(command: Sequence[str], at: int, options: _Options) -> tuple[bool, int]:
-    """Return whether an option with its value is known, and how many of the following words belong to its value."""
-    word = command[at]
-    name, sign, value = word.partition("=")
+def _check_option(command: Sequence[str], index: int, options: _Options) -> tuple[bool, int]:
+    """Return whether an option and its value are known to be harmless, and how many of the following words are its
+    value."""
+    word = command[index]
+    name, equals, value = word.partition("=")
     if name in options.flags:
-        return not sign, 0
+        return not equals, 0
     if name in options.value_options or name in options.path_options:
-        value_count = 0 if sign else 1
-        value = value if sign else "".join(command[at + 1 : at + 2])
-        is_named = name in _LINT_LEVEL_OPTIONS and name in options.value_options
-        is_meant = bool(_LINT_NAME.fullmatch(value)) if is_named else name in options.value_options or _is_inside(value)
-        return is_meant and (bool(sign) or value == "-" or value[:1] != "-"), value_count
+        value_count = 0 if equals else 1
+        value = value if equals else "".join(command[index + 1 : index + 2])
+        is_lint_level = name in _LINT_LEVEL_OPTIONS and name in options.value_options
+        is_valid = (
+            bool(_LINT_NAME.fullmatch(value)) if is_lint_level else name in options.value_options or _is_inside(value)
+        )
+        return is_valid and (bool(equals) or value == "-" or value[:1] != "-"), value_count
     letters = [f"-{letter}" for letter in word[1:]]
     if word[:2] != "--" and len(letters) > 1 and command[0] != "go":  # go has `-pkgdir` as one option
         if letters[0] in options.value_options and letters[0] not in _LINT_LEVEL_OPTIONS:
@@ -192,7 +194,7 @@ def _check_option(command: Sequence[str], at: int, options: _Options) -> tuple[b
 
 
 def _is_inside(word: str) -> bool:
-    """Whether the word is not a path outside the working folder."""
+    """Whether the word cannot be a path outside the working folder."""
     return word[:1] not in ("/", "~", "") and ".." not in re.split("[/:]", word)
 
 

@@ -1,4 +1,4 @@
-"""Whether a command line only shows files, judged by its text. Pure."""
+"""Recognises command lines that only show files, judging by their text."""
 
 from collections.abc import Iterator, Sequence
 
@@ -39,10 +39,10 @@ _BRIEF_COMMANDS = {
     "cd", "echo", "printf", "pwd", "true", ":", "test", "[", "wc", "ls", "set", "export", "date", "file", "stat",
     "sleep", "dirname", "basename", "realpath", "write-host", "write-output",
 }  # fmt: skip
-"""Programs that may be used together with a viewer, because they print about one line."""
+"""Programs that may be used together with a viewer, because they print only about one line."""
 _BRIEF_GIT_COMMANDS = {"status", "branch", "rev-parse"}
 _NAME_SOURCES = {"find", "fd", "ls", "rg", "grep", "echo", "printf", "sort", "head", "cat"}
-"""Programs that may supply the file names that `xargs` passes to a viewer."""
+"""Programs that may print the file names that `xargs` passes to a viewer."""
 _PLAIN_AWK = regex(r"(?!.*(getline|system))[^{}]*(\{\s*print(\s+(\$0|NR[^{}|>]{0,12}\$0))?\s*;?\s*\})?\s*")
 """An awk program that prints lines unchanged or with numbers."""
 _GIT_VALUE_OPTIONS = ("-C", "-c")
@@ -50,22 +50,25 @@ _GIT_VALUE_OPTIONS = ("-C", "-c")
 
 
 def shows_files(text: str) -> bool:
-    """Whether the command's output is the text of files, or parts of it: `sed -n 1,80p a.py`, `cat a | head`, `cd x &&
-    git show HEAD:a`. False if this is unclear."""
+    """Whether the command's output is text from files, as with `sed -n 1,80p a.py`, `cat a | head` or `cd x && git show
+    HEAD:a`. False if this is unclear."""
     return _line_shows_files(text, is_outer=True)
 
 
 def viewed_names(text: str) -> tuple[str, ...]:
-    """Return the words of such a command line that may name the shown files; none for any other line."""
+    """Return the words of such a command line that may name the shown files; empty for any other line."""
     if not shows_files(text):
         return ()
-    views = [line[0] for line in _pipelines(parse_command_line(text)) if _pipeline_shows_files(line)]
+    views = [pipeline[0] for pipeline in _pipelines(parse_command_line(text)) if _pipeline_shows_files(pipeline)]
     return tuple(dict.fromkeys(word for words in views for word in words[1:] if not word.startswith("-")))
 
 
 def _line_shows_files(text: str, *, is_outer: bool) -> bool:
     line = parse_command_line(text)
-    redirections = (*line.redirections, *(one for command in line.commands for one in command.redirections))
+    redirections = (
+        *line.redirections,
+        *(redirection for command in line.commands for redirection in command.redirections),
+    )
     if line.is_unparsable or line.is_in_background or not all(map(_keeps_stdout, redirections)):
         return False
     if any(
@@ -73,10 +76,10 @@ def _line_shows_files(text: str, *, is_outer: bool) -> bool:
     ):
         return False  # its input comes from a program
     pipelines = tuple(_pipelines(line))
-    if is_outer and len(pipelines) == 1 and (inner := _shell_string(pipelines[0])) is not None:
-        return _line_shows_files(inner, is_outer=False)
-    others = [line for line in pipelines if not _pipeline_shows_files(line)]
-    return len(others) < len(pipelines) and all(_is_brief(line[0]) for line in others)
+    if is_outer and len(pipelines) == 1 and (shell_line := _shell_string(pipelines[0])) is not None:
+        return _line_shows_files(shell_line, is_outer=False)
+    other_pipelines = [pipeline for pipeline in pipelines if not _pipeline_shows_files(pipeline)]
+    return len(other_pipelines) < len(pipelines) and all(_is_brief(pipeline[0]) for pipeline in other_pipelines)
 
 
 def _pipelines(line: CommandLine) -> Iterator[list[tuple[str, ...]]]:
@@ -94,12 +97,12 @@ def _pipelines(line: CommandLine) -> Iterator[list[tuple[str, ...]]]:
         yield pipeline
 
 
-def _keeps_stdout(one: Redirection) -> bool:
+def _keeps_stdout(redirection: Redirection) -> bool:
     """Whether a redirection leaves standard output as it is."""
     return (
-        one.operator == "<"
-        or (one.operator in (">", ">>") and one.target.text == "/dev/null")
-        or (one.operator == ">&" and one.target.text == "1")
+        redirection.operator == "<"
+        or (redirection.operator in (">", ">>") and redirection.target.text == "/dev/null")
+        or (redirection.operator == ">&" and redirection.target.text == "1")
     )
 
 
@@ -118,23 +121,23 @@ def _shell_string(pipeline: Sequence[tuple[str, ...]]) -> str | None:
 
 def _pipeline_shows_files(pipeline: Sequence[tuple[str, ...]]) -> bool:
     """Whether a pipeline shows files: a viewer comes first or is given file names, and only filters follow."""
-    xargs_index = next((at for at, words in enumerate(pipeline) if _base_name(words[0]) == "xargs"), 0)
-    are_named = all(
+    xargs_index = next((index for index, words in enumerate(pipeline) if _base_name(words[0]) == "xargs"), 0)
+    has_name_source = all(
         _base_name(words[0]) in _NAME_SOURCES or tuple(words[:2]) == ("git", "ls-files")
         for words in pipeline[:xargs_index]
     )
-    shows = _runs_viewer(pipeline[xargs_index]) if xargs_index else _is_viewer(pipeline[0])
-    return are_named and shows and all(map(_is_filter, pipeline[xargs_index + 1 :]))
+    has_viewer = _runs_viewer(pipeline[xargs_index]) if xargs_index else _is_viewer(pipeline[0])
+    return has_name_source and has_viewer and all(map(_is_filter, pipeline[xargs_index + 1 :]))
 
 
 def _runs_viewer(words: Sequence[str]) -> bool:
     """Whether the program passes its input to a viewer, which is named after the program's options and their values."""
-    for at in range(1, len(words)):
-        if words[at].startswith("-"):
+    for index in range(1, len(words)):
+        if words[index].startswith("-"):
             continue
-        if _is_viewer(words[at:]):
+        if _is_viewer(words[index:]):
             return True
-        if not words[at - 1].startswith("-"):
+        if not words[index - 1].startswith("-"):
             return False
     return False
 
@@ -158,8 +161,8 @@ def _is_viewer(words: Sequence[str]) -> bool:
         case [("diff" | "delta" | "difft"), _, *_]:
             return True
         case [name, *_] if name in _TRANSPARENT_WRAPPERS:
-            at = wrapped_program_index(words)
-            return at is not None and at < len(words) and _is_viewer(words[at:])
+            wrapped_index = wrapped_program_index(words)
+            return wrapped_index is not None and wrapped_index < len(words) and _is_viewer(words[wrapped_index:])
         case [name, *_]:
             return name in _VIEWERS or name.lower() in _POWERSHELL
     return False
@@ -167,8 +170,8 @@ def _is_viewer(words: Sequence[str]) -> bool:
 
 def _passes_to_viewer(words: Sequence[str], options: Sequence[str]) -> bool:
     """Whether a program that finds files passes them to a viewer, which is named after one of these options."""
-    at = next((at for at, word in enumerate(words) if word in options), len(words))
-    return at + 1 < len(words) and _is_viewer(words[at + 1 :])
+    index = next((index for index, word in enumerate(words) if word in options), len(words))
+    return index + 1 < len(words) and _is_viewer(words[index + 1 :])
 
 
 def _is_git_view(command: str, arguments: Sequence[str]) -> bool:
@@ -182,19 +185,21 @@ def _is_git_view(command: str, arguments: Sequence[str]) -> bool:
 
 def _is_brief(words: Sequence[str]) -> bool:
     match words:
-        case ["git", *rest]:
-            return _git_command(rest)[0] in _BRIEF_GIT_COMMANDS
+        case ["git", *arguments]:
+            return _git_command(arguments)[0] in _BRIEF_GIT_COMMANDS
     return _base_name(words[0]).lower() in _BRIEF_COMMANDS
 
 
 def _base_name(program: str) -> str:
-    """Return the base name of a program."""
     return program.rpartition("/")[2]
 
 
 def _has_option(options: Sequence[str], letter: str, *names: str) -> bool:
-    """Whether one of the options is that letter, alone or combined, or starts with one of the long names."""
-    return any(one.startswith(names) if one.startswith("--") else one[:1] == "-" and letter in one for one in options)
+    """Whether one of the options contains the letter, alone or combined, or starts with one of the long names."""
+    return any(
+        option.startswith(names) if option.startswith("--") else option[:1] == "-" and letter in option
+        for option in options
+    )
 
 
 def _is_filter(words: tuple[str, ...]) -> bool:

@@ -7,12 +7,12 @@ from ebbtide.tools.lazy import dataclass
 MAX_ANSWER_BYTES = 51_200
 """Maximum size of an answer, in bytes."""
 RESERVED_NOTE_BYTES, RESERVED_NOTE_TOKENS = 200, 200
-"""Bytes and tokens of an answer that are reserved for notes."""
+"""Bytes and tokens of an answer reserved for notes."""
 BYTES_PER_TOKEN = 3
 
 
 def estimate_tokens_by_bytes(text: str) -> int:
-    """Estimate the number of tokens in text for an unknown model."""
+    """Estimate the number of tokens in a text from its size in bytes, for an unknown model."""
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
@@ -32,25 +32,25 @@ class Cap:
         )
 
     def fitting_count(self, lines: Sequence[str]) -> int:
-        """Return how many of the first lines fit together."""
+        """Return the largest number of leading lines that fit together."""
         low, high = 0, len(lines)
         while low < high:
-            half = (low + high + 1) // 2
-            low, high = (half, high) if self.fits("\n".join(lines[:half])) else (low, half - 1)
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.fits("\n".join(lines[:middle])) else (low, middle - 1)
         return low
 
     def truncate(self, text: str) -> str:
-        """Return the text, or as much of its beginning as fits together with a marker."""
+        """Return the text, or as much of its beginning as fits, followed by an ellipsis."""
         if self.fits(text):
             return text
         low, high = 0, len(text)
         while low < high:
-            half = (low + high + 1) // 2
-            low, high = (half, high) if self.fits(f"{text[:half]}…") else (low, half - 1)
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.fits(f"{text[:middle]}…") else (low, middle - 1)
         return f"{text[:low]}…"
 
 
 def cap_for_tokens(tokens: int, measure: Callable[[str], int]) -> Cap:
-    """Return the cap for an answer of this many tokens, including notes. If there are fewer tokens than twice the space
-    for notes, half of them are for content and the notes may exceed the other half."""
+    """Return the cap for an answer of `tokens` tokens, including notes. If that is less than twice the space for notes,
+    half is for content, and the notes may exceed the other half."""
     return Cap(MAX_ANSWER_BYTES - RESERVED_NOTE_BYTES, max(tokens - RESERVED_NOTE_TOKENS, (tokens + 1) // 2), measure)

@@ -1,4 +1,4 @@
-"""How much of the available content an output shows, and helpers that put counts into words."""
+"""How much of the available content an output shows, and helpers to format counts, lists and truncated text."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
@@ -23,7 +23,7 @@ class Extent:
     unit: Unit
     shown: int
     total: int | None = None
-    """The total; None if it is unknown but larger than `shown`."""
+    """None if the total is unknown but larger than `shown`."""
     first: int = 1
     """Number of the first unit shown, if the units are numbered."""
 
@@ -49,7 +49,7 @@ def pluralize(count: int, noun: str) -> str:
 
 
 def join_limited(names: Sequence[str], max_names: int) -> str:
-    """Return a list such as `a, b and 3 more`, with at most `max_names` names."""
+    """Return text such as `a, b and 3 more`, with at most `max_names` names."""
     return ", ".join(names[:max_names]) + (f" and {len(names) - max_names} more" if len(names) > max_names else "")
 
 

@@ -1,4 +1,4 @@
-"""New problems that are reported together with the change that caused them. Pure."""
+"""New problems that are reported together with the change that caused them."""
 
 from ebbtide.tools.lazy import dataclass
 
@@ -7,11 +7,11 @@ NEW_PROBLEMS = "New problems since this change:"
 
 @dataclass(frozen=True, slots=True)
 class NewProblems:
-    """Problems that did not exist before."""
+    """Problems that did not exist before a change."""
 
     count: int
     lines: tuple[str, ...]
-    """One line per problem, then the number of remaining problems."""
+    """One line per problem, then, if some are not listed, a line with their number."""
 
     @property
     def text(self) -> str:

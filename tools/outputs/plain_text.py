@@ -1,4 +1,4 @@
-"""Normalises and shortens raw output. Pure."""
+"""Normalises and shortens raw output."""
 
 import re
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def _last_drawn(line: str) -> str:
 
 
 def split_unfinished_escape(text: str) -> tuple[str, str]:
-    """Split off an escape sequence that is incomplete at the end of the text."""
+    """Split off an incomplete escape sequence at the end of the text."""
     unfinished = _UNFINISHED_ESCAPE.search(text)
     return (text, "") if unfinished is None else (text[: unfinished.start()], unfinished[0])
 
@@ -55,7 +55,7 @@ def cut_line(line: str, limit: int) -> str:
 
 def number_lines(lines: Sequence[str], first: int, max_line_chars: int = MAX_LINE_CHARS) -> str:
     """Number the lines and cut long ones. The separator is a tab, which costs one token; an arrow would cost two or
-    three, and blanks for alignment one more."""
+    three, and alignment with spaces one more."""
     return "\n".join(f"{number}\t{cut_line(line, max_line_chars)}" for number, line in enumerate(lines, start=first))
 
 
@@ -64,14 +64,14 @@ def printable_name(name: str) -> str:
     return _UNPRINTABLE.sub(_escape_char, name)
 
 
-def _escape_char(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else repr(found[0])[1:-1]
+def _escape_char(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else repr(match[0])[1:-1]
 
 
 def lossless_text(data: bytes) -> str | None:
-    """Return the output as text without its final newline; None if text would not represent all of its bytes."""
+    """Return the output as text without its final newline; None if the text would not represent every byte."""
     text = data.decode("utf-8", "replace")
     readable = terminal_text(text).removesuffix("\n")
-    is_all = data in (readable.encode(), f"{readable}\n".encode())
-    return readable if is_all and not is_mostly_noise(text) else None
+    is_lossless = data in (readable.encode(), f"{readable}\n".encode())
+    return readable if is_lossless and not is_mostly_noise(text) else None

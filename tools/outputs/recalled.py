@@ -20,7 +20,7 @@ class RecallQuery:
     """Kinds of items to find; empty for all kinds."""
     tool: str = ""
     path: str = ""
-    """Part of a path, or a pattern that the whole path must match."""
+    """Part of a path, or a pattern that must match the full path; empty for any path."""
     since: float | None = None
     """Earliest time, in Unix seconds."""
     until: float | None = None
@@ -36,7 +36,7 @@ class RecalledItem:
     ref: str
     kind: RecalledKind
     where: str
-    """The session and project that it is from; empty for the current session."""
+    """The session and project of the item; empty for the current session."""
     at: float
     """Time in Unix seconds."""
     title: str
@@ -61,7 +61,7 @@ class RecallResult:
 
 
 OnProgress: TypeAlias = Callable[[int, int], None]
-"""Called with the number of messages indexed so far and the total."""
+"""Called with the number of messages indexed so far and the total number."""
 SearchHistory: TypeAlias = Callable[[RecallQuery, OnProgress], Awaitable[RecallResult]]
 FetchStored: TypeAlias = Callable[[str, RecallScope | None], Awaitable[StoredContent]]
 

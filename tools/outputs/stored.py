@@ -8,15 +8,15 @@ from ebbtide.tools.lazy import dataclass
 
 
 class Content(Protocol):
-    """Stored bytes with random access. Not thread-safe; must be closed. If bytes are damaged or unreadable, the first
-    access to them raises `ToolError`."""
+    """Stored bytes with random access. Not thread-safe; must be closed. The first access to damaged or unreadable bytes
+    raises `ToolError`."""
 
     @property
     def size(self) -> int: ...
 
     @property
     def lines(self) -> int:
-        """The number of lines; a last line without a newline counts."""
+        """The number of lines, including a last line without a newline."""
 
     def read(self, offset: int, limit: int) -> bytes: ...
 
@@ -26,7 +26,7 @@ class Content(Protocol):
         """Return the offset at which a line starts; lines are counted from 1."""
 
     def line_end(self, offset: int) -> int:
-        """Return the offset at which the line that contains an offset ends, excluding its newline."""
+        """Return the offset at which the line that contains `offset` ends, excluding its newline."""
 
     def close(self) -> None: ...
 
@@ -39,17 +39,17 @@ class StoredContent:
     content: Content
     media_type: str = "text/plain"
     line_range: tuple[int, int] | None = None
-    """First and last line of the part, if the reference specifies lines."""
+    """First and last line, if the reference specifies a range of lines."""
     byte_range: tuple[int, int] | None = None
-    """Start and end offset of the part, if the reference specifies bytes."""
+    """Start and end offset, if the reference specifies a range of bytes."""
     attachments: tuple[str, ...] = ()
-    """References to the pictures that belong to the content."""
+    """References to the images that belong to the content."""
     first_line: int | None = None
     """The number of the first line, if the lines are already numbered, as in an excerpt of a file."""
     trailing_note: str = ""
     """A note that belongs to the content but is not part of its text, such as how a program ended."""
     kind: str = ""
-    """What the content is: `output of read`, `message`, `summary`."""
+    """A description of the content, such as `output of read`, `message` or `summary`."""
     paths: tuple[str, ...] = ()
     """The files that the call was about."""
     access_count: int = 0
@@ -57,7 +57,8 @@ class StoredContent:
     last_accessed_at: float | None = None
     """Time of the last lookup, in Unix seconds."""
     unnumbered_lines: int = 0
-    """Number of lines at the end that are notes from the tool and have no number although the other lines have one."""
+    """Number of trailing lines that the tool added as notes and that, unlike the lines before them, are not
+    numbered."""
 
     @property
     def last_line(self) -> int:
@@ -66,25 +67,27 @@ class StoredContent:
 
 
 class ContentWithNote:
-    """Content with a note appended on separate lines."""
+    """Content followed by a note on separate lines."""
 
     def __init__(self, content: Content, frame: str) -> None:
         self._content = content
         self._content_size = content.size
-        is_open = content.size > 0 and content.read(content.size - 1, 1) != b"\n"
-        self._note_bytes = ("\n" * is_open + frame).encode("utf-8", "surrogatepass")
-        self._starts = [
-            at + 1 for at, byte in enumerate(self._note_bytes) if byte == 10 and at + 1 < len(self._note_bytes)
+        lacks_final_newline = content.size > 0 and content.read(content.size - 1, 1) != b"\n"
+        self._note_bytes = ("\n" * lacks_final_newline + frame).encode("utf-8", "surrogatepass")
+        self._note_line_starts = [
+            offset + 1
+            for offset, byte in enumerate(self._note_bytes)
+            if byte == 10 and offset + 1 < len(self._note_bytes)
         ]
-        if not is_open:
-            self._starts.insert(0, 0)
+        if not lacks_final_newline:
+            self._note_line_starts.insert(0, 0)
         self.size = content.size + len(self._note_bytes)
-        self.lines = content.lines + len(self._starts)
+        self.lines = content.lines + len(self._note_line_starts)
 
     def read(self, offset: int, limit: int) -> bytes:
         data = self._content.read(offset, limit) if offset < self._content_size else b""
-        behind = max(offset - self._content_size, 0)
-        return data + self._note_bytes[behind : behind + max(limit - len(data), 0)]
+        note_offset = max(offset - self._content_size, 0)
+        return data + self._note_bytes[note_offset : note_offset + max(limit - len(data), 0)]
 
     def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
         end = self.size if end is None else min(end, self.size)
@@ -96,8 +99,12 @@ class ContentWithNote:
     def line_start(self, line: int) -> int:
         if line <= self._content.lines:
             return self._content.line_start(line)
-        behind = line - self._content.lines - 1
-        return self._content_size + self._starts[behind] if behind < len(self._starts) else self.size
+        note_line = line - self._content.lines - 1
+        return (
+            self._content_size + self._note_line_starts[note_line]
+            if note_line < len(self._note_line_starts)
+            else self.size
+        )
 
     def line_end(self, offset: int) -> int:
         if offset < self._content_size:
@@ -105,8 +112,8 @@ class ContentWithNote:
             if end < self._content_size:
                 return end
             offset = self._content_size
-        found = self._note_bytes.find(b"\n", offset - self._content_size)
-        return self.size if found < 0 else self._content_size + found
+        newline = self._note_bytes.find(b"\n", offset - self._content_size)
+        return self.size if newline < 0 else self._content_size + newline
 
     def close(self) -> None:
         self._content.close()
@@ -132,8 +139,8 @@ class InMemoryContent:
         return self.size - len(self._data.split(b"\n", line - 1)[-1]) if line > 1 else 0
 
     def line_end(self, offset: int) -> int:
-        found = self._data.find(b"\n", offset)
-        return self.size if found < 0 else found
+        newline = self._data.find(b"\n", offset)
+        return self.size if newline < 0 else newline
 
     def close(self) -> None:
         pass

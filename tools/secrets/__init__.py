@@ -1,4 +1,4 @@
-"""Detects secrets in text, by format and by value, redacts them, and knows which files contain secrets. Pure."""
+"""Detects secrets in text by format and value, redacts them, and recognises files that contain secrets."""
 
 from typing import TYPE_CHECKING
 

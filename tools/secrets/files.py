@@ -9,16 +9,16 @@ SECRET_GLOBS = (
     "**/.git/config",
     *(f"**/{name}" for name in sorted(_SECRET_NAMES)),
     *(f"**/{name}/**" for name in sorted(_SECRET_FOLDERS)),
-    *(f"**/*{end}" for end in _SECRET_SUFFIXES),
-    *(f"**/{start}*" for start in _SECRET_PREFIXES),
+    *(f"**/*{suffix}" for suffix in _SECRET_SUFFIXES),
+    *(f"**/{prefix}*" for prefix in _SECRET_PREFIXES),
 )
 """Patterns that match the files for which `may_contain_secrets` is true, and few others."""
 SECRET_FILE_PATTERNS = (
     *sorted(_SECRET_NAMES),
-    *(f"*{end}" for end in _SECRET_SUFFIXES),
-    *(f"{start}*" for start in _SECRET_PREFIXES),
+    *(f"*{suffix}" for suffix in _SECRET_SUFFIXES),
+    *(f"{prefix}*" for prefix in _SECRET_PREFIXES),
 )
-"""Patterns that match only the names of such files, for use where folders are given separately."""
+"""Patterns that match the base names of such files, for programs that take patterns for folders separately."""
 SECRET_NAME_PARTS = (*_SECRET_NAMES, *_SECRET_FOLDERS, *_SECRET_SUFFIXES, *_SECRET_PREFIXES, ".git/config")
 """Parts of such names. A line that names a file with secrets contains at least one of them, in lower case."""
 SECRET_NAMES, SECRET_PREFIXES, SECRET_SUFFIXES = (
@@ -55,7 +55,7 @@ HOME_SECRETS = (
     ".lesshst", ".irb_history", ".Rhistory",
     "Library/Keychains", "Library/Application Support/Google/Chrome", "Library/Application Support/Firefox",
 )  # fmt: skip
-"""Keys, passwords and histories below the home folder, which are hidden from commands."""
+"""Paths below the home folder with keys, passwords and histories, which are hidden from commands."""
 
 SECRET_PATH_VARIABLES = tuple(
     """
@@ -85,12 +85,12 @@ SYSTEM_SECRETS = (
 
 
 def any_case_pattern(pattern: str) -> str:
-    """Return a file name pattern that also matches upper-case letters."""
-    return "".join(f"[{sign}{sign.upper()}]" if sign.islower() else sign for sign in pattern)
+    """Return a file name pattern made case-insensitive."""
+    return "".join(f"[{character}{character.upper()}]" if character.islower() else character for character in pattern)
 
 
 def may_contain_secrets(path: str) -> bool:
-    """Whether a file's name suggests passwords or keys: a `.env`, a private key."""
+    """Whether a path's names suggest passwords or keys, such as `.env` or a private key."""
     *folders, name = path.casefold().split("/")
     if not _SECRET_FOLDERS.isdisjoint((*folders, name)) or [*folders[-1:], name] == [".git", "config"]:
         return True

@@ -1,4 +1,4 @@
-"""Detects secrets in text: known values, and keys with an unmistakable format. Pure."""
+"""Detects secrets in text: known values, and keys with an unmistakable format."""
 
 import json
 import re
@@ -21,10 +21,10 @@ SECRET_NAME = regex(
     r"|TOKEN|PASSWORD|PASSPHRASE|SECRET|CREDENTIAL|(?:API|ACCESS|PRIVATE)[^a-z0-9]?KEY|WEBHOOK|CONNECTION_?STRING|MNEMONIC",
     re.IGNORECASE,
 )
-"""Names of variables that contain secrets."""
+"""Matches names of variables that contain secrets."""
 
 _MIN_DISTINCT_CHARS = 8
-"""Minimum number of distinct characters in a key. A text with fewer is an example (`AKIAXXXXXXXXXXXXXXXX`)."""
+"""Minimum number of distinct characters in a key. Text with fewer is an example (`AKIAXXXXXXXXXXXXXXXX`)."""
 
 _KEY_FORMATS = (
     (
@@ -62,7 +62,7 @@ _KEY_PREFIXES = (
 )
 
 _URL_CREDENTIALS = regex(r"://(?:[^/\s:@]*:([^/\s@]+)|([^/\s:@]{16,}))@")
-"""Credentials before the host of an address: a user name and a password, or only a token."""
+"""Credentials before the host of a URL: a user name and a password, or only a token."""
 _SCHEME = regex(r"(?:Bearer|Basic|Token)\s+", re.IGNORECASE)
 _POSSIBLE_SECRET = regex(r"[A-Za-z0-9+/_-]{16,}={0,2}")
 """A possible secret within a compound value: a list, a cookie, JSON, a connection string."""
@@ -70,14 +70,14 @@ _POSSIBLE_SECRET = regex(r"[A-Za-z0-9+/_-]{16,}={0,2}")
 
 def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the values of an environment that are secrets, with the names of their variables. Paths and plain words
-    are excluded because they would be found in any text."""
+    are excluded, because they occur in ordinary text."""
     name_by_value: dict[str, str] = {}
     for name, value in environment.items():
-        passwords = [found[1] or found[2] for found in _URL_CREDENTIALS.finditer(value)]
-        written = passwords or (_possible_secrets(value) if SECRET_NAME.search(name) else ())
-        for one in (*written, *map(unquote, passwords)):
-            if len(one) >= MIN_SECRET_CHARS and not _is_path(one) and not (one.isalpha() and one.islower()):
-                name_by_value.setdefault(one, name)
+        passwords = [match[1] or match[2] for match in _URL_CREDENTIALS.finditer(value)]
+        candidates = passwords or (_possible_secrets(value) if SECRET_NAME.search(name) else ())
+        for secret in (*candidates, *map(unquote, passwords)):
+            if len(secret) >= MIN_SECRET_CHARS and not _is_path(secret) and not (secret.isalpha() and secret.islower()):
+                name_by_value.setdefault(secret, name)
     return name_by_value
 
 
@@ -91,7 +91,7 @@ def _possible_secrets(value: str) -> Iterator[str]:
     if stripped.count(":") == 1 and not re.search(r"[\s/]", stripped):  # `user:password`
         yield stripped.partition(":")[2]
     yield from (
-        part for part in _POSSIBLE_SECRET.findall(stripped) if re.search(r"\d", part) and re.search(r"[A-Za-z]", part)
+        word for word in _POSSIBLE_SECRET.findall(stripped) if re.search(r"\d", word) and re.search(r"[A-Za-z]", word)
     )
 
 
@@ -110,10 +110,10 @@ def encoded_forms(value: str) -> Iterator[str]:
     for shift in range(3):
         # The digits at both ends depend on the neighbouring bytes, so only those in between are used.
         encoded = b64encode(b"\0" * shift + data).decode().rstrip("=")
-        whole = encoded[(0, 2, 3)[shift] : len(encoded) - (1 if (shift + len(data)) % 3 else 0)]
-        if len(whole) >= MIN_SECRET_CHARS:
-            yield whole
-            if (url_safe := whole.translate(_URL_SAFE)) != whole:
+        stable_part = encoded[(0, 2, 3)[shift] : len(encoded) - (1 if (shift + len(data)) % 3 else 0)]
+        if len(stable_part) >= MIN_SECRET_CHARS:
+            yield stable_part
+            if (url_safe := stable_part.translate(_URL_SAFE)) != stable_part:
                 yield url_safe
 
 
@@ -129,64 +129,64 @@ def _escaped_forms(value: str, data: bytes) -> Iterator[str]:
     """Yield the escaped forms of a value; the value itself may be among them."""
     yield from (repr(value)[1:-1], quote(data, safe=""), quote(data), quote_plus(data))
     yield from (escape(value), escape(value, quote=False), value.replace("'", "'\\''"), value.replace("'", "'\"'\"'"))
-    for written in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
-        yield from (written, written.replace("/", "\\/"))
+    for json_text in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        yield from (json_text, json_text.replace("/", "\\/"))
 
 
 _URL_SAFE = str.maketrans("+/", "-_")
 
 
 def incomplete_secret_start(text: str, known_values: Iterable[str], max_chars: int = 20_000) -> int:
-    """Return the position from which the end of the text may be the beginning of a secret, or the length of the text if
+    """Return the offset from which the rest of the text may be the beginning of a secret; the length of the text if
     there is none."""
-    found = len(text)
+    offset = len(text)
     if (match := _UNFINISHED_KEY_HEADER.search(text, max(len(text) - max_chars, 0))) is not None:
-        found = match.start()
+        offset = match.start()
     if (match := _FINAL_WORD.search(text, max(len(text) - max_chars, 0))) is not None:
         word = match[0]
-        if any(one in word or _ends_with_prefix_of(word, one) for one in _KEY_PREFIXES):
-            found = min(found, match.start())
+        if any(prefix in word or _ends_with_prefix_of(word, prefix) for prefix in _KEY_PREFIXES):
+            offset = min(offset, match.start())
     for value in known_values:
-        for size in range(min(len(value) - 1, len(text)), 0, -1):
-            if text.endswith(value[:size]):
-                found = min(found, len(text) - size)
+        for length in range(min(len(value) - 1, len(text)), 0, -1):
+            if text.endswith(value[:length]):
+                offset = min(offset, len(text) - length)
                 break
-    return found
+    return offset
 
 
 def _ends_with_prefix_of(text: str, value: str) -> bool:
-    return any(text.endswith(value[:size]) for size in range(min(len(value), len(text)), 0, -1))
+    return any(text.endswith(value[:length]) for length in range(min(len(value), len(text)), 0, -1))
 
 
 def detect_secrets(text: str, known_forms: Mapping[str, str]) -> list[FoundSecret]:
-    """Return the positions of all secrets in a text, in order and without overlaps. `known_forms` maps the forms of
-    known values to their names."""
-    found = [
+    """Return all secrets in a text, in order and without overlaps. `known_forms` maps the forms of known values to
+    their names."""
+    secrets = [
         FoundSecret(match.start(), match.end(), name)
         for value, name in known_forms.items()
         if value in text
         for match in re.finditer(re.escape(value), text)
     ]
     if known_forms:
-        found += find_secret_pieces(text, known_forms)
+        secrets += find_secret_pieces(text, known_forms)
     if "PRIVATE KEY" in text:
-        found += find_private_key_parts(text)
-    for name, hint, form in _KEY_FORMATS:
+        secrets += find_private_key_parts(text)
+    for name, hint, pattern in _KEY_FORMATS:
         if hint in text:
-            found += [
+            secrets += [
                 FoundSecret(match.start(), match.end(), name)
-                for match in form.finditer(text)
+                for match in pattern.finditer(text)
                 if len(set(match[0])) >= _MIN_DISTINCT_CHARS and "EXAMPLE" not in match[0]
             ]
-    return merge_overlapping(found)
+    return merge_overlapping(secrets)
 
 
 def merge_overlapping(found: Iterable[FoundSecret]) -> list[FoundSecret]:
-    """Return the positions in order and without overlaps; merged ones have the name of the first."""
+    """Return the secrets in order, with overlapping ones merged under the name of the first."""
     merged: list[FoundSecret] = []
-    for one in sorted(found, key=lambda one: (one.start, -one.end)):
-        if merged and one.start < merged[-1].end:
-            merged[-1] = FoundSecret(merged[-1].start, max(merged[-1].end, one.end), merged[-1].name)
+    for secret in sorted(found, key=lambda secret: (secret.start, -secret.end)):
+        if merged and secret.start < merged[-1].end:
+            merged[-1] = FoundSecret(merged[-1].start, max(merged[-1].end, secret.end), merged[-1].name)
         else:
-            merged.append(one)
+            merged.append(secret)
     return merged

@@ -1,4 +1,4 @@
-"""Redacts secrets in text, as far as they can be detected. Pure."""
+"""Redacts secrets in text, as far as they can be detected."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,13 +18,13 @@ SECRET_VALUE = regex(
     r"://[^/\s@]*:[^/\s@]+@|://[^/\s:@]{16,}@|-----BEGIN|\b(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|npm_|pypi-|AKIA)"
     r"[A-Za-z0-9_-]{12}"
 )
-"""Addresses with a password or token, and keys with a known prefix."""
+"""Matches URLs with a password or token, and keys with a known prefix."""
 
 _SECRET_WORDS = r"key|token|bearer|secret|passw|auth|cred|sig\b"
 _SECRET_OPTION = regex(rf"--?[\w-]*(?:{_SECRET_WORDS})[\w-]*", re.IGNORECASE)
 _FOLDER_VARIABLES = ("PWD", "OLDPWD")
 _MAX_VALUE_CHARS = 4096
-"""Maximum number of characters that a pattern below may examine, so that the time for long texts stays linear."""
+"""Maximum number of characters that a pattern below may examine, so that the time for long text stays linear."""
 _CONTEXT_PATTERNS = tuple(
     (hints, regex(pattern, re.DOTALL))
     for hints, pattern in (
@@ -67,12 +67,13 @@ _CONTEXT_PATTERNS = tuple(
         ),
     )
 )
-"""Substrings that the lower-cased text must contain, and a pattern for secrets recognisable by their context."""
+"""Patterns for secrets recognisable by their context, each with substrings of which the lower-cased text must contain
+one."""
 
 
 def secret_forms(environment: Mapping[str, str], known_values: Iterable[str] = ()) -> dict[str, str]:
-    """Return all forms of the secrets in an environment and of the values in `known_values`, with the names of their
-    variables."""
+    """Map each form of the secrets in an environment to the name of its variable, and each form of `known_values` to an
+    empty string."""
     named = {
         value: name for name, value in environment.items() if SECRET_NAME.search(name) and name not in _FOLDER_VARIABLES
     }
@@ -83,8 +84,8 @@ def secret_forms(environment: Mapping[str, str], known_values: Iterable[str] = (
 
 
 def find_secrets(text: str, forms: Mapping[str, str]) -> list[FoundSecret]:
-    """Return the positions of secrets, in order and without overlaps: those in `forms` (from `secret_forms`), those in
-    a known format, and those that are likely from their context."""
+    """Return the secrets in a text, in order and without overlaps: those in `forms` (from `secret_forms`), those in a
+    known format, and those that are likely from their context."""
     return merge_overlapping([*detect_secrets(text, forms), *likely_secrets(text)])
 
 
@@ -103,36 +104,38 @@ def redact_text(text: str, environment: Mapping[str, str], known_values: Iterabl
 
 def redact_forms(text: str, forms: Mapping[str, str]) -> str:
     """Return the text with each secret replaced by `***`."""
-    for found in reversed(find_secrets(text, forms)):
-        text = text[: found.start] + REDACTION_MARK + text[found.end :]
+    for secret in reversed(find_secrets(text, forms)):
+        text = text[: secret.start] + REDACTION_MARK + text[secret.end :]
     return text
 
 
 def redact_url(url: str) -> str:
-    """Return the address without user name, password and query values."""
-    scheme, mark, rest = url.partition("://")
-    rest, question, query = rest.partition("?")
+    """Return the URL with credentials and query values redacted."""
+    scheme, separator, remainder = url.partition("://")
+    remainder, question, query = remainder.partition("?")
     # A `/` in a password is invalid, but people write it.
-    is_odd = re.match(r"[^/@]*:(?!\d+(?:/|$))[^@]*/.*@", rest) is not None
-    authority, slash, path = ("@" + rest.rpartition("@")[2]).partition("/") if is_odd else rest.partition("/")
+    has_slash_in_password = re.match(r"[^/@]*:(?!\d+(?:/|$))[^@]*/.*@", remainder) is not None
+    authority, slash, path = (
+        ("@" + remainder.rpartition("@")[2]).partition("/") if has_slash_in_password else remainder.partition("/")
+    )
     if "@" in authority:
         authority = f"{REDACTION_MARK}@{authority.rpartition('@')[2]}"
-    return f"{scheme}{mark}{authority}{slash}{path}{question}{re.sub(r'=[^&#]*', f'={REDACTION_MARK}', query)}"
+    return f"{scheme}{separator}{authority}{slash}{path}{question}{re.sub(r'=[^&#]*', f'={REDACTION_MARK}', query)}"
 
 
 def redact_options(words: Sequence[str]) -> list[str]:
-    """Return a command's words without the values of options such as `--api-key`."""
+    """Return a command's words with the values of options such as `--api-key` redacted."""
     redacted: list[str] = []
     is_value = False
     for word in words:
         name, equals, _ = word.partition("=")
-        is_named = _SECRET_OPTION.fullmatch(name) is not None
+        is_secret_option = _SECRET_OPTION.fullmatch(name) is not None
         redacted.append(
             REDACTION_MARK
             if is_value and not word.startswith("-")
             else f"{name}={REDACTION_MARK}"
-            if is_named and equals
+            if is_secret_option and equals
             else word
         )
-        is_value = is_named and not equals
+        is_value = is_secret_option and not equals
     return redacted

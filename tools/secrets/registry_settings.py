@@ -1,5 +1,4 @@
-"""Copies settings of package managers without passwords and tokens, so that commands can use the user's registries.
-Pure."""
+"""Copies settings of package managers without passwords and tokens, so that commands can use the user's registries."""
 
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.secrets.key_formats import detect_secrets
@@ -27,7 +26,7 @@ _NPM_SECTION = regex(r"\s*(?:[;#].*)?")
 
 @dataclass(frozen=True, slots=True)
 class SettingsCopy:
-    """The copy of a settings file that commands see."""
+    """A copy of a settings file, as commands see it."""
 
     name: str
     """The usual name of the file."""
@@ -43,22 +42,22 @@ def copy_without_secrets(name: str, text: str, *, must_use_proxy: bool = False) 
         return None
     if name != NPM_SETTINGS_FILE:
         bypasses_proxy = must_use_proxy and "proxy" in text.casefold()
-        return None if bypasses_proxy or _may_hold_secret(text) else SettingsCopy(name, text, is_complete=True)
+        return None if bypasses_proxy or _may_contain_secret(text) else SettingsCopy(name, text, is_complete=True)
     lines = text.splitlines(keepends=True)
     cleaned = (_URL_LOGIN.sub("", line) for line in lines)
     allowed_lines = "".join(
-        line for line in cleaned if _NPM_SECTION.fullmatch(line.rstrip()) or not _may_hold_secret(line)
+        line for line in cleaned if _NPM_SECTION.fullmatch(line.rstrip()) or not _may_contain_secret(line)
     )
     return SettingsCopy(name, allowed_lines, is_complete=allowed_lines == text)
 
 
 def without_login(address: str) -> str:
-    """Remove user names and passwords from an address, or from a list of them."""
+    """Remove user names and passwords from a URL, or from several in one text."""
     return _URL_LOGIN.sub("", address)
 
 
-def _may_hold_secret(text: str) -> bool:
-    found = (
+def _may_contain_secret(text: str) -> bool:
+    match = (
         _MAY_BE_SECRET.search(text) or SECRET_VALUE.search(text) or _URL_LOGIN.search(text) or _RANDOM_WORD.search(text)
     )
-    return bool(found or detect_secrets(text, {}))
+    return bool(match or detect_secrets(text, {}))

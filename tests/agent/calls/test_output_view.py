@@ -110,14 +110,14 @@ async def test_a_medium_comes_back_with_its_first_bytes_and_how_to_save_it(home:
     _, read, recalled, bytes_of_it, missing = outputs_of(session)
     first, second, third, *_, last = read.text.splitlines()
     assert first == (
-        "application/pdf, 5,011 bytes, no text; the user saves it with `ebb sessions show ID r1:tool-1 > FILE`"
+        "application/pdf, 5,011 bytes, no text; the user can save it with `ebb sessions show ID r1:tool-1 > FILE`"
     )
-    assert (second, third[:32]) == ("(not text; as hexadecimal numbers)", "25 50 44 46 2d 31 2e 37 0a ff fe")
+    assert (second, third[:32]) == ("(not text; shown in hexadecimal)", "25 50 44 46 2d 31 2e 37 0a ff fe")
     assert last == "(bytes 0-1024 of 5,011; continue at offset=1024)"
     content, _, about = recalled.text.rpartition("\n")
     assert content == read.text.replace("offset=1024)", 'ref_id="r1:tool-1:B1024-")')
     assert about.startswith("[recall:r1:tool-1 – output of mcp__files__get; truncated: no; tokens: ")
-    assert bytes_of_it.text == "(not text; as hexadecimal numbers)\n00\n(bytes 5010-5011 of 5,011)"
+    assert bytes_of_it.text == "(not text; shown in hexadecimal)\n00\n(bytes 5010-5011 of 5,011)"
     assert (missing.status, missing.text) == ("failed", "`r1` has one picture or file: leave `:tool-2` out")
 
 
@@ -136,10 +136,10 @@ async def test_what_is_read_again_names_the_pictures_that_came_with_it(home: Hom
     outputs = [(output.text.partition("\n[recall:r1 – ")[0], len(output.images)) for output in outputs_of(session)]
     assert outputs == [
         ("one\ntwo", 2),
-        ("one\ntwo\n(bytes 0-7 of 7)\n(pictures came with it: r1:tool-1, r1:tool-2)", 0),
-        ("1\tone\n2\ttwo\n(lines 1-2 of 2)\n(pictures came with it: r1:tool-1, r1:tool-2)", 0),
-        ("picture, image/gif, 6 bytes", 1),
-        ("2:two\n(pictures came with it: r1:tool-1, r1:tool-2)", 0),
+        ("one\ntwo\n(bytes 0-7 of 7)\n(with images: r1:tool-1, r1:tool-2)", 0),
+        ("1\tone\n2\ttwo\n(lines 1-2 of 2)\n(with images: r1:tool-1, r1:tool-2)", 0),
+        ("image, image/gif, 6 bytes", 1),
+        ("2:two\n(with images: r1:tool-1, r1:tool-2)", 0),
     ]
 
 
@@ -149,8 +149,7 @@ async def test_an_output_that_is_a_picture_comes_back_as_one_and_names_the_other
     session, _ = await first_turn(home.session(get(then), Giver(Result("eight", pictures=pictures))))
     assert outputs_of(session)[1] == ToolOutput(
         "call-2-2",
-        "picture, image/gif, 7 bytes\n"
-        "(pictures came with it: r1:tool-2, r1:tool-3, r1:tool-4, r1:tool-5, r1:tool-6 and 2 more)",
+        "image, image/gif, 7 bytes\n(with images: r1:tool-2, r1:tool-3, r1:tool-4, r1:tool-5, r1:tool-6 and 2 more)",
         images=(outputs_of(session)[0].images[0],),
     )
 

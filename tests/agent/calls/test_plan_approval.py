@@ -149,8 +149,7 @@ async def test_what_stands_behind_a_plan_in_one_reply_is_not_run(verdict: str, h
         ("\x00\x1b \n\u200b", "the plan is empty: write what you would change, where, and how you would check it"),
         (
             "x" * 1_000_000,
-            "the plan has 1,000,000 characters, and nobody reads more than 20,000 before they decide: submit a shorter "
-            "one",
+            "the plan has 1,000,000 characters, more than the maximum of 20,000: submit a shorter one",
         ),
     ],
     ids=["empty", "nothing to see", "1 MB"],

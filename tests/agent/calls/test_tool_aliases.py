@@ -157,7 +157,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
     (
         "edit_file",
         {"target_file": "a", "instructions": "I add x.", "code_edit": "// ... existing code ...\nx\n"},
-        "the call was not run: `edit` fills in nothing that is left out: call it with `old`, as the file has it, and "
+        "the call was not run: `edit` does not fill in omitted code: call it with `old`, as the file has it, and "
         "`new`",
         ("edit", {"path": "a", "old": "z", "new": "z\nx"}),
     ),
@@ -171,7 +171,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
     (
         "read_file",
         {"files": [{"path": "a"}, {"path": "b"}]},
-        "the call was not run: `read` shows one file a call: call it 2 times, once for each",
+        "the call was not run: `read` shows one file per call: call it 2 times, once for each",
         ("read", {"path": "a"}),
     ),
     (
@@ -183,20 +183,20 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
     (
         "str_replace_editor",
         {"command": "insert", "path": "a", "insert_line": 1, "new_str": "y"},
-        "the call was not run: to insert a text, call `edit` with the line before it as `old`, and with both as `new`",
+        "the call was not run: to insert text, call `edit` with the line before it as `old`, and with both as `new`",
         ("edit", {"path": "a", "old": "x", "new": "x\ny"}),
     ),
     (
         "str_replace_editor",
         {"command": "undo_edit", "path": "a"},
-        "the call was not run: nothing takes an edit back: call `edit` with `old` and `new` the other way round",
+        "the call was not run: edits cannot be undone: call `edit` with `old` and `new` swapped",
         ("edit", {"path": "a", "old": "y", "new": "x"}),
     ),
     (
         "WriteFile",
         {"path": "a", "content": "x", "mode": "append"},
-        "the call was not run: `write` replaces all of a file: to add to its end call `edit`, with its last line in "
-        "`old` and `new`",
+        "the call was not run: `write` replaces the whole file: to append, call `edit` with the last line as "
+        "`old`, and that line plus the addition as `new`",
         ("edit", {"path": "a", "old": "z", "new": "z\nx"}),
     ),
     (
@@ -208,7 +208,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
     (
         "search_and_replace",
         {"path": "a", "search": "x.", "replace": "y", "use_regex": True},
-        "the call was not run: `edit` takes no patterns: give the text itself as `old`, or use sed in bash",
+        "the call was not run: `edit` does not accept patterns: give the text itself as `old`, or use sed in bash",
         ("edit", {"path": "a", "old": "xy", "new": "y"}),
     ),
     (
@@ -220,7 +220,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
     (
         "AskUserQuestion",
         {"questions": [{"question": "a"}, {"question": "b"}]},
-        "the call was not run: `ask_user` puts one question a call: ask the first one, and wait for the answer",
+        "the call was not run: `ask_user` asks one question per call: ask the first one, and wait for the answer",
         ("ask_user", {"question": "a"}),
     ),
     (
@@ -239,8 +239,8 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
     (
         "bash_output",
         {},
-        "the call was not run: `bash_output` looks at a job: name it as `job`. A job is what `bash` starts with "
-        "`background`; any other command has its output in its own answer",
+        "the call was not run: `bash_output` shows a job's output: name the job as `job`. "
+        "`bash` with `background` starts a job; any other command returns its output directly",
         ("bash_output", {"job": "job-1"}),
     ),
     (

@@ -79,8 +79,7 @@ async def test_a_short_comment_is_shown_as_it_was_written(codec: str, comment: s
         "1\tint f(void) {",
         f"2\t    return 1; {comment}",
         "3\t}",
-        f"(not in UTF-8; shown as {guessed_encoding(raw)}, a guess: name its `encoding` before you add text outside "
-        "ASCII)",
+        f"(not in UTF-8; shown as {guessed_encoding(raw)}, a guess: give its `encoding` before you add non-ASCII text)",
     ]
 
 

@@ -258,7 +258,7 @@ async def test_a_command_that_failed_says_what_the_sandbox_kept_from_it(
     result = await bash(boxed, command)
     blocked = message.format(place=place)
     assert result.blocked_by_sandbox == blocked
-    line = f"it ran in a sandbox, where {blocked}: do without, or tell the user what it needs"
+    line = f"it ran in a sandbox, where {blocked}: do without it, or tell the user what it needs"
     assert (line in result.text.split("\n")) == bool(message)
 
 

@@ -114,8 +114,8 @@ async def test_what_is_no_usual_page_is_shown_or_explained(site: Site, workspace
         "/gzip": "packed",
         "/bad-gzip": "error: the page is compressed in a way that cannot be read: try curl in bash",
         "/br": "error: the page is compressed as br, which was not requested: try curl in bash",
-        "/png": "error: it is image/png (10 bytes), no text: download it in bash with curl",
-        "/binary": "error: it is binary data (27 bytes), no text: download it in bash with curl",
+        "/png": "error: it is image/png (10 bytes), not text: download it in bash with curl",
+        "/binary": "error: it is binary data (27 bytes), not text: download it in bash with curl",
         "/empty": "(the page is empty)",
         "/steer": "ab",
         "/cut": "half\n(the transfer was interrupted)",
@@ -316,7 +316,7 @@ async def test_of_a_page_with_very_many_tags_the_beginning_is_made_markdown(
     words = "\n\n".join(["word"] * 4)
     assert [(await fetched(site, path, workspace)).partition("\n\n")[2] for path in ("/eight", "/nine")] == [
         words,
-        f"{words}\n(only its first 40 of 55 characters of HTML: curl in bash has the rest)",
+        f"{words}\n(only its first 40 of 55 characters of HTML: curl in bash shows the rest)",
     ]
 
 
