@@ -168,7 +168,7 @@ def _named_paths(line: CommandLine, text: str, folder: Path, workspace: Workspac
 
 
 def _resolved_path(folder: str, word: str) -> str:
-    """Return the resolved path that a word refers to; for a pattern, that of its folder."""
+    """Return the resolved path that a word refers to; for a pattern, its folder's path."""
     literal_part, special_character, _ = word.partition(next(filter(word.__contains__, "*?[{$"), "\0"))
     return os.path.realpath(
         posixpath.join(

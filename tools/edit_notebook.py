@@ -14,7 +14,7 @@ from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.schema import number, object_schema, text
 from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, path_argument
 
-if TYPE_CHECKING:  # types only: imported in `_plan` when needed
+if TYPE_CHECKING:  # types only: the module is imported when first used
     from ebbtide.tools.files.notebook import CellKind, Notebook
 
 CELL_KINDS: "tuple[CellKind, ...]" = ("code", "markdown", "raw")

@@ -120,7 +120,7 @@ async def _convert_html(text: str, page: "Page") -> tuple[str, str]:
 
 
 def _convertible_length(text: str) -> int:
-    """Return the length of the part of the text that is converted, which has at most `MAX_TAGS` tags."""
+    """Return the length of the prefix to convert, which has at most `MAX_TAGS` tags."""
     offset = -1
     for _ in range(MAX_TAGS if text.count("<") > MAX_TAGS else 0):
         offset = text.index("<", offset + 1)

@@ -54,8 +54,8 @@ def dangers_in(text: str, root: str) -> tuple[Danger, ...]:
 def _find_dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
     line = parse_command_line(text)
     for command in line.commands:
-        for why in _danger_reasons(command.texts, has_input=command.preceding_operator in ("|", "|&")):
-            yield Danger(command.start, command.end, why)
+        for reason in _danger_reasons(command.texts, has_input=command.preceding_operator in ("|", "|&")):
+            yield Danger(command.start, command.end, reason)
         if program_name(command.texts) in _CODE_RUNNERS and any(map(_is_fetched, command.words)):
             yield Danger(command.start, command.end, "runs downloaded code")
         for file in _written_files(command):
@@ -65,7 +65,10 @@ def _find_dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
             if not word.is_bare and re.search(r"\s", word.text):
                 for danger in _find_dangers(word.text, root, depth + 1):
                     yield Danger(command.start, command.end, danger.why)
-    for redirection in (*line.redirections, *(each for command in line.commands for each in command.redirections)):
+    for redirection in (
+        *line.redirections,
+        *(redirection for command in line.commands for redirection in command.redirections),
+    ):
         if _writes_outside(redirection, root):
             yield Danger(
                 redirection.start,

@@ -57,7 +57,7 @@ _WRITTEN_BY_AWK = regex(r'(?:print(?:[^;}"p]|p(?!rint)|"(?:[^"\\]|\\.)*")*>[ \t]
 _WRITTEN_BY_SCRIPT = {"sed": regex(r"[wW][ \t]*([^\s;}]+)"), **dict.fromkeys(AWK_NAMES, _WRITTEN_BY_AWK)}
 """Output files in sed and awk scripts."""
 _LAST_OPERAND_WRITERS = word_set("uniq xxd objcopy")
-_REDIRECTION_PATTERNS = tuple(regex(sign + r"[>|&]*[ \t]*[\"']?([^\s<>|&;\"'()]+)") for sign in "><")
+_REDIRECTION_PATTERNS = tuple(regex(arrow + r"[>|&]*[ \t]*[\"']?([^\s<>|&;\"'()]+)") for arrow in "><")
 _MAX_REDIRECTIONS = 200
 """Maximum number of redirections of each direction that are examined in a line that cannot be parsed."""
 _MAX_FILES = 500

@@ -143,7 +143,7 @@ def _git_command(words: Sequence[Word]) -> tuple[str, int]:
         return "git", len(words)
     two_words = " ".join(("git", *(word.text for word in words[index : index + 2])))
     if any(" " in word.text for word in words[index : index + 2]):
-        two_words = ""  # a word that contains a blank is not two words
+        two_words = ""  # a word that contains a space is not two words
     return (
         (two_words, index + 2)
         if two_words.count(" ") == 2 and two_words in READ_ONLY_ROWS
@@ -314,7 +314,7 @@ def _check_operands(
 
 
 def _before_dashes(words: Sequence[Word]) -> Sequence[Word]:
-    return words[: next((at for at, word in enumerate(words) if word.text == "--"), len(words))]
+    return words[: next((index for index, word in enumerate(words) if word.text == "--"), len(words))]
 
 
 def _add_file_operand(word: Word, index: int, kind: str, proof: Proof, *, has_input: bool) -> None:

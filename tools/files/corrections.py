@@ -20,7 +20,8 @@ class Correction:
 
 
 _LINE_NUMBER_FORMS = tuple(
-    regex(rf" *(\d+){sign}") for sign in (r"\t", "\u2192", "\u2192 ", r" \| ?", r"\|", "[:-]", ": ", r"\. ?", r"\) ?")
+    regex(rf" *(\d+){separator}")
+    for separator in (r"\t", "\u2192", "\u2192 ", r" \| ?", r"\|", "[:-]", ": ", r"\. ?", r"\) ?")
 )
 """Line numbers as `read`, `cat -n`, other agents' tools and `grep -n` print them."""
 _BARE_LINE_NUMBER = regex(r" *(\d+)\Z")
@@ -71,7 +72,7 @@ def _without_numbers(old: str, new: str) -> Iterator[Correction]:
 
 
 def _without_empty_edges(old: str, new: str) -> Iterator[Correction]:
-    """Yield the texts without their surrounding empty lines, if both texts have the same ones or only the old text has
+    """Yield the texts without their surrounding empty lines, if both texts have equally many or only the old text has
     any."""
     if not old.strip() or not new.strip():
         return

@@ -98,7 +98,7 @@ class _HunkPlacer:
 
     def _find_corrected(self) -> tuple[list[int], Closeness]:
         """Find the hunk without artefacts that the model added, if a correction matches at exactly one position."""
-        added = "\n".join(line for sign, line in self.hunk.lines if sign == "+")
+        added = "\n".join(line for prefix, line in self.hunk.lines if prefix == "+")
         for correction in corrections("\n".join(self.hunk.old), added):
             hunk = _with_corrected_lines(self.hunk, correction)
             spans = find_loosely(self.target.text, correction.old).spans if hunk is not None else ()
@@ -244,12 +244,14 @@ class _HunkPlacer:
 
 def _with_corrected_lines(hunk: PatchHunk, correction: Correction) -> PatchHunk | None:
     """Return the hunk with the corrected lines; None if the correction cannot be applied line by line."""
-    counts_by_is_added = Counter(sign == "+" for sign, _ in hunk.lines)
+    counts_by_is_added = Counter(prefix == "+" for prefix, _ in hunk.lines)
     old, added = correction.old.split("\n"), (correction.new or "").split("\n") if counts_by_is_added[True] else []
     if correction.new is None or (len(old), len(added)) != (counts_by_is_added[False], counts_by_is_added[True]):
         return None
     old_lines, added_lines = iter(old), iter(added)
-    return replace(hunk, lines=tuple((sign, next(added_lines if sign == "+" else old_lines)) for sign, _ in hunk.lines))
+    return replace(
+        hunk, lines=tuple((prefix, next(added_lines if prefix == "+" else old_lines)) for prefix, _ in hunk.lines)
+    )
 
 
 def _line_replacement(text: str, lines: Sequence[str], first: int, last: int, new: Sequence[str]) -> Replacement:

@@ -57,7 +57,7 @@ class IndentMap:
     pairs: frozenset[tuple[str, str]]
     """For each non-blank line, the indentation as the model wrote it and as the file has it."""
     model_indents: frozenset[str] = frozenset()
-    """All indentations in the model's text, including those of lines that the file does not have."""
+    """All indentations in the model's text, including those of new lines."""
     file_step: Callable[[], str] = field(default=str)
 
     def file_indents(self, indent: str) -> set[str]:

@@ -153,7 +153,7 @@ class _Planner:
         )
         if target_file.before is None and target != path:  # create the new file before deleting the old one
             self.files = {
-                **{other: state for other, state in self.files.items() if other not in (path, target)},
+                **{file_path: state for file_path, state in self.files.items() if file_path not in (path, target)},
                 target: target_file,
                 path: file,
             }

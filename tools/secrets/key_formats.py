@@ -96,7 +96,9 @@ def _possible_secrets(value: str) -> Iterator[str]:
 
 
 def _is_path(value: str) -> bool:
-    return value.startswith(("/", "~")) and not any(len(part) > 12 and looks_random(part) for part in value.split("/"))
+    return value.startswith(("/", "~")) and not any(
+        len(component) > 12 and looks_random(component) for component in value.split("/")
+    )
 
 
 def encoded_forms(value: str) -> Iterator[str]:

@@ -74,10 +74,10 @@ one."""
 def secret_forms(environment: Mapping[str, str], known_values: Iterable[str] = ()) -> dict[str, str]:
     """Map each form of the secrets in an environment to the name of its variable, and each form of `known_values` to an
     empty string."""
-    named = {
+    names_by_value = {
         value: name for name, value in environment.items() if SECRET_NAME.search(name) and name not in _FOLDER_VARIABLES
     }
-    values = {**named, **known_secrets(environment), **dict.fromkeys(known_values, "")}
+    values = {**names_by_value, **known_secrets(environment), **dict.fromkeys(known_values, "")}
     return {
         form: name for value, name in values.items() if len(value) >= MIN_SECRET_CHARS for form in encoded_forms(value)
     }

@@ -32,7 +32,7 @@ async def test_schemas_that_cannot_be_used_are_left_out(start: Starts) -> None:
         "`large` is skipped: its schema has 500,037 bytes, more than the 100,000 allowed",
         "`remote` is skipped: its schema is not valid: Resource 'http://127.0.0.1:1/schema' is not present in a "
         "registry and retrieving it failed: ValueError: `http://127.0.0.1:1/schema` is not fetched; put the schema "
-        "that it names under `$defs`",
+        "that it refers to under `$defs`",
         '`wrong` is skipped: its schema is not valid: "nonsense" is not valid under any of the schemas listed in the '
         "'anyOf' keyword",
     )
