@@ -51,7 +51,7 @@ async def test_a_name_that_looks_the_same_is_attached_and_told(project: Project)
     sent = await said(project, 'Look at @"Shot 3.04 PM.txt"')
     assert "1\tshown" in sent.notes[0]
     assert sent.notices[0] == (
-        '@"Shot 3.04 PM.txt" (there is no `Shot 3.04 PM.txt`: this is `Shot 3.04\u202fPM.txt`, whose name only looks '
+        '@"Shot 3.04 PM.txt" (there is no `Shot 3.04 PM.txt`: this is `Shot 3.04\u202fPM.txt`, whose name looks '
         "the same)"
     )
 
