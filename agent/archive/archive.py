@@ -70,7 +70,7 @@ T = TypeVar("T")
 FORMER_ID_FACT = "former"
 """The kind of facts that record the id and project that an imported session had before its export."""
 
-REPEATED_MESSAGE_SEPARATOR = "\n\n[The same was said before, with this beside it:]\n"
+REPEATED_MESSAGE_SEPARATOR = "\n\n[The same message was sent earlier, with this attached:]\n"
 """Separates messages that have the same name but different attachments. Files and pastes do not affect a message's
 name."""
 
@@ -78,7 +78,7 @@ REMOVAL_REASONS = {
     REMOVED_BY_AGE: " because it had not been used for longer than `archive.max_age` allows",
     REMOVED_BY_SIZE: " because stored outputs took more space than `archive.max_bytes` allows",
 }
-"""Reasons for a removal, as a clause for an error message."""
+"""Why an output was removed, as a clause for an error message."""
 
 
 class Archive:
@@ -94,8 +94,8 @@ class Archive:
         self._project = project
 
     async def put(self, chunks: Iterable[bytes]) -> StoredBlob:
-        """Store bytes for this session. Unless an output that refers to them is recorded, they are deleted later.
-        Raises `StoreFailed`."""
+        """Store bytes for this session. They are deleted later unless an output that refers to them is recorded. Raises
+        `StoreFailed`."""
         blobs = self._rows.blobs
         if blobs is None:
             raise StoreFailed("this session stores no outputs", "missing")
@@ -114,16 +114,16 @@ class Archive:
 
     async def resolve(self, reference: Reference | str) -> ResolvedReference:
         """Resolve a reference, even if its bytes no longer exist."""
-        wanted = checked_reference(reference) if isinstance(reference, str) else reference
-        session, project = await self._find_session(wanted)
-        known = replace(wanted, session=session, project=Path(project).name or project)
-        match wanted.target:
+        parsed = checked_reference(reference) if isinstance(reference, str) else reference
+        session, project = await self._find_session(parsed)
+        full_reference = replace(parsed, session=session, project=Path(project).name or project)
+        match parsed.target:
             case OutputRef(number=number):
-                return await self._resolve_output(known, session, number)
+                return await self._resolve_output(full_reference, session, number)
             case MessageRef(prefix=prefix):
-                return await self._resolve_message(known, session, prefix)
+                return await self._resolve_message(full_reference, session, prefix)
             case SummaryRef(number=number):
-                return await self._resolve_summary(known, session, number)
+                return await self._resolve_summary(full_reference, session, number)
 
     async def open(self, located: ResolvedReference) -> StoredContent:
         """Return the content of a reference, to be read in parts by one thread at a time. The caller must close it.
@@ -135,76 +135,79 @@ class Archive:
             self._short_reference(replace(located, reference=part_reference(located, part)))
             for part in located.attachments
         ]
-        first = await self._thread.run(first_line_number, content) if role_of(located.tool) == "read_file" else None
+        first_line = (
+            await self._thread.run(first_line_number, content) if role_of(located.tool) == "read_file" else None
+        )
         frame = "" if await self._thread.run(is_text, content) else await self._frame(located)
         row, paths = located.output, await self._call_paths(located)
-        found = StoredContent(
+        stored = StoredContent(
             self._short_reference(located),
             content,
             located.media_type,
             None,
             None,
             tuple(attachments),
-            first,
+            first_line,
             frame,
             reference_kind(located),
             paths,
             row.accesses if row else 0,
             row.accessed if row else None,
-            await self._thread.run(unnumbered_lines, content) if first is not None else 0,
+            await self._thread.run(unnumbered_lines, content) if first_line is not None else 0,
         )
         match located.reference.location:
-            case LineRange(first=first, last=last):
-                return replace(found, line_range=(first, last))
+            case LineRange(first=first_line, last=last):
+                return replace(stored, line_range=(first_line, last))
             case ByteRange(start=start, end=end):
-                return replace(found, byte_range=(start, end))
+                return replace(stored, byte_range=(start, end))
             case MatchPart(number=number):
                 line = find_match_line(content, number)
                 if line is None:
                     content.close()
                     raise ReferenceFailed(
-                        f"`{located.reference}`: no search found that many lines; leave the last part out"
+                        f"`{located.reference}`: the search output has fewer matches; leave the last part out"
                     )
-                return replace(found, line_range=(line, line))
+                return replace(stored, line_range=(line, line))
             case _:
-                return found
+                return stored
 
     async def peek(self, located: ResolvedReference) -> Content:
-        """Return the whole content, like `open`, but without counting as an access."""
+        """Return the full content, without counting as an access."""
         return await self._open_content(located)
 
     async def read(self, reference: Reference | str, offset: int = 0, limit: int | None = None) -> bytes:
         """Read the part that the reference names, or the range given by `offset` and `limit`."""
-        found = await self.open(await self.resolve(reference))
-        with closing(found.content):
-            start, end = referenced_range(found)
-            return found.content.read(start + offset, end - start - offset if limit is None else limit)
+        stored = await self.open(await self.resolve(reference))
+        with closing(stored.content):
+            start, end = referenced_range(stored)
+            return stored.content.read(start + offset, end - start - offset if limit is None else limit)
 
-    async def _find_session(self, wanted: Reference) -> tuple[str, str]:
+    async def _find_session(self, reference: Reference) -> tuple[str, str]:
         """Return the id and project of the session that a reference names."""
-        if wanted.session == CURRENT_SESSION or await self._had_former_name(wanted):
+        if reference.session == CURRENT_SESSION or await self._had_former_name(reference):
             return self._session, self._project
-        found = await self._thread.run(self._store.sessions_with_prefix, wanted.session)
-        rows = [row for row in found if self._is_in_project(row, wanted.project)]
-        exact = [row for row in rows if row.id == wanted.session]
-        rows = exact or rows
+        prefix_matches = await self._thread.run(self._store.sessions_with_prefix, reference.session)
+        rows = [row for row in prefix_matches if self._is_in_project(row, reference.project)]
+        exact_matches = [row for row in rows if row.id == reference.session]
+        rows = exact_matches or rows
         if not rows:
-            where = "" if wanted.project == CURRENT_PROJECT else f" in project `{wanted.project}`"
+            in_project = "" if reference.project == CURRENT_PROJECT else f" in project `{reference.project}`"
             raise ReferenceFailed(
-                f"there is no session `{wanted.session}`{where}: it was deleted, or the reference is wrong"
+                f"there is no session `{reference.session}`{in_project}: it was deleted, or the reference is wrong"
             )
         if len(rows) > 1:
             candidates = [
-                str(replace(wanted, session=row.id, project=Path(row.project).name or row.project)) for row in rows
+                str(replace(reference, session=row.id, project=Path(row.project).name or row.project)) for row in rows
             ]
-            raise ReferenceFailed(ambiguous_reference_message(wanted, candidates))
+            raise ReferenceFailed(ambiguous_reference_message(reference, candidates))
         return rows[0].id, rows[0].project
 
-    async def _had_former_name(self, wanted: Reference) -> bool:
+    async def _had_former_name(self, reference: Reference) -> bool:
         """Whether the reference uses the id and project that this session had before its export."""
         facts = await self._thread.run(self._store.facts, self._session, FORMER_ID_FACT)
         return any(
-            fact.key.startswith(wanted.session) and wanted.project in (CURRENT_PROJECT, Path(fact.body).name, fact.body)
+            fact.key.startswith(reference.session)
+            and reference.project in (CURRENT_PROJECT, Path(fact.body).name, fact.body)
             for fact in facts
         )
 
@@ -213,54 +216,71 @@ class Archive:
             return row.project == self._project
         return project in (Path(row.project).name, row.project)
 
-    async def _resolve_output(self, known: Reference, session: str, number: int) -> ResolvedReference:
+    async def _resolve_output(self, reference: Reference, session: str, number: int) -> ResolvedReference:
         parts = await self._thread.run(self._rows.output_parts, session, number)
         if not parts:
             count = await self._thread.run(self._rows.count_before, session, 2**62)
-            raise ReferenceFailed(f"there is no `{known.target}`: the session has {pluralize(count, 'output')} so far")
-        part = 1 if known.location is None and is_mainly_image(parts) else 0
-        if isinstance(known.location, ToolPart):
-            part = known.location.number
+            raise ReferenceFailed(
+                f"there is no `{reference.target}`: the session has {pluralize(count, 'output')} so far"
+            )
+        part = 1 if reference.location is None and is_mainly_image(parts) else 0
+        if isinstance(reference.location, ToolPart):
+            part = reference.location.number
         if part >= len(parts):
             raise ReferenceFailed(
-                f"`{known.target}` has {attachment_count_text(len(parts) - 1)}: leave `:{known.location}` out"
+                f"`{reference.target}` has {attachment_count_text(len(parts) - 1)}: leave `:{reference.location}` out"
             )
         row = parts[part]
-        others = [other.part for other in parts if other.media_type in PICTURE_TYPES and other.part != part]
-        attachments = () if isinstance(known.location, ToolPart) else tuple(others)
+        image_parts = [
+            output_part.part
+            for output_part in parts
+            if output_part.media_type in PICTURE_TYPES and output_part.part != part
+        ]
+        attachments = () if isinstance(reference.location, ToolPart) else tuple(image_parts)
         return ResolvedReference(
-            known, session, row.position, row.size, row.lines, row.media_type, row.tool, row.created, row, attachments
+            reference,
+            session,
+            row.position,
+            row.size,
+            row.lines,
+            row.media_type,
+            row.tool,
+            row.created,
+            row,
+            attachments,
         )
 
-    async def _resolve_message(self, known: Reference, session: str, prefix: str) -> ResolvedReference:
+    async def _resolve_message(self, reference: Reference, session: str, prefix: str) -> ResolvedReference:
         await self._assign_missing_names(session)
-        found = await self._thread.run(self._rows.messages_with_ref_prefix, session, prefix)
-        names = sorted({name for _, name in found})
+        matches = await self._thread.run(self._rows.messages_with_ref_prefix, session, prefix)
+        names = sorted({name for _, name in matches})
         if not names:
-            raise ReferenceFailed(f"there is no message `{known.target}` in session `{session[:URI_ID_DIGITS]}`")
+            raise ReferenceFailed(f"there is no message `{reference.target}` in session `{session[:URI_ID_DIGITS]}`")
         if len(names) > 1:
-            raise ReferenceFailed(ambiguous_reference_message(known, [f"msg-{name}" for name in names]))
-        position = await self._last_matching_position(session, [position for position, _ in found], known)
+            raise ReferenceFailed(ambiguous_reference_message(reference, [f"msg-{name}" for name in names]))
+        position = await self._last_matching_position(session, [position for position, _ in matches], reference)
         media_type = "text/plain"
-        if isinstance(known.location, ToolPart):
+        if isinstance(reference.location, ToolPart):
             message = await self._message_at(session, position)
-            media_type = part_media_type(message, known.location.number)
+            media_type = part_media_type(message, reference.location.number)
             if isinstance(message, User) and message.outputs:
-                before = await self._thread.run(self._rows.count_before, session, position)
-                if known.location.number > len(message.outputs):
-                    raise ReferenceFailed(f"`{known.target}` has {pluralize(len(message.outputs), 'output')}")
-                output = OutputRef(before + known.location.number)
-                return await self._resolve_output(replace(known, target=output, location=None), session, output.number)
-        content = await self._message_content(session, position, known)
-        full = replace(known, target=MessageRef(names[0]))
-        return ResolvedReference(full, session, position, content.size, content.lines, media_type)
+                outputs_before = await self._thread.run(self._rows.count_before, session, position)
+                if reference.location.number > len(message.outputs):
+                    raise ReferenceFailed(f"`{reference.target}` has {pluralize(len(message.outputs), 'output')}")
+                output = OutputRef(outputs_before + reference.location.number)
+                return await self._resolve_output(
+                    replace(reference, target=output, location=None), session, output.number
+                )
+        content = await self._message_content(session, position, reference)
+        full_reference = replace(reference, target=MessageRef(names[0]))
+        return ResolvedReference(full_reference, session, position, content.size, content.lines, media_type)
 
-    async def _last_matching_position(self, session: str, positions: Sequence[int], known: Reference) -> int:
+    async def _last_matching_position(self, session: str, positions: Sequence[int], reference: Reference) -> int:
         """Return the position of the last of several identical messages. If the reference names an attachment, return
         the last position whose message has that attachment."""
-        if isinstance(known.location, ToolPart) and len(positions) > 1:
+        if isinstance(reference.location, ToolPart) and len(positions) > 1:
             for position in reversed(positions):
-                if numbered_item_count(await self._message_at(session, position)) >= known.location.number:
+                if numbered_item_count(await self._message_at(session, position)) >= reference.location.number:
                     return position
         return positions[-1]
 
@@ -268,19 +288,19 @@ class Archive:
         """Assign names to messages stored by earlier versions."""
         unnamed = await self._thread.run(self._rows.messages_without_ref, session)
         if unnamed:
-            read = [(row.position, decode_message_or_none(row)) for row in unnamed]
-            names = [(position, message_digits(message)) for position, message in read if message is not None]
+            messages = [(row.position, decode_message_or_none(row)) for row in unnamed]
+            names = [(position, message_digits(message)) for position, message in messages if message is not None]
             await self._thread.run(self._rows.save_message_refs, session, names)
 
-    async def _resolve_summary(self, known: Reference, session: str, number: int) -> ResolvedReference:
+    async def _resolve_summary(self, reference: Reference, session: str, number: int) -> ResolvedReference:
         rows = await self._thread.run(self._rows.summaries, session)
         row = next((row for row in rows if row.number == number), None)
         if row is None:
             raise ReferenceFailed(
-                f"there is no `{known.target}`: the session has {pluralize(len(rows), 'summary')} so far"
+                f"there is no `{reference.target}`: the session has {pluralize(len(rows), 'summary')} so far"
             )
         content = InMemoryContent(encode_text(decode_summary_row(row).text))
-        return ResolvedReference(known, session, row.position, content.size, content.lines, created=row.created)
+        return ResolvedReference(reference, session, row.position, content.size, content.lines, created=row.created)
 
     async def _open_content(self, located: ResolvedReference) -> Content:
         match located.reference.target:
@@ -300,9 +320,9 @@ class Archive:
             raise ReferenceFailed(f"`{located.reference}` is not an output")
         if row.removed is not None:
             facts = await self._thread.run(self._store.facts, located.session, REMOVED_OUTPUT_FACT)
-            why = next((REMOVAL_REASONS.get(fact.body, "") for fact in facts if fact.key == str(row.number)), "")
+            reason = next((REMOVAL_REASONS.get(fact.body, "") for fact in facts if fact.key == str(row.number)), "")
             day = time.strftime("%Y-%m-%d", time.localtime(row.removed))
-            raise ReferenceFailed(f"`{located.reference.target}` was removed on {day}{why}: run the call again")
+            raise ReferenceFailed(f"`{located.reference.target}` was removed on {day}{reason}: run the call again")
         if row.digest is not None:
             content = await self.content(StoredBlob(row.digest, row.size, row.lines), str(located.reference.target))
             return await self._with_frame(content, await self._frame(located))
@@ -313,7 +333,7 @@ class Archive:
             try:
                 return InMemoryContent(base64.b64decode(output.images[row.part - 1].data))
             except ValueError as error:
-                raise StoreFailed(f"the picture `{located.reference}` cannot be read: {error}", "corrupt") from error
+                raise StoreFailed(f"the image `{located.reference}` cannot be read: {error}", "corrupt") from error
         if output.whole is not None:
             log = LogFile.open_if_exists(Path(output.whole))
             if log is not None:
@@ -353,35 +373,39 @@ class Archive:
         """Add the frame to text content. Binary content is returned unchanged, because it may be input for a
         program."""
 
-        def work() -> Content:
+        def add_frame() -> Content:
             if not is_text(content):
                 return content
-            end = encode_text(frame)
-            has_it = content.read(max(content.size - len(end), 0), len(end)) == end
-            return content if has_it else ContentWithNote(content, frame)
+            frame_bytes = encode_text(frame)
+            has_frame = content.read(max(content.size - len(frame_bytes), 0), len(frame_bytes)) == frame_bytes
+            return content if has_frame else ContentWithNote(content, frame)
 
-        return await self._thread.run(work) if frame else content
+        return await self._thread.run(add_frame) if frame else content
 
-    async def _message_content(self, session: str, position: int, known: Reference) -> InMemoryContent:
+    async def _message_content(self, session: str, position: int, reference: Reference) -> InMemoryContent:
         message = await self._message_at(session, position)
-        if isinstance(known.location, ToolPart):
-            return InMemoryContent(part_content(message, known.location.number, known))
-        found = await self._thread.run(self._rows.messages_with_ref_prefix, session, message_digits(message))
-        earlier = [await self._message_at(session, at) for at, _ in reversed(found) if at < position]
+        if isinstance(reference.location, ToolPart):
+            return InMemoryContent(part_content(message, reference.location.number, reference))
+        matches = await self._thread.run(self._rows.messages_with_ref_prefix, session, message_digits(message))
+        earlier = [
+            await self._message_at(session, earlier_position)
+            for earlier_position, _ in reversed(matches)
+            if earlier_position < position
+        ]
         texts = dict.fromkeys(map(message_text, (message, *earlier)))
         return InMemoryContent(original_bytes(REPEATED_MESSAGE_SEPARATOR.join(texts)))
 
     async def _message_at(self, session: str, position: int) -> Message:
         rows = await self._thread.run(self._store.messages_before, session, position + 1, 1)
         if not rows or rows[0].position != position:
-            raise StoreFailed(f"message {position} of the session is not there", "corrupt")
+            raise StoreFailed(f"message {position} of the session is missing", "corrupt")
         return decode_message(rows[0])
 
     def _short_reference(self, located: ResolvedReference) -> str:
         """Return the reference without its location, unless the location is a part of an output. Within this session,
         use the short form."""
         location = located.reference.location
-        whole = replace(located.reference, location=location if isinstance(location, ToolPart) else None)
+        base = replace(located.reference, location=location if isinstance(location, ToolPart) else None)
         if located.session == self._session:
-            return str(Reference(whole.target, whole.location))
-        return str(replace(whole, session=located.session[:URI_ID_DIGITS]))
+            return str(Reference(base.target, base.location))
+        return str(replace(base, session=located.session[:URI_ID_DIGITS]))

@@ -1,4 +1,4 @@
-"""Deletes stored sessions in bulk: selects them, and deletes those that are not open, with everything they stored."""
+"""Selects stored sessions, and deletes those that are not open, with everything they stored."""
 
 import shutil
 from collections.abc import Callable, Iterable, Sequence
@@ -46,19 +46,21 @@ def selected_sessions(
     sessions that are skipped because they or their sub-agents are open. `before`: select sessions that have not changed
     since this time, in Unix seconds. `unanswered`: select sessions without any reply from a model. Raises `AgentError`.
     """
-    wanted = Selection(project, before, tags, untagged, unanswered)
+    selection = Selection(project, before, tags, untagged, unanswered)
     with opened_store(config.folders) as store:
         catalogue = Catalogue(store)
-        found = with_agents(catalogue, catalogue.matching_sessions(wanted))
+        sessions = with_agents(catalogue, catalogue.matching_sessions(selection))
     locks = config.folders.data / "locks"
-    running = {info.id for info in found if any(is_open(locks, id) for id in _ids_with_agents(info))}
-    free = tuple(info for info in found if info.id not in running)
-    return free, tuple(SkippedSession(info, SESSION_OPEN) for info in found if info.id in running)
+    open_ids = {
+        info.id for info in sessions if any(is_open(locks, session_id) for session_id in _ids_with_agents(info))
+    }
+    deletable = tuple(info for info in sessions if info.id not in open_ids)
+    return deletable, tuple(SkippedSession(info, SESSION_OPEN) for info in sessions if info.id in open_ids)
 
 
 def named_sessions(config: Config, prefixes: Iterable[str]) -> tuple[SessionInfo, ...]:
-    """Return the sessions whose ids start with these prefixes, each once. Raises `AgentError`, also if a prefix matches
-    no session or several."""
+    """Return the sessions whose ids start with these prefixes, without duplicates. Raises `AgentError`, also if a
+    prefix matches no session or several."""
     with opened_store(config.folders) as store:
         catalogue, project = Catalogue(store), project_name(config)
         ids = tuple(dict.fromkeys(find_session(store, prefix, project).id for prefix in prefixes))
@@ -74,8 +76,8 @@ def delete_sessions(
     deleted, skipped = list[SessionInfo](), list[SkippedSession]()
     with opened_store(config.folders) as store:
         try:
-            for number, info in enumerate(sessions):
-                on_progress(number)
+            for processed_count, info in enumerate(sessions):
+                on_progress(processed_count)
                 outcome = _delete_session(config, store, info)
                 if isinstance(outcome, SkippedSession):
                     skipped.append(outcome)
@@ -89,25 +91,25 @@ def delete_sessions(
 
 
 def _delete_session(config: Config, store: SessionStore, info: SessionInfo) -> SessionInfo | SkippedSession:
-    with ExitStack() as locks:
+    with ExitStack() as exit_stack:
         try:
-            locks.callback(lock_session(config, info.id).release)
+            exit_stack.callback(lock_session(config, info.id).release)
             current = store.session(info.id)
             if current is None:
                 return SkippedSession(info, "it is already deleted")
             if current.updated != info.updated_at:
-                return SkippedSession(info, "it was used in the meantime")
+                return SkippedSession(info, "it has been used since it was listed")
             # The session is locked first, because a locked session cannot start another sub-agent.
             agents = session_agents(Catalogue(store), (info.id,))
             for agent in agents:
-                locks.callback(lock_session(config, agent.id).release)
+                exit_stack.callback(lock_session(config, agent.id).release)
         except StoreFailed as error:
             if error.reason != "in use":
                 raise
             return SkippedSession(info, SESSION_OPEN)
         delete_session_rows(store, info.id)
-        for id in (info.id, *(agent.id for agent in agents)):
-            shutil.rmtree(outputs_folder(config, id), ignore_errors=True)
+        for session_id in (info.id, *(agent.id for agent in agents)):
+            shutil.rmtree(outputs_folder(config, session_id), ignore_errors=True)
         return replace(info, agents=agents)
 
 

@@ -62,19 +62,19 @@ class CheckedContent:
         except StoreError as error:
             raise ContentFailed(f"`{self._name}` cannot be read: {error}; {RERUN_ADVICE}", error.reason) from error
         except OSError as error:
-            text = f"`{self._name}` cannot be read: {error.strerror or error}; {RERUN_ADVICE}"
-            raise ContentFailed(text, "unreadable") from error
+            message = f"`{self._name}` cannot be read: {error.strerror or error}; {RERUN_ADVICE}"
+            raise ContentFailed(message, "unreadable") from error
 
 
 _CHUNK_BYTES = 1 << 18
 
 
 class LogFile:
-    """A plain file in which an earlier version stored an output. Lines are found by scanning."""
+    """A plain file in which an earlier version of the program stored an output. Lines are found by scanning."""
 
     @classmethod
     def open_if_exists(cls, path: Path) -> "LogFile | None":
-        """Open a file; None if it does not exist."""
+        """Open a file; None if it is missing or cannot be opened."""
         try:
             return cls(path)
         except OSError:
@@ -100,23 +100,23 @@ class LogFile:
             start += len(piece)
 
     def line_start(self, line: int) -> int:
-        at, remaining = 0, line - 1
+        offset, remaining = 0, line - 1
         for piece in self.chunks():
-            found = piece.count(b"\n")
+            newline_count = piece.count(b"\n")
             if remaining <= 0:
-                return at
-            if found >= remaining:
-                return at + len(piece) - len(piece.split(b"\n", remaining)[-1])
-            at, remaining = at + len(piece), remaining - found
-        return self.size if remaining > 0 else at
+                return offset
+            if newline_count >= remaining:
+                return offset + len(piece) - len(piece.split(b"\n", remaining)[-1])
+            offset, remaining = offset + len(piece), remaining - newline_count
+        return self.size if remaining > 0 else offset
 
     def line_end(self, offset: int) -> int:
-        at = offset
+        piece_start = offset
         for piece in self.chunks(offset):
-            found = piece.find(b"\n")
-            if found >= 0:
-                return at + found
-            at += len(piece)
+            newline_index = piece.find(b"\n")
+            if newline_index >= 0:
+                return piece_start + newline_index
+            piece_start += len(piece)
         return self.size
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Extracts the part of a text that shows why it matched a search. Pure."""
+"""Extracts the part of a text that shows why it matched a search."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -28,22 +28,22 @@ def excerpt(text: str, words: Sequence[str], size: int = MAX_EXCERPT_CHARS) -> s
 
 
 def _word_positions(text: str, words: Sequence[str]) -> dict[str, list[int]]:
-    """Return the positions of each word. Parts of words count only if no whole word occurs."""
-    forms = [_word_pattern(word) for word in sorted(words, key=len, reverse=True) if word.strip()]
-    if not forms:
+    """Return the positions of each word. Words are matched inside longer words only if none occurs as a whole word."""
+    word_patterns = [_word_pattern(word) for word in sorted(words, key=len, reverse=True) if word.strip()]
+    if not word_patterns:
         return {}
-    either = "|".join(forms)
-    for pattern in (rf"(?<!\w)(?:{either})(?!\w)", either):
-        found: dict[str, list[int]] = {}
+    alternatives = "|".join(word_patterns)
+    for pattern in (rf"(?<!\w)(?:{alternatives})(?!\w)", alternatives):
+        positions: dict[str, list[int]] = {}
         for match in re.finditer(pattern, text, re.IGNORECASE):
-            found.setdefault(match[0].lower(), []).append(match.start())
-        if found:
-            return found
+            positions.setdefault(match[0].lower(), []).append(match.start())
+        if positions:
+            return positions
     return {}
 
 
 def _word_pattern(word: str) -> str:
-    """Return a regular expression for a word. Any separator may stand between the parts of a compound name."""
+    """Return a regular expression for a word. Any separator may occur between the parts of a compound name."""
     separated, _ = spellings(word)
     return r"[\W_]*".join(map(re.escape, separated.split())) if separated else re.escape(word)
 
@@ -52,8 +52,8 @@ def _best_position(hits: Mapping[str, list[int]], size: int) -> int:
     """Return the occurrence of the rarest word that has the most other words around it; on a tie, the first."""
     rarest = min(hits.values(), key=len)
 
-    def near(at: int) -> int:
-        first, last = at - CHARS_BEFORE_MATCH, at + size - 2 * CHARS_BEFORE_MATCH
-        return sum(bisect_left(places, first) < bisect_right(places, last) for places in hits.values())
+    def count_nearby_words(position: int) -> int:
+        start, end = position - CHARS_BEFORE_MATCH, position + size - 2 * CHARS_BEFORE_MATCH
+        return sum(bisect_left(positions, start) < bisect_right(positions, end) for positions in hits.values())
 
-    return max(rarest[:MAX_COMPARED_HITS], key=near)
+    return max(rarest[:MAX_COMPARED_HITS], key=count_nearby_words)

@@ -1,5 +1,5 @@
-"""Forks a session, with its view and session state at some message, so that the fork's requests keep the cached prefix.
-Call it in the store's thread."""
+"""Forks a session at a message, with its view and session state at that point, so that the fork's requests keep the
+cached prefix. Call these functions in the store's thread."""
 
 import re
 from collections.abc import Mapping
@@ -55,8 +55,8 @@ def fork_session(store: SessionStore, parent: SessionRow, new: SessionRow) -> Se
 def _view_at(store: SessionStore, parent: SessionRow, message_count: int) -> SnapshotRow | None:
     """Return the view as it was last sent when the session had `message_count` messages; None if all messages were
     visible."""
-    now = store.snapshot(parent.id)
-    bodies = [now.body] if now is not None else []
+    snapshot = store.snapshot(parent.id)
+    bodies = [snapshot.body] if snapshot is not None else []
     bodies += [row.body for row in store.views(parent.id)]
     for body in bodies:
         decoded = decode_snapshot(body)
@@ -74,14 +74,14 @@ def _view_at(store: SessionStore, parent: SessionRow, message_count: int) -> Sna
                 ),
             )
     archive = ArchiveStore(store)
-    earlier = [row for row in archive.summaries(parent.id) if row.position <= message_count]
-    if not earlier:
+    earlier_summaries = [row for row in archive.summaries(parent.id) if row.position <= message_count]
+    if not earlier_summaries:
         return None
-    last = earlier[-1]
+    last_summary = earlier_summaries[-1]
     view = Conversation(
-        _messages(store, parent.id, last.position, message_count),
-        decode_summary_row(last),
-        outputs_before=archive.count_before(parent.id, last.position),
+        _messages(store, parent.id, last_summary.position, message_count),
+        decode_summary_row(last_summary),
+        outputs_before=archive.count_before(parent.id, last_summary.position),
     )
     return SnapshotRow(message_count, encode_snapshot(view, message_count))
 
@@ -100,7 +100,7 @@ def _truncate_view(view: Conversation, messages: tuple[Message, ...], start: int
     return replace(
         truncated,
         pinned=frozenset(key for key in view.pinned if _is_before(key, bounds)),
-        retold=tuple(one for one in view.retold if _is_before(one.key, bounds)),
+        retold=tuple(item for item in view.retold if _is_before(item.key, bounds)),
         recalls=Recalls(
             view.recalls.left, {key: content for key, content in view.recalls.back.items() if _is_before(key, bounds)}
         ),
@@ -108,8 +108,8 @@ def _truncate_view(view: Conversation, messages: tuple[Message, ...], start: int
 
 
 def _is_before(key: str, bounds: Mapping[str, int]) -> bool:
-    found = _ITEM_KEY.fullmatch(key)
-    return found is None or int(found[2]) < bounds[found[1]]
+    match = _ITEM_KEY.fullmatch(key)
+    return match is None or int(match[2]) < bounds[match[1]]
 
 
 def _facts_at(store: SessionStore, parent: SessionRow, message_count: int) -> tuple[FactRow, ...]:

@@ -37,7 +37,7 @@ from ebbtide.tools.outputs.recalled import OnProgress, no_progress
 from ebbtide.tools.tool_traits import role_of
 
 MAX_INDEXED_OUTPUT_BYTES = 1 << 18
-"""Maximum number of bytes of an output that are indexed. Search results mark longer outputs."""
+"""Maximum number of bytes of an output that are indexed. Search results say if an output is longer."""
 MAX_INDEXED_MESSAGE_CHARS = 1 << 22
 """Maximum number of characters of a user message that are indexed, including pasted and piped text."""
 MESSAGES_PER_BATCH = 200
@@ -47,7 +47,7 @@ MAX_BATCH_CHARS = 1 << 21
 """
 MAX_TITLE_CHARS = 160
 INDEX_TIMEOUT_S = 10.0
-"""Seconds that a search waits for indexing. After that, it searches what has been indexed so far."""
+"""Maximum time in seconds that a search waits for indexing. After that, it searches what has been indexed so far."""
 
 ResultT = TypeVar("ResultT")
 UNINDEXED_NOTE = "{:,} older messages are not indexed yet and were not searched; the next search continues with them"
@@ -75,12 +75,12 @@ class Indexer:
 
     async def catch_up(self, on_progress: OnProgress = no_progress, *, first: str = "", seconds: float = inf) -> int:
         """Index new messages for up to `seconds`: first those of session `first`, then those of other sessions, newest
-        session first. Return how many are left. Other tasks can use the store between batches. A damaged index is
-        rebuilt."""
+        session first. Return how many remain unindexed. Other tasks can use the store between batches. A damaged index
+        is rebuilt."""
         return await self.retry_after_repair(lambda: self._catch_up(on_progress, first, seconds), on_progress, first)
 
     async def catch_up_session(self, session: str) -> int:
-        """Index the new messages of one session. Return how many are left."""
+        """Index the new messages of one session. Return how many remain unindexed."""
         return await self.retry_after_repair(
             lambda: self._catch_up(no_progress, session, INDEX_TIMEOUT_S, session), no_progress, session
         )
@@ -109,19 +109,19 @@ class Indexer:
         await self._catch_up(on_progress, first, INDEX_TIMEOUT_S)
 
     async def _catch_up(self, on_progress: OnProgress, first: str = "", seconds: float = inf, only: str = "") -> int:
-        end = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         await self._thread.run(self._store.switch_to_copy)
-        behind = await self._thread.run(self.index.unfinished_sessions)
-        chosen = [progress for progress in behind if only in ("", progress.session)]
-        total, done, self.unindexed_count = sum(progress.messages for progress in chosen), 0, 0
-        for progress in sorted(chosen, key=lambda one: one.session != first):
+        unfinished = await self._thread.run(self.index.unfinished_sessions)
+        chosen = [progress for progress in unfinished if only in ("", progress.session)]
+        total_count, indexed_count, self.unindexed_count = sum(progress.messages for progress in chosen), 0, 0
+        for progress in sorted(chosen, key=lambda progress: progress.session != first):
             while progress.messages > 0 or progress.waiting > 0:
-                before = progress.messages
+                previous_count = progress.messages
                 progress = await self._thread.run(self._index_next_batch, progress)
-                done += before - progress.messages
-                on_progress(done, total)
-                if time.monotonic() >= end:
-                    self.unindexed_count = total - done
+                indexed_count += previous_count - progress.messages
+                on_progress(indexed_count, total_count)
+                if time.monotonic() >= deadline:
+                    self.unindexed_count = total_count - indexed_count
                     return self.unindexed_count
         return 0
 
@@ -130,22 +130,22 @@ class Indexer:
         start = progress.position
         rows = self.index.messages(progress.session, max(start - 1, 0), MESSAGES_PER_BATCH + 1)
         if not rows or rows[-1].position < start:
-            done = replace(progress, messages=0, summaries=progress.summaries + progress.waiting, waiting=0)
-            self.index.add_documents(done, self._summary_documents(progress), start)
-            return done
-        documents, calls, end, size = list[SearchDocument](), PendingCalls({}, progress.outputs), start, 0
+            new_progress = replace(progress, messages=0, summaries=progress.summaries + progress.waiting, waiting=0)
+            self.index.add_documents(new_progress, self._summary_documents(progress), start)
+            return new_progress
+        documents, calls, end, batch_chars = list[SearchDocument](), PendingCalls({}, progress.outputs), start, 0
         for row in rows:
-            found, calls = self._row_documents(row, calls, is_new=row.position >= start)
-            documents += found
+            row_documents, calls = self._row_documents(row, calls, is_new=row.position >= start)
+            documents += row_documents
             end = row.position + 1
-            size += sum(len(document.text) for document in found)
-            if size >= MAX_BATCH_CHARS and end > start:
+            batch_chars += sum(len(document.text) for document in row_documents)
+            if batch_chars >= MAX_BATCH_CHARS and end > start:
                 break
-        done = replace(
+        new_progress = replace(
             progress, position=end, outputs=calls.output_count, messages=max(progress.messages - (end - start), 0)
         )
-        self.index.add_documents(done, documents, start)
-        return done
+        self.index.add_documents(new_progress, documents, start)
+        return new_progress
 
     def _row_documents(
         self, row: MessageRow, calls: PendingCalls, *, is_new: bool
@@ -155,12 +155,12 @@ class Indexer:
         except StoreFailed:  # loading the session reports the damage; the other messages can still be found
             return [], calls
         if isinstance(message, Assistant):
-            after = replace(calls, calls={call.id: call for call in message.calls})
+            new_calls = replace(calls, calls={call.id: call for call in message.calls})
         elif is_new:
-            after = replace(calls, output_count=calls.output_count + len(message.outputs))
+            new_calls = replace(calls, output_count=calls.output_count + len(message.outputs))
         else:
             return [], calls
-        return (list(message_documents(message, row, calls, self._full_text)) if is_new else []), after
+        return (list(message_documents(message, row, calls, self._full_text)) if is_new else []), new_calls
 
     def _full_text(self, output: ToolOutput) -> tuple[str, int]:
         """Return the beginning of an output's full text, and its size in bytes."""
@@ -187,8 +187,8 @@ def message_documents(
     message: Message, row: MessageRow, calls: PendingCalls, read_full_text: Callable[[ToolOutput], tuple[str, int]]
 ) -> Iterator[SearchDocument]:
     """Yield the documents of a message: one for its text, and one for each output. The program's notes are skipped. So
-    are lookup calls and their outputs, because the text that they repeat is found at its origin. `calls`: the calls
-    before the message."""
+    are lookup calls and their outputs, because they repeat text that is indexed where it first occurred. `calls`: the
+    calls before the message."""
     if isinstance(message, Assistant):
         searchable = replace(message, parts=tuple(part for part in message.parts if not _is_lookup_call(part)))
         text, paths = message_text(searchable), _named_paths(searchable.calls)
@@ -230,8 +230,8 @@ def _is_lookup_call(part: AssistantPart) -> bool:
 
 
 def _named_paths(calls: Sequence[ToolCall]) -> str:
-    named = [path for call in calls for path in (call.arguments.get("path"), *patched_paths(call))]
-    return "\n".join(dict.fromkeys(path for path in named if isinstance(path, str) and path))
+    paths = [path for call in calls for path in (call.arguments.get("path"), *patched_paths(call))]
+    return "\n".join(dict.fromkeys(path for path in paths if isinstance(path, str) and path))
 
 
 def _utf8_size(text: str) -> int:

@@ -123,15 +123,15 @@ class Library:
         `normalise_tag`."""
         row = await self._find_session(prefix)
 
-        def change() -> SessionInfo:
-            before = tuple(fact.key for fact in self._store.facts(row.id, TAG_FACT))
-            gone = before if removed is None else removed
-            after = sorted({*before, *added} - ({*gone} - {*added}))
-            if len(after) > MAX_TAGS:
-                raise UsageError(f"a session has at most {MAX_TAGS} tags: `{row.id}` would have {len(after)}")
-            return session_info(row, tags=self._catalogue.change_tags(row.id, added, gone))
+        def change_tags() -> SessionInfo:
+            current_tags = tuple(fact.key for fact in self._store.facts(row.id, TAG_FACT))
+            removed_tags = current_tags if removed is None else removed
+            new_tags = sorted({*current_tags, *added} - ({*removed_tags} - {*added}))
+            if len(new_tags) > MAX_TAGS:
+                raise UsageError(f"a session has at most {MAX_TAGS} tags: `{row.id}` would have {len(new_tags)}")
+            return session_info(row, tags=self._catalogue.change_tags(row.id, added, removed_tags))
 
-        return await self._thread.run(change)
+        return await self._thread.run(change_tags)
 
     async def tags(self) -> tuple[tuple[str, int], ...]:
         """Return every tag, with the number of sessions in all projects that have it."""
@@ -139,14 +139,14 @@ class Library:
 
     async def fork(self, prefix: str, message_count: int | None = None, *, draft: bool = False) -> SessionInfo:
         """Create a session from the first `message_count` messages of another session, or from all of them. If `draft`,
-        reuse an existing unused draft; drafts are deleted if they remain unused."""
+        reuse an existing unused draft of the same fork. Drafts that remain unused are deleted."""
         return session_info(await self._thread.run(self._fork, prefix, message_count, draft))
 
     def _fork(self, prefix: str, message_count: int | None, draft: bool) -> SessionRow:
         parent, forks = find_session(self._store, prefix, self._project), Forks(self._store)
         if draft:
-            for id in forks.unused_drafts():
-                row = self._store.session(id)
+            for session_id in forks.unused_drafts():
+                row = self._store.session(session_id)
                 if row is not None and (row.parent, row.forked) == (parent.id, message_count):
                     return row
         now = time.time()

@@ -84,19 +84,19 @@ class ArchiveListing:
         return await self._thread.run(self._entries, view)
 
     def _entries(self, view: Conversation) -> tuple[ArchiveItem, ...]:
-        everything = ArchiveStore(self._store).all_output_parts(self._session)
-        rows = [row for row in everything if row.part == 0]
-        listed = {(row.position, row.call): [row] for row in rows[-MAX_LISTED_OUTPUTS:]}
-        for row in everything:
-            if row.part and (parts := listed.get((row.position, row.call))) is not None:
+        all_parts = ArchiveStore(self._store).all_output_parts(self._session)
+        outputs = [row for row in all_parts if row.part == 0]
+        parts_by_output = {(row.position, row.call): [row] for row in outputs[-MAX_LISTED_OUTPUTS:]}
+        for row in all_parts:
+            if row.part and (parts := parts_by_output.get((row.position, row.call))) is not None:
                 parts.append(row)
-        first = rows[-MAX_LISTED_OUTPUTS].position - 1 if len(rows) > MAX_LISTED_OUTPUTS else 0
-        messages = self._store.messages(self._session, first)
+        first_position = outputs[-MAX_LISTED_OUTPUTS].position - 1 if len(outputs) > MAX_LISTED_OUTPUTS else 0
+        messages = self._store.messages(self._session, first_position)
         start = (messages[-1].position + 1 if messages else 0) - len(view.messages)
         from ebbtide.store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs search nothing
 
         access_counts = SearchIndex(self._store).accesses(self._session)
-        return tuple(reversed([*_archived_items(messages, start, listed, view, access_counts)]))
+        return tuple(reversed([*_archived_items(messages, start, parts_by_output, view, access_counts)]))
 
     async def page(self, ref: str, first: int, count: int) -> ContentPage:
         """Return lines of a reference's content. If fewer than `count` lines follow `first`, start earlier to fill the
@@ -117,14 +117,14 @@ class ArchiveListing:
             return 1
         with closing(await self._archive.peek(located)) as content:
             data = await self._thread.run(content.read, 0, MAX_SEARCHED_BYTES)
-        before, found, _ = data.decode("utf-8", "replace").lower().partition(text.lower())
-        return before.count("\n") + 1 if found else 1
+        text_before, match, _ = data.decode("utf-8", "replace").lower().partition(text.lower())
+        return text_before.count("\n") + 1 if match else 1
 
 
 def _archived_items(
     rows: Sequence[MessageRow],
     start: int,
-    listed: dict[tuple[int, str], list[OutputRow]],
+    parts_by_output: dict[tuple[int, str], list[OutputRow]],
     view: Conversation,
     access_counts: Mapping[str, tuple[int, float]],
 ) -> Iterator[ArchiveItem]:
@@ -133,7 +133,7 @@ def _archived_items(
     for row in rows:
         message = decode_message_or_none(row)
         if message is None:
-            yield from _damaged_items(row, start, listed)
+            yield from _damaged_items(row, start, parts_by_output)
             calls = {}
             continue
         if row.position < start:
@@ -144,7 +144,7 @@ def _archived_items(
             calls = {call.id: call for call in message.calls}
             continue
         for output in message.outputs:
-            for output_row in reversed(listed.get((row.position, output.call_id), ())):
+            for output_row in reversed(parts_by_output.get((row.position, output.call_id), ())):
                 if 0 < output_row.part <= len(output.images):
                     continue  # the image is listed as part of its output
                 state = _part_state(output_row, states.get(f"r{output_row.number}", "summarised"))
@@ -153,14 +153,23 @@ def _archived_items(
                 # The frame, such as a program's exit status, is read together with the output, so it counts as part of
                 # it.
                 frame = output.frame if output_row.digest is not None and not output_row.part else ""
-                size, lines = output_row.size + len(encode_text(frame)), output_row.lines + len(frame.splitlines())
+                size, line_count = output_row.size + len(encode_text(frame)), output_row.lines + len(frame.splitlines())
                 yield ArchiveItem(
-                    ref, state, size, lines, output_row.created, call, "", "", output_row.accesses, output_row.accessed
+                    ref,
+                    state,
+                    size,
+                    line_count,
+                    output_row.created,
+                    call,
+                    "",
+                    "",
+                    output_row.accesses,
+                    output_row.accessed,
                 )
 
 
 def _damaged_items(
-    row: MessageRow, start: int, listed: dict[tuple[int, str], list[OutputRow]]
+    row: MessageRow, start: int, parts_by_output: dict[tuple[int, str], list[OutputRow]]
 ) -> Iterator[ArchiveItem]:
     """Yield an item for an unreadable message, and for each of its separately stored outputs."""
     state: ArchiveState = "summarised" if row.position < start else "visible"
@@ -168,7 +177,9 @@ def _damaged_items(
     yield ArchiveItem(
         f"message-{row.position}", state, size, 1, row.created, None, unreadable_message_error(row.position), "damaged"
     )
-    for output_row in (one for (position, _), parts in listed.items() if position == row.position for one in parts):
+    for output_row in (
+        part for (position, _), parts in parts_by_output.items() if position == row.position for part in parts
+    ):
         if output_row.digest is not None:
             ref = f"r{output_row.number}:tool-{output_row.part}" if output_row.part else f"r{output_row.number}"
             yield ArchiveItem(
@@ -187,14 +198,14 @@ def _departed_items(
     """Yield an item for a message that has left the view, in whole or in part, if it has text."""
     if message.text:
         text = message_text(message)
-        size, lines = len(text.encode("utf-8", "surrogatepass")), text.count("\n") + 1
+        size, line_count = len(text.encode("utf-8", "surrogatepass")), text.count("\n") + 1
         preview = one_line(message.text[: 4 * _MAX_PREVIEW_CHARS], _MAX_PREVIEW_CHARS)
         role = "you" if isinstance(message, User) else "model"
         yield ArchiveItem(
             message_ref(message),
             state,
             size,
-            lines,
+            line_count,
             row.created,
             None,
             preview,
@@ -211,9 +222,9 @@ def _part_state(part: OutputRow, state: ViewState) -> ArchiveState:
 
 
 def _read_lines(content: Content, first: int, count: int) -> tuple[str, ...]:
-    lines, at = list[str](), content.line_start(first)
+    lines, offset = list[str](), content.line_start(first)
     for _ in range(min(count, content.lines - first + 1)):
-        end = content.line_end(at)
-        lines.append(content.read(at, min(end - at, MAX_LINE_BYTES)).decode("utf-8", "replace"))
-        at = end + 1
+        end = content.line_end(offset)
+        lines.append(content.read(offset, min(end - offset, MAX_LINE_BYTES)).decode("utf-8", "replace"))
+        offset = end + 1
     return tuple(lines)

@@ -64,9 +64,9 @@ class Locator:
         notes_on_unsearched: Callable[[str, Collection[str]], Awaitable[list[str]]],
     ) -> Trace:
         """Find every place where the session contains the text, and whether the model sees it there. If the text is a
-        reference, report on the output or message it refers to. `view`: the conversation as the model sees it; None
-        loads the stored view. `notes_on_unsearched`: called with advice for the user and the references found; returns
-        notes on outputs that were not fully searched and may also contain the text."""
+        reference, look up the output or message instead. `view`: the conversation as the model sees it; None loads the
+        stored view. `notes_on_unsearched`: called with advice for the user and the references that were found. It
+        returns notes on outputs that were not fully searched and may also contain the text."""
         if not text.strip():
             return Trace()
         if view is None:
@@ -78,12 +78,14 @@ class Locator:
             )
         with suppress(BadReference):
             reference = parse_reference(text)
-            if reference.session == CURRENT_SESSION and (named := await self.find_reference(reference, view)):
-                return Trace(named)
-        places = await self.find_text(text, view)
-        notes = await notes_on_unsearched("`/archive` shows whole outputs", {place.ref for place in places})
+            if reference.session == CURRENT_SESSION and (matches := await self.find_reference(reference, view)):
+                return Trace(matches)
+        occurrences = await self.find_text(text, view)
+        notes = await notes_on_unsearched(
+            "`/archive` shows whole outputs", {occurrence.ref for occurrence in occurrences}
+        )
         unindexed = self._indexer.unindexed_count
-        return Trace(places, (*([UNINDEXED_NOTE.format(unindexed)] if unindexed else []), *notes))
+        return Trace(occurrences, (*([UNINDEXED_NOTE.format(unindexed)] if unindexed else []), *notes))
 
     async def find_text(self, text: str, view: Conversation) -> tuple[Occurrence, ...]:
         """Return every place where the session contains the text, oldest first, ignoring case. In messages that left
@@ -95,9 +97,11 @@ class Locator:
         documents = await self._documents_containing(text)
         newest = await self._thread.run(self._store.messages_before, self._session, 2**62, 1)
         start = (newest[-1].position + 1 if newest else 0) - len(view.messages)
-        positions = sorted({d.position for d in documents if d.kind != "summary" and d.position < start})
-        read = [await self._thread.run(self._departed_message, position) for position in positions]
-        departed = [one for one in read if one is not None]
+        positions = sorted(
+            {document.position for document in documents if document.kind != "summary" and document.position < start}
+        )
+        loaded = [await self._thread.run(self._departed_message, position) for position in positions]
+        departed = [message for message in loaded if message is not None]
         output_numbers = {document.number for document in documents if document.kind == "output"}
         summaries = await self._thread.run(self._summaries)
         return await asyncio.to_thread(
@@ -109,12 +113,12 @@ class Locator:
         newest = await self._thread.run(self._store.messages_before, self._session, 2**62, 1)
         start = (newest[-1].position + 1 if newest else 0) - len(view.messages)
         view = replace(view, messages_before=start)
-        summaries, found = await self._thread.run(self._summaries), list[Occurrence]()
+        summaries, occurrences = await self._thread.run(self._summaries), list[Occurrence]()
         for ref, position in await self._thread.run(self._matching_references, reference.target):
             departed = await self._thread.run(self._departed_message, position) if position < start else None
-            place = await asyncio.to_thread(occurrence_of_ref, ref, position, view, departed, summaries)
-            found += [place] if place is not None else []
-        return tuple(found)
+            occurrence = await asyncio.to_thread(occurrence_of_ref, ref, position, view, departed, summaries)
+            occurrences += [occurrence] if occurrence is not None else []
+        return tuple(occurrences)
 
     def _matching_references(self, target: ReferenceTarget) -> Sequence[tuple[str, int]]:
         """Return the complete references that match a target, each with the position of its message."""
@@ -131,12 +135,12 @@ class Locator:
 
     async def _documents_containing(self, text: str) -> tuple[SearchDocument, ...]:
         """Return the indexed documents that contain the text."""
-        needle, found = text.lower(), dict[tuple[int, int], SearchDocument]()
+        needle, documents = text.lower(), dict[tuple[int, int], SearchDocument]()
         for query in search_queries(text):
-            wanted = SearchQuery(query, sessions=(self._session,), limit=MAX_EXAMINED_MATCHES)
-            matches = await self._indexer.find(wanted)
-            found |= await asyncio.to_thread(_documents_with, needle, [match.document for match in matches])
-        return tuple(found.values())
+            search_query = SearchQuery(query, sessions=(self._session,), limit=MAX_EXAMINED_MATCHES)
+            matches = await self._indexer.find(search_query)
+            documents |= await asyncio.to_thread(_documents_with, needle, [match.document for match in matches])
+        return tuple(documents.values())
 
     def _departed_message(self, position: int) -> DepartedMessage | None:
         """Return the message at a position; None if it was damaged after it was indexed. Loading the session reports
@@ -145,28 +149,29 @@ class Locator:
         messages = [decode_message_or_none(row) for row in rows]
         if messages[-1] is None:
             return None
-        before = messages[0] if len(messages) > 1 else None
-        calls = before.calls if isinstance(before, Assistant) else ()
-        count = ArchiveStore(self._store).count_before(self._session, position)
-        return DepartedMessage(position, messages[-1], calls, count)
+        previous = messages[0] if len(messages) > 1 else None
+        calls = previous.calls if isinstance(previous, Assistant) else ()
+        output_count = ArchiveStore(self._store).count_before(self._session, position)
+        return DepartedMessage(position, messages[-1], calls, output_count)
 
     def _summaries(self) -> Sequence[CoveringSummary]:
         rows = ArchiveStore(self._store).summaries(self._session)
-        found = list[CoveringSummary]()
+        summaries = list[CoveringSummary]()
         for row in rows:
             with suppress(StoreFailed):  # reading the summary reports the damage
-                found.append(CoveringSummary(row.number, row.position, decode_summary_row(row)))
-        return found
+                summaries.append(CoveringSummary(row.number, row.position, decode_summary_row(row)))
+        return summaries
 
 
 def _documents_with(needle: str, documents: Sequence[SearchDocument]) -> dict[tuple[int, int], SearchDocument]:
-    return {(one.position, one.number): one for one in documents if needle in one.text.lower()}
+    return {(document.position, document.number): document for document in documents if needle in document.text.lower()}
 
 
 def search_queries(text: str) -> tuple[str, ...]:
     """Return search queries, at least one of which finds any document that contains the text. The text may begin and
-    end inside a word. The queries are therefore all its words as a phrase, and the inner words as a phrase, because
-    only these are certainly complete. For one or two words, the second query finds them as parts of longer words."""
+    end inside a word. Therefore one query is all its words as a phrase, and the other is the inner words as a phrase,
+    because only those are certainly complete. For one or two words, the second query finds them as parts of longer
+    words."""
     words = _WORD.findall(text)
     queries = [f'"{" ".join(words)}"']
     if len(words) > 2:

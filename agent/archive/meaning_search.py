@@ -15,12 +15,12 @@ if TYPE_CHECKING:  # imported for types only, because few runs search by meaning
 
 
 class EmbeddingFailed(AgentError):
-    """The model cannot be used."""
+    """The embedding model cannot be used."""
 
 
 class MeaningIndex(Protocol):
     async def find(
-        self, indexer: "Indexer", wanted: "SearchQuery", on_progress: "OnProgress", /
+        self, indexer: "Indexer", query: "SearchQuery", on_progress: "OnProgress", /
     ) -> "tuple[SearchMatch, ...]":
         """Return the documents that contain the words or are similar in meaning, best first. Raises `StoreFailed`."""
 
@@ -42,6 +42,6 @@ class _NoSearch:
 
 
 def meaning_search() -> MeaningSearch:
-    for place in MEANING_SEARCHES.values():
-        return cast(MeaningSearch, load_integration(place))
+    for object_path in MEANING_SEARCHES.values():
+        return cast(MeaningSearch, load_integration(object_path))
     return _NoSearch()

@@ -55,15 +55,15 @@ class SessionRecall:
 
     @cached_property
     def _search(self) -> "RecallSearch":
-        parts = self._thread, self._store, self._archive, self._session, self._project
-        return agent_archive.recall_search.RecallSearch(*parts, self._embedding_model)
+        arguments = self._thread, self._store, self._archive, self._session, self._project
+        return agent_archive.recall_search.RecallSearch(*arguments, self._embedding_model)
 
     async def search(self, asked: RecallQuery, on_progress: OnProgress = no_progress) -> RecallResult:
-        """Return everything that matches the words and filters, best first."""
+        """Return the items that match the words and filters, best first."""
         scope = self._permitted_scope(asked.scope)
-        found = await self._search.search(asked, scope, on_progress)
-        self._debug.log("context/recall", query=asked.query, scope=scope, found=len(found.items))
-        return found
+        result = await self._search.search(asked, scope, on_progress)
+        self._debug.log("context/recall", query=asked.query, scope=scope, found=len(result.items))
+        return result
 
     async def fetch(self, ref: str, scope: RecallScope | None = None) -> StoredContent:
         """Return the content of a reference, for reading in parts. The caller must close it. Counts as an access."""
@@ -71,18 +71,18 @@ class SessionRecall:
         allowed = self._permitted_scope(scope)
         if not await self._is_in_scope(located, allowed):
             raise ReferenceFailed(
-                f"`{ref}` is beyond what may be recalled here: `recall.scope` is `{self._scope}`"
+                f"`{ref}` is outside the allowed scope: `recall.scope` is `{self._scope}`"
                 + (f", and `scope` was `{allowed}`" if allowed != self._scope else "")
             )
-        found = await self._archive.open(located)
+        content = await self._archive.open(located)
         await self._search.record_access(located)
         self._debug.log("context/recall", ref=located.uri, scope=allowed, found=1)
-        return found
+        return content
 
     async def trace(self, text: str, view: Conversation | None = None) -> "Trace":
         """Find every place where the session contains the text, and whether the model sees it there. If the text is a
-        reference, report on the output or message it refers to. `view`: the conversation as the model sees it; None
-        loads the stored view."""
+        reference, look up the output or message instead. `view`: the conversation as the model sees it; None loads the
+        stored view."""
         return await agent_archive.locate.Locator(self._thread, self._store, self._session).trace(
             text, view, self._search.unsearched_outputs_notes
         )
@@ -104,13 +104,13 @@ class SessionRecall:
         row = await self._thread.run(self._store.session, located.session)
         if row is None:
             return False
-        own = await self._thread.run(self._store.session, self._session)
-        is_related = row.owner == self._session or (own is not None and own.owner == row.id)
+        own_row = await self._thread.run(self._store.session, self._session)
+        is_related = row.owner == self._session or (own_row is not None and own_row.owner == row.id)
         return is_related or (scope == "project" and row.project == self._project)
 
 
 def fetch_for_tools(recall: SessionRecall) -> FetchStored:
-    """Return a function with which tools fetch references."""
+    """Return a function that tools call to fetch references."""
 
     async def fetch(ref: str, scope: RecallScope | None) -> StoredContent:
         try:
@@ -122,15 +122,15 @@ def fetch_for_tools(recall: SessionRecall) -> FetchStored:
 
 
 def search_for_tools(recall: SessionRecall) -> SearchHistory:
-    """Return a function with which tools search."""
+    """Return a function that tools call to search."""
 
-    async def look_up(asked: RecallQuery, on_progress: OnProgress) -> RecallResult:
+    async def search(query: RecallQuery, on_progress: OnProgress) -> RecallResult:
         try:
-            return await recall.search(asked, on_progress)
+            return await recall.search(query, on_progress)
         except (ReferenceFailed, StoreFailed) as error:
             raise ToolError(str(error)) from error
 
-    return look_up
+    return search
 
 
 def user_recall(
@@ -141,7 +141,7 @@ def user_recall(
     everywhere: bool,
     embedding_model: str | None = None,
 ) -> SessionRecall:
-    """Return lookup for the user, starting from a session, which need not be open."""
+    """Return a lookup for the user on behalf of a session, which need not be open."""
     scope: RecallScope = "all" if everywhere else "project"
     archive = Archive(thread, store, session, project)
     return SessionRecall(thread, store, archive, session, project, scope, embedding_model=embedding_model)

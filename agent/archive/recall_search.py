@@ -27,7 +27,7 @@ from ebbtide.tools.search.words import ScanResult, scan_words
 INDEX_REBUILT_NOTE = "the search index was damaged and has been rebuilt"
 
 UNREADABLE_MESSAGE_NAME = "0" * 8
-"""Stands in place of the name of an unreadable message."""
+"""Used in place of the name of an unreadable message."""
 
 MAX_BEGINNING_CHARS = 120
 """Maximum characters shown of each result if a search has no words. It is low, so that more results fit into one
@@ -73,7 +73,7 @@ class RecallSearch:
     async def search(
         self, asked: RecallQuery, scope: RecallScope, on_progress: OnProgress = no_progress
     ) -> RecallResult:
-        """Return everything that matches the words and filters, best first."""
+        """Return the items that match the words and filters, best first."""
         repairs = self._indexer.repairs
         await self._indexer.catch_up(on_progress, first=self._session, seconds=INDEX_TIMEOUT_S)
         query = SearchQuery(
@@ -88,17 +88,17 @@ class RecallSearch:
             limit=asked.limit,
         )
         matches, notes = await self._find_matches(query, on_progress)
-        scanned, limits = await self._scan_long_outputs(query, matches)
+        scanned, scan_notes = await self._scan_long_outputs(query, matches)
         if scanned:
             matches = tuple(match for match in matches if match.way in ("words", "parts"))
-        found = (*[await self._recalled_item(match, asked) for match in matches], *scanned)
+        items = (*[await self._recalled_item(match, asked) for match in matches], *scanned)
         notes += [UNINDEXED_NOTE.format(self._indexer.unindexed_count)] if self._indexer.unindexed_count else []
         notes += [INDEX_REBUILT_NOTE] if self._indexer.repairs > repairs else []
         if any(match.way == "some" for match in matches):
             notes.append(PARTIAL_MATCH_NOTE)
         if asked.query and matches and all(match.way == "meaning" for match in matches):
             notes.append(NEAR_MATCH_NOTE)
-        return RecallResult(found, (*notes, *limits))
+        return RecallResult(items, (*notes, *scan_notes))
 
     async def _agent_sessions(self) -> tuple[str, ...]:
         """Return the sessions of this session's sub-agents, which count as part of it."""
@@ -115,38 +115,38 @@ class RecallSearch:
         long_outputs = replace(
             query, words="", kinds=("output",), larger_than=MAX_INDEXED_OUTPUT_BYTES, limit=MAX_SCANNED_OUTPUTS
         )
-        known = {(one.session, one.document.number) for one in matches if one.way in ("words", "parts")}
-        found, limits, end = list[RecalledItem](), list[str](), time.monotonic() + MAX_SCAN_SECONDS
+        found_keys = {(hit.session, hit.document.number) for hit in matches if hit.way in ("words", "parts")}
+        items, scan_notes, deadline = list[RecalledItem](), list[str](), time.monotonic() + MAX_SCAN_SECONDS
         index, remaining = self._indexer.index, await self._thread.run(self._indexer.index.ranked_hits, long_outputs)
-        while remaining and len(found) < query.limit - len(known) and time.monotonic() < end:
-            read = await self._thread.run(index.read, [remaining.pop(0)])
-            if not read or (read[0].session, read[0].document.number) in known:
+        while remaining and len(items) < query.limit - len(found_keys) and time.monotonic() < deadline:
+            loaded = await self._thread.run(index.read, [remaining.pop(0)])
+            if not loaded or (loaded[0].session, loaded[0].document.number) in found_keys:
                 continue
-            match, ref = read[0], str(await self._reference(read[0]))
+            match, ref = loaded[0], str(await self._reference(loaded[0]))
             try:
-                scanned = await self._scan_output(ref, words, end)
+                scanned = await self._scan_output(ref, words, deadline)
             except (ReferenceFailed, StoreFailed) as error:
-                limits += [] if isinstance(error, ReferenceFailed) else [f"{ref} was not fully searched: {error}"]
+                scan_notes += [] if isinstance(error, ReferenceFailed) else [f"{ref} was not fully searched: {error}"]
                 continue
             size = match.document.size
             if scanned.is_found:
                 matching_lines = "\n".join(f"{number}: {line}" for number, line in scanned.lines)
-                found.append(self._item_for(match, ref, matching_lines))
-            elif scanned.searched_bytes < size and time.monotonic() >= end:
-                limits.append(
-                    f"of {ref} only {scanned.searched_bytes:,} of {size:,} bytes were searched; {FULL_SEARCH_ADVICE}"
+                items.append(self._item_for(match, ref, matching_lines))
+            elif scanned.searched_bytes < size and time.monotonic() >= deadline:
+                scan_notes.append(
+                    f"only {scanned.searched_bytes:,} of {size:,} bytes of {ref} were searched; {FULL_SEARCH_ADVICE}"
                 )
-        unscanned = await self._thread.run(index.read, remaining[: MAX_NAMED_OUTPUTS + len(known)])
-        unscanned = tuple(one for one in unscanned if (one.session, one.document.number) not in known)
-        refs = [str(await self._reference(one)) for one in unscanned]
+        unscanned = await self._thread.run(index.read, remaining[: MAX_NAMED_OUTPUTS + len(found_keys)])
+        unscanned = tuple(hit for hit in unscanned if (hit.session, hit.document.number) not in found_keys)
+        refs = [str(await self._reference(hit)) for hit in unscanned]
         if refs:
-            limits.append(_partial_search_note(refs, FULL_SEARCH_ADVICE, max(len(remaining) - len(unscanned), 0)))
-        return found, limits
+            scan_notes.append(_partial_search_note(refs, FULL_SEARCH_ADVICE, max(len(remaining) - len(unscanned), 0)))
+        return items, scan_notes
 
-    async def _scan_output(self, ref: str, words: Sequence[str], end: float) -> ScanResult:
+    async def _scan_output(self, ref: str, words: Sequence[str], deadline: float) -> ScanResult:
         content, is_cancelled = await self._archive.peek(await self._archive.resolve(ref)), Event()
         scan = asyncio.ensure_future(
-            asyncio.to_thread(scan_words, content, words, lambda: is_cancelled.is_set() or time.monotonic() >= end)
+            asyncio.to_thread(scan_words, content, words, lambda: is_cancelled.is_set() or time.monotonic() >= deadline)
         )
         try:
             return await asyncio.shield(scan)
@@ -158,8 +158,8 @@ class RecallSearch:
     async def _find_matches(
         self, query: SearchQuery, on_progress: OnProgress
     ) -> tuple[tuple[SearchMatch, ...], list[str]]:
-        """Return the matches, and notes. If search by meaning was requested but is unavailable, a note says so, once
-        only."""
+        """Return the matches, and notes. If search by meaning was requested but is unavailable, a note says so for the
+        first search."""
         if self._embedding_model is None or not query.words.strip() or '"' in query.words:
             return await self._indexer.find(query, on_progress), []
         embedding_index = self._embedding_index
@@ -178,8 +178,8 @@ class RecallSearch:
         return self._embedding_index
 
     async def unsearched_outputs_notes(self, advice: str, found: Collection[str] = ()) -> list[str]:
-        """Return a note about outputs of this session that are too long to be searched fully, without those in `found`.
-        The note ends with `advice`."""
+        """Return a note about the outputs of this session that are too long to be searched fully, except those in
+        `found`; empty if there are none. The note ends with `advice`."""
         numbers = await self._thread.run(
             ArchiveStore(self._store).outputs_larger_than, self._session, MAX_INDEXED_OUTPUT_BYTES
         )
@@ -203,9 +203,19 @@ class RecallSearch:
         )
 
     def _item_for(self, match: SearchMatch, ref: str, text: str) -> RecalledItem:
-        one = match.document
-        where = self._session_label(match)
-        return RecalledItem(ref, one.kind, where, one.created, one.title, text, one.tool, one.path, size=one.size)
+        document = match.document
+        session_label = self._session_label(match)
+        return RecalledItem(
+            ref,
+            document.kind,
+            session_label,
+            document.created,
+            document.title,
+            text,
+            document.tool,
+            document.path,
+            size=document.size,
+        )
 
     async def _reference(self, match: SearchMatch) -> Reference:
         document = match.document
@@ -236,10 +246,10 @@ class RecallSearch:
         return f"session {match.session[:URI_ID_DIGITS]} of {Path(match.project).name or match.project}"
 
 
-def _partial_search_note(refs: Sequence[str], advice: str, unlisted: int = 0) -> str:
-    """Return the note about partly searched outputs. `unlisted`: how many there are in addition to `refs`."""
-    unnamed = max(len(refs) - MAX_NAMED_OUTPUTS, 0) + unlisted
-    more = f" and {unnamed} more" if unnamed else ""
+def _partial_search_note(refs: Sequence[str], advice: str, unlisted_count: int = 0) -> str:
+    """Return the note about partly searched outputs. `unlisted_count`: number of such outputs in addition to `refs`."""
+    unnamed_count = max(len(refs) - MAX_NAMED_OUTPUTS, 0) + unlisted_count
+    more = f" and {unnamed_count} more" if unnamed_count else ""
     names = ", ".join(refs[:MAX_NAMED_OUTPUTS])
     return f"only the first {MAX_INDEXED_OUTPUT_BYTES:,} bytes of {names}{more} are searched here; {advice}"
 

@@ -81,29 +81,29 @@ def _attached_images(message: Message) -> tuple[Image, ...]:
 
 
 def part_media_type(message: Message, number: int) -> str:
-    pictures = _attached_images(message)
-    return pictures[number - 1].media_type if number <= len(pictures) else "text/plain"
+    images = _attached_images(message)
+    return images[number - 1].media_type if number <= len(images) else "text/plain"
 
 
 def numbered_item_count(message: Message) -> int:
     """Return the number of items in a message that can be referred to by number: images, outputs or calls."""
-    things = message.outputs if isinstance(message, User) else message.calls
-    return len(_attached_images(message)) or len(things)
+    items = message.outputs if isinstance(message, User) else message.calls
+    return len(_attached_images(message)) or len(items)
 
 
 def part_content(message: Message, number: int, known: Reference) -> bytes:
     """Return the content of a numbered part: a call of a reply, or an image of a user message. Raises
     `ReferenceFailed`."""
-    pictures, calls = _attached_images(message), message.calls if isinstance(message, Assistant) else ()
-    if number > len(pictures or calls):
-        what = pluralize(len(pictures), "picture") if pictures else pluralize(len(calls), "call")
-        raise ReferenceFailed(f"`{known.target}` has {what}")
-    if not pictures:
+    images, calls = _attached_images(message), message.calls if isinstance(message, Assistant) else ()
+    if number > len(images or calls):
+        available = pluralize(len(images), "image") if images else pluralize(len(calls), "call")
+        raise ReferenceFailed(f"`{known.target}` has {available}")
+    if not images:
         return encode_text(call_text(calls[number - 1]))
     try:
-        return base64.b64decode(pictures[number - 1].data)
+        return base64.b64decode(images[number - 1].data)
     except ValueError as error:
-        raise StoreFailed(f"the picture `{known}` cannot be read: {error}", "corrupt") from error
+        raise StoreFailed(f"the image `{known}` cannot be read: {error}", "corrupt") from error
 
 
 def is_mainly_image(parts: Sequence[OutputRow]) -> bool:
@@ -112,12 +112,12 @@ def is_mainly_image(parts: Sequence[OutputRow]) -> bool:
 
 
 def attachment_count_text(count: int) -> str:
-    return "one picture or file" if count == 1 else f"{count} pictures and files"
+    return "one image or file" if count == 1 else f"{count} images and files"
 
 
 def ambiguous_reference_message(wanted: Reference, candidates: Sequence[str]) -> str:
     names = join_limited([f"`{candidate}`" for candidate in candidates], MAX_NAMED_CANDIDATES)
-    return f"`{wanted}` is ambiguous: {names}; write more of it"
+    return f"`{wanted}` is ambiguous: {names}; use a longer form"
 
 
 def encode_text(text: str) -> bytes:
@@ -135,12 +135,12 @@ def reference_kind(located: ResolvedReference) -> str:
 
 
 def is_text(content: Content) -> bool:
-    head = content.read(0, _SNIFF_BYTES)
-    return b"\0" not in head and not is_mostly_noise(head.decode("utf-8", "replace"))
+    sample = content.read(0, _SNIFF_BYTES)
+    return b"\0" not in sample and not is_mostly_noise(sample.decode("utf-8", "replace"))
 
 
 def unnumbered_lines(content: Content) -> int:
-    """Return how many lines at the end of numbered output have no line number, such as remarks of the tool."""
+    """Return how many lines at the end of numbered output have no line number, such as notes from the tool."""
     for count in range(min(_MAX_UNNUMBERED_LINES, content.lines)):
         line = content.read(content.line_start(content.lines - count), 24)
         if _LINE_NUMBER.match(line):
@@ -150,12 +150,13 @@ def unnumbered_lines(content: Content) -> int:
 
 def first_line_number(content: Content) -> int | None:
     """Return the number of the first line if the content consists of numbered file lines; otherwise None."""
-    number = _LINE_NUMBER.match(content.read(0, 20))
-    return int(number[1]) if number else None
+    match = _LINE_NUMBER.match(content.read(0, 20))
+    return int(match[1]) if match else None
 
 
 def find_match_line(content: Content, number: int) -> int | None:
-    """Return the number of the line of search output that contains the n-th match; None if there are fewer matches."""
+    """Return the number of the line of search output that contains match `number`, counted from 1; None if there are
+    fewer matches."""
     lines = b"".join(content.chunks()).split(b"\n")
-    hits = (at for at, line in enumerate(lines, 1) if _MATCH_LINE.match(line))
-    return next(islice(hits, number - 1, None), None)
+    line_numbers = (line_number for line_number, line in enumerate(lines, 1) if _MATCH_LINE.match(line))
+    return next(islice(line_numbers, number - 1, None), None)

@@ -41,19 +41,28 @@ class SessionArchive:
         config: Config,
         debug: DebugLog,
     ) -> Self:
-        id, project = recorder.session_id, recorder.project
-        model, missing, excess_note = config.recall_embedding_model, "", ""
+        session_id, project = recorder.session_id, recorder.project
+        model, model_problem, excess_note = config.recall_embedding_model, "", ""
         if model is not None:
-            missing = meaning_search().why_not(model)
+            model_problem = meaning_search().why_not(model)
         if store.blobs is not None and config.archive_max_bytes is not None:
             excess_note = take_excess_note(store.blobs.folder, config.archive_max_bytes)
-        archive = Archive(thread, store, id, project)
+        archive = Archive(thread, store, session_id, project)
         return cls(
             archive,
-            SessionRecall(thread, store, archive, id, project, config.recall_scope, debug, None if missing else model),
-            ArchiveListing(thread, store, archive, id),
+            SessionRecall(
+                thread,
+                store,
+                archive,
+                session_id,
+                project,
+                config.recall_scope,
+                debug,
+                None if model_problem else model,
+            ),
+            ArchiveListing(thread, store, archive, session_id),
             FileLog(thread, store, recorder, workspace.root),
-            tuple(filter(None, (missing, excess_note))),
+            tuple(filter(None, (model_problem, excess_note))),
         )
 
     def with_lookup(self, workspace: Workspace) -> Workspace:

@@ -19,15 +19,15 @@ def newest_sessions(
     with opened_store(config.folders) as store:
         catalogue = Catalogue(store)
         rows = catalogue.page(None if everywhere else project_name(config), limit, tags=tags)
-        found = with_agents(catalogue, rows)
+        sessions = with_agents(catalogue, rows)
         remove_store_garbage(store, config)
-        return found, store.notice
+        return sessions, store.notice
 
 
 def with_agents(catalogue: Catalogue, rows: Sequence[ListedRow]) -> tuple[SessionInfo, ...]:
     """Return each session with its sub-agents. Raises `StoreError`."""
     agents = session_agents(catalogue, tuple(row.session.id for row in rows))
-    by_owner = {owner: tuple(theirs) for owner, theirs in groupby(agents, lambda agent: agent.owner)}
+    by_owner = {owner: tuple(group) for owner, group in groupby(agents, lambda agent: agent.owner)}
     return tuple(replace(info_from_listing(row), agents=by_owner.get(row.session.id, ())) for row in rows)
 
 

@@ -59,25 +59,25 @@ class TreeRow:
 
     message: MessagePreview
     depth: int
-    """The number of forks above it."""
+    """The number of forks above the row."""
     is_on_path: bool
-    """Whether the current session contains it."""
+    """Whether the current session contains the message."""
     is_first: bool
-    """Whether a fork begins with it."""
+    """Whether a fork begins with the message."""
 
 
 def session_tree(store: SessionStore, session: str) -> Tree:
     """Build the tree of a session. Raises `StoreError` and `StoreFailed`."""
     forks = Forks(store)
-    rows = [row for id in forks.family(session) if (row := store.session(id)) is not None]
+    rows = [row for session_id in forks.family(session) if (row := store.session(session_id)) is not None]
     return Tree(tuple(_read_branch(store, forks, row) for row in rows if row.id == session or not row.is_unused))
 
 
 def _read_branch(store: SessionStore, forks: Forks, row: SessionRow) -> Branch:
     start = (row.forked or 0) if row.parent else 0
     own_messages = tuple(
-        MessagePreview(row.id, position, text, at)
-        for position, body, at in forks.messages_containing(row.id, "user", _TEXT_PART_MARKER, start)
+        MessagePreview(row.id, position, text, sent_at)
+        for position, body, sent_at in forks.messages_containing(row.id, "user", _TEXT_PART_MARKER, start)
         if (text := _user_text(MessageRow(position, "user", body)))
     )
     changed = _changed_files(store, forks, row, start)
@@ -87,22 +87,22 @@ def _read_branch(store: SessionStore, forks: Forks, row: SessionRow) -> Branch:
 def _changed_files(store: SessionStore, forks: Forks, row: SessionRow, start: int) -> tuple[tuple[float, str], ...]:
     """Return the recorded file changes. For earlier turns without such records, return the changes that their calls
     name."""
-    recorded = [one for one in file_changes(store, row.id) if one.turn >= start]
-    first_recorded = min((one.turn for one in recorded), default=1 << 62)
-    calls = {
-        position: at
+    recorded = [change for change in file_changes(store, row.id) if change.turn >= start]
+    first_recorded = min((change.turn for change in recorded), default=1 << 62)
+    call_times = {
+        position: called_at
         for name in _CHANGE_CALL_MARKERS
-        for position, _, at in forks.messages_containing(row.id, "assistant", name, start)
+        for position, _, called_at in forks.messages_containing(row.id, "assistant", name, start)
         if position < first_recorded
     }
     from_calls = [
-        (calls[position], path)
-        for position in sorted(calls)
+        (call_times[position], path)
+        for position in sorted(call_times)
         for path in _files_changed_by(
-            [decode_message_or_none(found) for found in store.messages_before(row.id, position + 2, 2)]
+            [decode_message_or_none(message_row) for message_row in store.messages_before(row.id, position + 2, 2)]
         )
     ]
-    return (*from_calls, *((one.at, display(Path(one.path), Path(row.project))) for one in recorded))
+    return (*from_calls, *((change.at, display(Path(change.path), Path(row.project))) for change in recorded))
 
 
 def _user_text(row: MessageRow) -> str:
@@ -126,40 +126,42 @@ def tree_rows(tree: Tree, current: str) -> tuple[TreeRow, ...]:
     children: dict[str, list[Branch]] = {}
     for branch in tree.branches:
         children.setdefault(branch.parent if branch.parent in by_id else "", []).append(branch)
-    path = _shared_positions(by_id, current)
+    shared_until = _shared_positions(by_id, current)
     rows: list[TreeRow] = []
     for root in children.get("", []):
-        _add_rows(rows, root, 0, children, path)
+        _add_rows(rows, root, 0, children, shared_until)
     return tuple(rows)
 
 
 def _shared_positions(by_id: Mapping[str, Branch], current: str) -> dict[str, int]:
     """Return the sessions that contain messages of the current one, each with the position up to which they are
     shared."""
-    path: dict[str, int] = {}
+    shared_until: dict[str, int] = {}
     until = 1 << 62
-    while current in by_id and current not in path:
-        path[current] = until
+    while current in by_id and current not in shared_until:
+        shared_until[current] = until
         until = min(until, by_id[current].fork_position)
         current = by_id[current].parent
-    return path
+    return shared_until
 
 
 def _add_rows(
-    rows: list[TreeRow], branch: Branch, depth: int, children: "dict[str, list[Branch]]", path: dict[str, int]
+    rows: list[TreeRow], branch: Branch, depth: int, children: "dict[str, list[Branch]]", shared_until: dict[str, int]
 ) -> None:
     forks = sorted(children.get(branch.session, []), key=lambda fork: fork.fork_position)
-    for number, message in enumerate(branch.own_messages):
-        is_on_path = message.position < path.get(branch.session, 0)
-        rows.append(TreeRow(message, depth, is_on_path, is_first=depth > 0 and number == 0))
+    for index, message in enumerate(branch.own_messages):
+        is_on_path = message.position < shared_until.get(branch.session, 0)
+        rows.append(TreeRow(message, depth, is_on_path, is_first=depth > 0 and index == 0))
         while forks and forks[0].fork_position <= message.position:
-            _add_rows(rows, forks.pop(0), depth + 1, children, path)
+            _add_rows(rows, forks.pop(0), depth + 1, children, shared_until)
     for fork in forks:
-        _add_rows(rows, fork, depth + 1, children, path)
+        _add_rows(rows, fork, depth + 1, children, shared_until)
 
 
 def changed_since(tree: Tree, message: MessagePreview) -> tuple[str, ...]:
     """Return the files changed after a message, each once, in order. Changes of all branches count, because all
     branches work on the same files."""
-    found = sorted(change for branch in tree.branches for change in branch.file_changes if change[0] > message.sent_at)
-    return tuple(dict.fromkeys(path for _, path in found))
+    changes = sorted(
+        change for branch in tree.branches for change in branch.file_changes if change[0] > message.sent_at
+    )
+    return tuple(dict.fromkeys(path for _, path in changes))

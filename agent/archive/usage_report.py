@@ -38,13 +38,13 @@ def usage_report(config: Config, by: UsageGroup, since: float | None, project: s
 
 
 def fill_missing_days(lines: Sequence[UsageLine], max_gap_days: int) -> tuple[UsageLine, ...]:
-    """Return the days in order, with missing days filled in. Gaps longer than `max_gap_days` days stay."""
-    found: list[UsageLine] = []
+    """Return the days in order, with missing days added. Gaps of more than `max_gap_days` days are kept."""
+    filled: list[UsageLine] = []
     for line in lines:
         day = date.fromisoformat(line.key)
-        missing = (day - date.fromisoformat(found[-1].key)).days - 1 if found else 0
-        if missing <= max_gap_days:
-            days = (day - timedelta(left) for left in range(missing, 0, -1))
-            found += [UsageLine(one.isoformat(), 0, 0, 0, 0, 0, 0, 0.0, 0) for one in days]
-        found.append(line)
-    return tuple(found)
+        missing_count = (day - date.fromisoformat(filled[-1].key)).days - 1 if filled else 0
+        if missing_count <= max_gap_days:
+            days = (day - timedelta(days_before) for days_before in range(missing_count, 0, -1))
+            filled += [UsageLine(missing_day.isoformat(), 0, 0, 0, 0, 0, 0, 0.0, 0) for missing_day in days]
+        filled.append(line)
+    return tuple(filled)

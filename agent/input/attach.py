@@ -1,5 +1,6 @@
-"""Attaches files and folders that a message mentions as `@PATH`. They are read when the message is sent. What does not
-fit is left out, and the model can read it. Files that may not be read are not attached, and the user is notified."""
+"""Attaches files and folders that a message mentions as `@PATH`. They are read when the message is sent. Content that
+does not fit is omitted; the model can read it with its tools. Files that may not be read are not attached, and the user
+is notified."""
 
 import asyncio
 import base64
@@ -45,19 +46,19 @@ async def attach_mentioned_files(
     parts: list[UserPart] = []
     reading_by_path = dict[Path, MentionReading]()
     for readings in mentions(user_message.text):
-        found = _first_existing(readings, runner.workspace)
-        if found is None:
+        first_match = _first_existing(readings, runner.workspace)
+        if first_match is None:
             if readings[0].is_certain:
                 emit(Noticed(f"`{printable_name(readings[0].name)}` is not attached: there is no such file"))
             continue
-        path, reading, note = found
+        path, reading, note = first_match
         if note:
             emit(Noticed(f"{printable_name(reading.name)} {note}"))
         if reading_by_path.get(path) == reading:
             continue
         reading_by_path[path] = reading
         if len(reading_by_path) > MAX_ATTACHMENTS:
-            emit(Noticed(f"a message can have at most {MAX_ATTACHMENTS} attachments: the others were left out"))
+            emit(Noticed(f"a message can have at most {MAX_ATTACHMENTS} attachments: the others were skipped"))
             break
         try:
             attachment = await _attach_path(path, reading, remaining_bytes, runner)
@@ -93,8 +94,8 @@ def _note_bytes(part: UserPart) -> int:
 def _first_existing(
     readings: tuple[MentionReading, ...], workspace: Workspace
 ) -> tuple[Path, MentionReading, str] | None:
-    """Return the first reading of a mention whose path exists, with that path, and a notice if the file's name is only
-    similar; None if no path exists."""
+    """Return the first reading of a mention whose path exists, with that path, and a notice if the name of the file is
+    only similar; None if no path exists."""
     for reading in readings:
         try:
             path, note = locate_existing(reading.path, workspace)
@@ -113,7 +114,7 @@ async def _attach_path(
     if ruling.verdict != "allow":
         raise ToolError(ruling.decided_by)
     if remaining_bytes < MIN_ATTACHMENT_BYTES:
-        raise ToolError("earlier attachments already take all the room")
+        raise ToolError("earlier attachments leave no room for it")
     if path_kind(path) == "folder":
         return await asyncio.to_thread(_attach_folder, path, reading, remaining_bytes)
     return await _attach_file(path, reading, remaining_bytes, runner)
@@ -135,14 +136,14 @@ async def _attach_file(
 
 
 def _attach_folder(path: Path, reading: MentionReading, remaining_bytes: int) -> tuple[UserPart, ...]:
-    entries, left_out, size = list[str](), 0, 0
+    entries, omitted_count, byte_count = list[str](), 0, 0
     for name in _entry_names(path):
-        size += len(name.encode("utf-8", "surrogatepass")) + 1
-        if len(entries) == MAX_LISTED_ENTRIES or size > remaining_bytes:
-            left_out += 1
+        byte_count += len(name.encode("utf-8", "surrogatepass")) + 1
+        if len(entries) == MAX_LISTED_ENTRIES or byte_count > remaining_bytes:
+            omitted_count += 1
         else:
             entries.append(name)
-    return (folder_note(reading.name, entries, left_out),)
+    return (folder_note(reading.name, entries, omitted_count),)
 
 
 def _entry_names(path: Path) -> Iterator[str]:

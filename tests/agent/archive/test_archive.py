@@ -283,8 +283,8 @@ async def test_what_cannot_be_found_says_what_there_is(home: Home) -> None:
         "ebb://lib/aa11/r1": "there is no session `aa11` in project `lib`",
         "ebb://app/aa11/r1": "`ebb://app/aa11/r1` is ambiguous: `ebb://app/",
         f"msg-{twice}": f"`ebb://app/{ID}/msg-{twice}` is ambiguous: `msg-{twice}",
-        "r1:tool-1": "`r1` has 0 pictures and files: leave `:tool-1` out",
-        "r1:match-1": "no search found that many lines",
+        "r1:tool-1": "`r1` has 0 images and files: leave `:tool-1` out",
+        "r1:match-1": "the search output has fewer matches",
     }
     for ref, message in cases.items():
         with pytest.raises(ToolError) as caught:

@@ -118,7 +118,7 @@ async def test_a_medium_comes_back_with_its_first_bytes_and_how_to_save_it(home:
     assert content == read.text.replace("offset=1024)", 'ref_id="r1:tool-1:B1024-")')
     assert about.startswith("[recall:r1:tool-1 – output of mcp__files__get; truncated: no; tokens: ")
     assert bytes_of_it.text == "(not text; shown in hexadecimal)\n00\n(bytes 5010-5011 of 5,011)"
-    assert (missing.status, missing.text) == ("failed", "`r1` has one picture or file: leave `:tool-2` out")
+    assert (missing.status, missing.text) == ("failed", "`r1` has one image or file: leave `:tool-2` out")
 
 
 async def test_what_is_read_again_names_the_pictures_that_came_with_it(home: Home) -> None:

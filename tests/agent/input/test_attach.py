@@ -110,7 +110,7 @@ async def test_large_files_are_shown_in_part_and_never_overflow_a_small_window(p
     sent = await said(project, "@0.txt @1.txt @2.txt @3.txt @4.txt", window=60_000)
     assert sum(map(len, sent.notes)) < 33_000
     assert "go on with offset=" in sent.notes[0]
-    assert "earlier attachments already take all the room" in sent.notices[0]
+    assert "earlier attachments leave no room for it" in sent.notices[0]
 
 
 async def test_pictures_are_shown_to_the_model(project: Project) -> None:
@@ -207,7 +207,7 @@ async def test_pictures_that_a_window_cannot_hold_are_found_by_reference(project
             "image/png",
             pictures[number - 1].data,
         )
-    with pytest.raises(ReferenceFailed, match="has 14 pictures"):
+    with pytest.raises(ReferenceFailed, match="has 14 images"):
         await recall.fetch(f"{ref}:tool-15")
 
 
