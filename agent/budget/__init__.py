@@ -1,2 +1,2 @@
 """The size of a request: its parts, the window that it must fit, the prefix that is cached, and token counts from
-servers. Pure."""
+servers."""

@@ -1,4 +1,4 @@
-"""A session's last request as digests, for comparison with the first request after a resume. Pure."""
+"""A session's last request as digests, for comparison with the first request after a resume."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -67,14 +67,14 @@ def request_mark(
 ) -> RequestMark:
     """Return the mark of the last request. `is_rewritten`: the view has been rewritten since, so the next request
     contains other messages. With the session's `chain`, only the new messages are digested."""
-    by_name = {section.name: digest(section.text.encode("utf-8", "surrogatepass")) for section in sections}
+    section_digests = {section.name: digest(section.text.encode("utf-8", "surrogatepass")) for section in sections}
     count = 0 if is_rewritten else len(request.messages)
     messages = chain.digest_for(request.messages) if chain is not None and count else messages_digest(request, count)
-    return RequestMark(request.model, request.settings, request.tools, request.system, by_name, messages, count)
+    return RequestMark(request.model, request.settings, request.tools, request.system, section_digests, messages, count)
 
 
 def messages_digest(request: Fingerprint, count: int) -> str:
-    """Return one digest of the first `count` messages of a request; empty if `count` is 0."""
+    """Return a digest of the first `count` messages of a request; empty if `count` is 0."""
     parts = (part for message in request.messages[:count] for part in message)
     return digest(" ".join(parts).encode()) if count else ""
 
@@ -106,15 +106,15 @@ class RequestChain:
 
 
 def changes_since(mark: RequestMark, request: Fingerprint, sections: Sequence[Section]) -> tuple[str, ...]:
-    """Return what differs between the last request and the first one of the resumed session, each as a short phrase."""
+    """Return the differences between the last request and the first one of the resumed session, as short phrases."""
     changes: list[str] = []
     if mark.model != request.model:
         changes.append("model")
     if mark.settings != request.settings:
         changes.append("settings")
     if mark.system != request.system:
-        sections_now = request_mark(request, sections).sections
-        names = [name for name in SECTION_NAMES if sections_now.get(name) != mark.sections.get(name)]
+        current_sections = request_mark(request, sections).sections
+        names = [name for name in SECTION_NAMES if current_sections.get(name) != mark.sections.get(name)]
         changes.append(f"system ({', '.join(SECTION_NAMES[name] for name in names)})" if names else "system")
     if mark.tools != request.tools:
         changes.append("tools")

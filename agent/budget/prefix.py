@@ -1,4 +1,4 @@
-"""Common prefix of consecutive requests, and cache breakpoints. Pure.
+"""Common prefix of consecutive requests, and cache breakpoints.
 
 Providers charge a fraction of the price for the prefix that a request shares with an earlier one, up to the first byte
 that differs. So each request is compared with the previous one by digests. Each part is hashed only once.
@@ -67,23 +67,26 @@ def plan_breakpoints(
     settled_parts: int = 0,
     known_length: "PartCounts | None" = None,
 ) -> Breakpoints:
-    """Plan at most four breakpoints, none where the request up to it takes fewer than `min_tokens` tokens. They are
+    """Plan at most `MAX_BREAKPOINTS` breakpoints, none before the request has reached `min_tokens` tokens. They are
     placed at the end of the system prompt; after the newest part; after the newest part of the previous request, which
     had `previous_length` parts; and after the first `settled_parts` parts, which the next masking will not change. If
-    the newest part is far from the others, extra ones are placed before it. One that remains is placed after the first
-    `shared_system_chars` characters of the system prompt, which other sessions share. `static_tokens`: the size of
-    system prompt and tools. `known_length`: the part counts of the messages, if already computed."""
-    measured = known_length or PartCounter(min_tokens - static_tokens).counts_for(tuple(messages))
-    length, first = measured.parts, measured.first_allowed
+    the newest part is far from the others, extra breakpoints are placed before it. If one is still available, it is
+    placed after the first `shared_system_chars` characters of the system prompt, which other sessions share.
+    `static_tokens`: the size of system prompt and tools. `known_length`: the part counts of the messages, if already
+    computed."""
+    counts = known_length or PartCounter(min_tokens - static_tokens).counts_for(tuple(messages))
+    part_count, first = counts.parts, counts.first_allowed
     system_ends: tuple[int, ...] = (len(system),) if system and static_tokens >= min_tokens else ()
     first_allowed = max(first, 1)
     parts = {
-        place for place in (length, min(previous_length, length), min(settled_parts, length)) if place >= first_allowed
+        position
+        for position in (part_count, min(previous_length, part_count), min(settled_parts, part_count))
+        if position >= first_allowed
     }
-    extra_places = range(
-        length - BREAKPOINT_SPACING_PARTS, max(previous_length, first_allowed - 1), -BREAKPOINT_SPACING_PARTS
+    extra_positions = range(
+        part_count - BREAKPOINT_SPACING_PARTS, max(previous_length, first_allowed - 1), -BREAKPOINT_SPACING_PARTS
     )
-    parts |= set(extra_places[: MAX_BREAKPOINTS - len(parts) - len(system_ends)])
+    parts |= set(extra_positions[: MAX_BREAKPOINTS - len(parts) - len(system_ends)])
     if (
         system_ends
         and 0 < shared_system_chars < len(system)
@@ -110,9 +113,9 @@ class PartCounts:
 
     def plus(self, message: Message) -> "PartCounts":
         if self.settled_parts is None and isinstance(message, User):
-            worth = (index for index, output in enumerate(message.outputs) if is_worth_masking(output))
-            first = next(worth, None)
-            self.settled_parts = None if first is None else self.parts + first
+            maskable_indices = (index for index, output in enumerate(message.outputs) if is_worth_masking(output))
+            first_index = next(maskable_indices, None)
+            self.settled_parts = None if first_index is None else self.parts + first_index
         self.parts += len(message.parts)
         if self.parts_at_minimum is None and self.tokens < self.min_tokens:
             self.tokens += estimate_message(message)
@@ -129,12 +132,12 @@ class PartCounter:
     """Computes the part counts of a session's requests. Each message is measured once."""
 
     def __init__(self, least: int = 0) -> None:
-        self._length: IncrementalFold[PartCounts, Message] = IncrementalFold(
+        self._counts: IncrementalFold[PartCounts, Message] = IncrementalFold(
             lambda: PartCounts(min_tokens=least), PartCounts.plus
         )
 
     def counts_for(self, messages: tuple[Message, ...]) -> PartCounts:
-        return replace(self._length.value_for(messages))
+        return replace(self._counts.value_for(messages))
 
 
 def parts_in_sent_order(message: Message) -> tuple[PromptPart, ...]:
@@ -153,16 +156,18 @@ class RequestDigester:
     _last_messages: tuple[tuple[Message, ...], tuple[tuple[str, ...], ...]] = ((), ())
 
     def tools_digest(self, tools: Sequence[ToolSpec]) -> str:
-        known, found = self._tools
-        if len(known) != len(tools) or not found or not all(map(is_, known, tools)):
-            found = digest(" ".join(digest(canonical(spec)) for spec in tools).encode())
-            self._tools = tuple(tools), found
-        return found
+        known_tools, known_digest = self._tools
+        if len(known_tools) != len(tools) or not known_digest or not all(map(is_, known_tools, tools)):
+            known_digest = digest(" ".join(digest(canonical(spec)) for spec in tools).encode())
+            self._tools = tuple(tools), known_digest
+        return known_digest
 
     def message_digests(self, messages: tuple[Message, ...]) -> tuple[tuple[str, ...], ...]:
         """Return the role and part digests of each message."""
-        digested, known = self._last_messages if is_prefix(self._last_messages[0], messages) else ((), ())
-        digests = extend_tuple(known, *map(part_digests, messages[len(digested) :]))
+        digested_messages, known_digests = (
+            self._last_messages if is_prefix(self._last_messages[0], messages) else ((), ())
+        )
+        digests = extend_tuple(known_digests, *map(part_digests, messages[len(digested_messages) :]))
         self._last_messages = messages, digests
         return digests
 
@@ -188,8 +193,8 @@ def _sent_values(value: object) -> dict[str, object]:
 
 
 @cache
-def _sent_fields(kind: type) -> tuple[str, ...]:
-    return tuple(item.name for item in fields(kind) if item.name not in _UNSENT_FIELDS)
+def _sent_fields(value_type: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(value_type) if field.name not in _UNSENT_FIELDS)
 
 
 def _json_default(value: object) -> object:
@@ -210,7 +215,7 @@ class Fingerprint:
 
     model: str
     settings: str
-    """The settings that the provider's cache depends on, which is the thinking effort."""
+    """The settings that the provider's cache depends on: the thinking effort."""
     system: str
     tools: str
     messages: tuple[tuple[str, ...], ...]
@@ -218,7 +223,7 @@ class Fingerprint:
 
     @property
     def combined_digest(self) -> str:
-        """Digest of everything, for comparison with that of a restored session."""
+        """Digest of the whole request, for comparison with the one in a restored session."""
         digests = (self.system, self.tools, *(part for message in self.messages for part in message))
         return digest(" ".join(digests).encode())
 
@@ -233,24 +238,24 @@ def fingerprint(
     digests: RequestDigester | None = None,
 ) -> Fingerprint:
     """Return the fingerprint of a request. With the session's `digests`, only new content is hashed."""
-    known = digests if digests is not None else RequestDigester()
+    digester = digests if digests is not None else RequestDigester()
     system_digest = digest(system.encode("utf-8", "surrogatepass"))
-    return Fingerprint(model, settings, system_digest, known.tools_digest(tools), known.message_digests(messages))
+    return Fingerprint(model, settings, system_digest, digester.tools_digest(tools), digester.message_digests(messages))
 
 
 def first_difference(previous: Fingerprint, current: Fingerprint) -> str | None:
     """Return where a request first differs from the previous one: `model`, `settings`, `system`, `tools` or `message
     N`. None if it begins with the whole previous request. The last message of that request may have grown, because
     adjacent messages of the same role are merged."""
-    for where in ("model", "settings", "system", "tools"):
-        if getattr(previous, where) != getattr(current, where):
-            return where
+    for section in ("model", "settings", "system", "tools"):
+        if getattr(previous, section) != getattr(current, section):
+            return section
     if is_prefix(previous.messages, current.messages):
         return None
-    for index, before in enumerate(previous.messages):
+    for index, previous_digests in enumerate(previous.messages):
         is_last = index == len(previous.messages) - 1
-        now = current.messages[index] if index < len(current.messages) else ()
-        if (now[: len(before)] if is_last else now) != before:
+        current_digests = current.messages[index] if index < len(current.messages) else ()
+        if (current_digests[: len(previous_digests)] if is_last else current_digests) != previous_digests:
             return f"message {index + 1}"
     return None
 

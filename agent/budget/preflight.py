@@ -1,8 +1,8 @@
-"""Whether a request or a tool's output will fit, projected from counters before anything is sent. Pure.
+"""Whether a request or a tool's output will fit, projected from counters before anything is sent.
 
     projected = current + pending + new + extra        limit = window - buffer - output
 
-Counters only grow until the turn commits. Tool definitions are counted separately; from the second request on the
+Counters only grow until the turn ends. Tool definitions are counted separately; from the second request on the
 provider's count includes them.
 """
 
@@ -48,9 +48,9 @@ class Counters:
         if is_counted and not self.schema_counted:
             new = max(budget.used - self.current - self.pending, 0)
             return replace(self, new=new, schema=budget.tools, schema_counted=True)
-        base = budget.used if self.schema_counted else budget.used - budget.tools
-        grown = max(self.new, base - self.current - self.pending)
-        return replace(self, new=grown, schema=budget.tools if is_counted else max(self.schema, budget.tools))
+        counted_base = budget.used if self.schema_counted else budget.used - budget.tools
+        new_tokens = max(self.new, counted_base - self.current - self.pending)
+        return replace(self, new=new_tokens, schema=budget.tools if is_counted else max(self.schema, budget.tools))
 
     def at_turn_end(self, counted: int | None = None) -> "Counters":
         """Return the counters at the end of a turn, when all tokens become `current`. `counted`: the provider's count

@@ -1,5 +1,5 @@
-"""A model's prices. Requests are priced in US dollars, their parts in units of the price of a fresh input token.
-Pure."""
+"""A model's prices. Requests are priced in US dollars, parts of requests in multiples of the price of a fresh input
+token."""
 
 from ebbtide.agent.budget.summary_cost import DollarsPerToken
 from ebbtide.agent.messages import Usage
@@ -35,8 +35,8 @@ class Prices:
         """Return the prices of a request whose prompt has `prompt` tokens."""
         is_long = self.long_above is not None and prompt > self.long_above
 
-        def price(normal: float, above: float | None) -> float:
-            return (above if is_long and above is not None else normal) / 1_000_000
+        def price(standard_price: float, long_price: float | None) -> float:
+            return (long_price if is_long and long_price is not None else standard_price) / 1_000_000
 
         return DollarsPerToken(
             price(self.input, self.long_input),

@@ -1,5 +1,5 @@
-"""Token budget of a request by component, whether the request fits, and how limited space is divided. Pure; all sizes
-are in tokens."""
+"""Token budget of a request by component, whether the request fits, and how limited space is divided. All sizes are in
+tokens."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -78,8 +78,8 @@ def window_after_overflow(
     window: Window, sent_tokens: int, stated_limit: int | None = None, source: str = REPORTED_BY_SERVER
 ) -> Window:
     """Return the window that an overflow revealed: the limit that the provider stated, or nine tenths of the tokens
-    sent if it stated none or a larger one. The window never grows. Both reserves shrink with it, to the defaults for
-    the new size unless the user set them."""
+    sent if it stated none or a larger one. The result is never larger than `window`. Reserves that the user did not set
+    shrink to the defaults for the new size."""
     limit = stated_limit if stated_limit is not None and 0 < stated_limit < sent_tokens else sent_tokens * 9 // 10
     size = max(min(window.size, limit), 1)
     sources = (*(pair for pair in window.sources if pair[0] != "context_window"), ("context_window", source))
@@ -102,10 +102,10 @@ def default_output_reserve(size: int) -> int:
 def fitting_reserves(limit: int, output: int, buffer: int) -> tuple[int, int]:
     """Return both reserves, scaled down proportionally if they would leave less than a quarter of `limit` for the
     request."""
-    room = limit - limit // 4
-    if output + buffer <= room:
+    max_reserves = limit - limit // 4
+    if output + buffer <= max_reserves:
         return output, buffer
-    share = room / (output + buffer)
+    share = max_reserves / (output + buffer)
     return max(int(output * share), 1), int(buffer * share)
 
 
@@ -241,24 +241,24 @@ def build_budget(
     if counted_tokens is None:
         history = round(estimator.tokens(seen) * scale)
     else:
-        sizes = _scaled_down(sizes, counted_tokens)
+        sizes = _scale_down(sizes, counted_tokens)
         history = counted_tokens - sum(sizes.values())
     return ContextBudget(window, **sizes, history=history, pending=estimator.tokens(unseen), crowded=False)
 
 
-def _scaled_down(sizes: dict[BudgetSection, int], counted: int) -> dict[BudgetSection, int]:
+def _scale_down(sizes: dict[BudgetSection, int], counted_tokens: int) -> dict[BudgetSection, int]:
     """Return the sizes, scaled down proportionally if their sum exceeds `counted_tokens`."""
-    size_sum = sum(sizes.values())
-    if size_sum <= counted:
+    total = sum(sizes.values())
+    if total <= counted_tokens:
         return sizes
-    return {name: size * counted // size_sum for name, size in sizes.items()}
+    return {name: size * counted_tokens // total for name, size in sizes.items()}
 
 
 def room_shares(sizes: Sequence[int], room: int) -> tuple[int, ...]:
-    """Divide `room` among the sizes. Small ones get all they need; large ones share the remainder equally."""
-    remaining, parts = max(room, 0), list(sizes)
+    """Divide `room` among the sizes. Small sizes get all they need; large ones share the remainder equally."""
+    remaining, shares = max(room, 0), list(sizes)
     by_size = sorted(range(len(sizes)), key=lambda index: sizes[index])
-    for done, index in enumerate(by_size):
-        parts[index] = min(sizes[index], remaining // (len(by_size) - done))
-        remaining -= parts[index]
-    return tuple(parts)
+    for settled_count, index in enumerate(by_size):
+        shares[index] = min(sizes[index], remaining // (len(by_size) - settled_count))
+        remaining -= shares[index]
+    return tuple(shares)

@@ -1,10 +1,10 @@
-"""Detects from token counts whether a server silently truncated a request. Pure.
+"""Detects from token counts whether a server silently truncated a request.
 
 A server whose window is smaller than stated may silently drop the beginning of requests. Its counts then stay the same
 or fall while requests grow. So the growth of its counts is compared with a lower bound for the new text, half of its
 words, which is valid for any tokenizer. A server whose counts are off by a constant factor, or that does not count
-tools, never falls below that bound. A server that counts only uncached text is recognised because its counts follow the
-size of the new text.
+tools, never falls below that bound. A server that counts only uncached text is recognised because its counts grow and
+shrink with the new text.
 """
 
 from collections.abc import Iterable
@@ -89,10 +89,10 @@ class CountRecord:
     def window(self) -> int:
         """The window of a truncating server: its largest recent count. If the server drops whole messages, that count
         may be too low, so the result is at least half of the smallest request that was truncated."""
-        sent = min(expected for _, expected in self.short)
-        shortest = max(counted for counted, _ in self.short)
-        most = max((counted for counted in self.counts if counted <= sent), default=shortest)
-        return max(most, sent // 2) if most > 1.1 * shortest else most
+        min_sent = min(expected for _, expected in self.short)
+        max_short_count = max(counted for counted, _ in self.short)
+        max_count = max((counted for counted in self.counts if counted <= min_sent), default=max_short_count)
+        return max(max_count, min_sent // 2) if max_count > 1.1 * max_short_count else max_count
 
     def after_rewrite(self) -> "CountRecord":
         """Return the record without the values that new counts are compared with, since requests are shorter after a
@@ -130,19 +130,19 @@ def assess_count(record: CountRecord, sent: CountedRequest) -> tuple[TruncationF
 
 def _with_count(record: CountRecord, sent: CountedRequest) -> CountRecord:
     counts = (*record.counts, sent.counted)[-_MAX_STORED_COUNTS:]
-    _, expected, times = record.standing if record.standing[0] == sent.counted else (0, sent.expected, 0)
-    standing = sent.counted, expected, times + 1
+    _, expected, repeat_count = record.standing if record.standing[0] == sent.counted else (0, sent.expected, 0)
+    standing = sent.counted, expected, repeat_count + 1
     return replace(record, counts=counts, constant=_constant_usage(record.constant, counts, sent), standing=standing)
 
 
 def _is_count_stuck(record: CountRecord, sent: CountedRequest, shortfall: float) -> bool:
     """Whether the latest counts are identical although the requests grew. The lower bound alone would detect this much
     later, for example in Chinese: it is only half of `shortfall`."""
-    _, expected, times = record.standing
-    return times >= _MIN_EQUAL_COUNTS and max(sent.expected - expected, 2 * shortfall) >= _MIN_GROWTH_TOKENS
+    _, expected, repeat_count = record.standing
+    return repeat_count >= _MIN_EQUAL_COUNTS and max(sent.expected - expected, 2 * shortfall) >= _MIN_GROWTH_TOKENS
 
 
-def _constant_usage(known: int, counts: tuple[int, ...], sent: CountedRequest) -> int:
+def _constant_usage(previous_constant: int, counts: tuple[int, ...], sent: CountedRequest) -> int:
     """Return the constant token count that a relay or test server reports for every request; 0 if none is known.
 
     A count may be constant if it is smaller than the content before the messages, or if the first request was about
@@ -155,14 +155,14 @@ def _constant_usage(known: int, counts: tuple[int, ...], sent: CountedRequest) -
     is_too_small = sent.counted < sent.opening_tokens
     was_about_as_large = len(counts) == 1 and sent.expected < _TRUNCATION_RATIO * sent.counted
     is_constant = not sent.exceeds_window and not is_full_window and (is_too_small or was_about_as_large)
-    return sent.counted if is_constant or known == sent.counted else 0
+    return sent.counted if is_constant or previous_constant == sent.counted else 0
 
 
 def _are_low_counts_equal(record: CountRecord) -> bool:
-    """Whether the latest three low counts are equal, give or take one. Complete counts in between are ignored: every
+    """Whether the latest three low counts differ by at most one. Complete counts in between are ignored, because every
     other request may go to a server with a larger window."""
-    last = [low[0] for low in record.low[-3:]]
-    return len(last) == 3 and max(last) - min(last) <= 1
+    last_counts = [low[0] for low in record.low[-3:]]
+    return len(last_counts) == 3 and max(last_counts) - min(last_counts) <= 1
 
 
 def _with_complete_count(record: CountRecord, sent: CountedRequest, height: float) -> CountRecord:
@@ -177,34 +177,36 @@ def _counts_only_new(record: CountRecord, sent: CountedRequest) -> bool:
     complete one, and from the size of new text plus the content before the messages, which is what a truncating server
     would read. The server may have cached the system prompt before the session started. After a rewrite, a server that
     has counted this way before may report anything between the new text and the full size."""
-    is_most = not record.is_fresh and abs(record.most - sent.counted) <= 1
-    if sent.exceeds_window or is_most:
+    is_max_count = not record.is_fresh and abs(record.most - sent.counted) <= 1
+    if sent.exceeds_window or is_max_count:
         return False
     if record.is_fresh and record.most == 0:
         return sent.counted < 0.85 * sent.expected
     if sent.is_first and sent.counted < _MIN_OPENING_SHARE * sent.opening_tokens:
         return True
-    least, most = sent.new_tokens
-    highest = min(1.35 * most + 300, 1.1 * most + (200 if sent.is_first else max(sent.opening_tokens / 2, 200)))
-    share = (
-        0.5 if sent.is_first else 0.75
-    )  # a first count that is a little low rather means that the estimate is too high
-    return 0.7 * least - 100 <= sent.counted <= min(highest, share * sent.expected)
+    min_new_tokens, max_new_tokens = sent.new_tokens
+    max_count = min(
+        1.35 * max_new_tokens + 300,
+        1.1 * max_new_tokens + (200 if sent.is_first else max(sent.opening_tokens / 2, 200)),
+    )
+    # A first count that is a little low shows that the estimate is too high.
+    max_share = 0.5 if sent.is_first else 0.75
+    return 0.7 * min_new_tokens - 100 <= sent.counted <= min(max_count, max_share * sent.expected)
 
 
 def _ignores_new_text(record: CountRecord, sent: CountedRequest) -> bool:
     """Whether the count does not depend on the new text: a similar count was reported before with far more or far less
     new text, or the same count twice with different new text."""
-    similar = [one for one in record.low if abs(one[0] - sent.counted) <= 0.1 * sent.counted]
-    equal = [one for one in similar if abs(one[0] - sent.counted) <= 1 and not _has_similar_growth(one, sent, 1.01)]
-    return len(equal) >= 2 or any(not _has_similar_growth(one, sent, 1.6) for one in similar)
+    similar = [low for low in record.low if abs(low[0] - sent.counted) <= 0.1 * sent.counted]
+    equal = [low for low in similar if abs(low[0] - sent.counted) <= 1 and not _has_similar_growth(low, sent, 1.01)]
+    return len(equal) >= 2 or any(not _has_similar_growth(low, sent, 1.6) for low in similar)
 
 
-def _has_similar_growth(low: tuple[int, ...], sent: CountedRequest, within: float) -> bool:
+def _has_similar_growth(low: tuple[int, ...], sent: CountedRequest, max_ratio: float) -> bool:
     """Whether about the same amount of text was new at an earlier count. It is compared both with and without the
     reply, since a server that counts new text counts it in one of these two ways."""
     pairs = zip(low[1:], reversed(sent.new_tokens), strict=False)  # an earlier version stored only one size
-    return any(1 / within < max(before, 1) / max(new, 1) < within for before, new in pairs)
+    return any(1 / max_ratio < max(earlier_size, 1) / max(new_size, 1) < max_ratio for earlier_size, new_size in pairs)
 
 
 def min_tokens(messages: Iterable[Message]) -> int:
@@ -214,14 +216,14 @@ def min_tokens(messages: Iterable[Message]) -> int:
 
 def has_no_reply(conversation: Conversation) -> bool:
     """Whether no request of the session has been answered yet."""
-    opened = conversation.summary.retain or conversation.summary.summary or conversation.summary.ledger
-    return not opened and not any(isinstance(message, Assistant) for message in conversation.messages)
+    has_summary = conversation.summary.retain or conversation.summary.summary or conversation.summary.ledger
+    return not has_summary and not any(isinstance(message, Assistant) for message in conversation.messages)
 
 
 def messages_since_reply(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """Return the user messages after the newest reply."""
-    at = next((i for i in range(len(messages), 0, -1) if isinstance(messages[i - 1], Assistant)), 0)
-    return tuple(message for message in messages[at:] if isinstance(message, User))
+    start = next((index for index in range(len(messages), 0, -1) if isinstance(messages[index - 1], Assistant)), 0)
+    return tuple(message for message in messages[start:] if isinstance(message, User))
 
 
 def _part_texts(message: Message) -> Iterable[str]:

@@ -1,12 +1,12 @@
 """The cost of a summary, and whether another model writes it for less than the session's model, which has the
-conversation in its cache. Pure."""
+conversation in its cache."""
 
 from collections.abc import Sequence
 
 from ebbtide.tools.lazy import dataclass
 
 SUMMARY_REQUEST_TOKENS, SUMMARY_REPLY_TOKENS = 400, 1800
-"""Estimated tokens of the request for a summary, and of the summary."""
+"""Estimated tokens of a summary request and of the summary."""
 
 MAX_COST_RATIO = 0.7
 """Maximum cost of another model as a share of the cost of the session's model. Token counts differ between models by up
@@ -100,6 +100,13 @@ MIN_SUMMARY_WINDOW_TOKENS = 16_000
 def fastest_first(candidates: Sequence[TimedSummaryModel]) -> tuple[str, ...]:
     """Return the models that answered and have a large enough window, fastest first, then cheapest. Models with an
     unknown price come after those with a known one."""
-    usable = [found for found in candidates if found.seconds is not None and found.window >= MIN_SUMMARY_WINDOW_TOKENS]
-    order = sorted(usable, key=lambda found: (found.seconds, found.price is None, found.price or 0.0, found.model))
-    return tuple(dict.fromkeys(found.model for found in order))
+    usable_candidates = [
+        candidate
+        for candidate in candidates
+        if candidate.seconds is not None and candidate.window >= MIN_SUMMARY_WINDOW_TOKENS
+    ]
+    sorted_candidates = sorted(
+        usable_candidates,
+        key=lambda candidate: (candidate.seconds, candidate.price is None, candidate.price or 0.0, candidate.model),
+    )
+    return tuple(dict.fromkeys(candidate.model for candidate in sorted_candidates))

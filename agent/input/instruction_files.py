@@ -23,8 +23,8 @@ EXTRA_FILE_NAMES = ("CLAUDE.local.md", ".github/copilot-instructions.md", ".curs
 RULE_FOLDERS = (".cursor/rules", ".github/instructions", ".claude/rules")
 """Folders with one file per rule, whose front matter says which files the rule applies to."""
 FOREIGN_USER_FILES = (".claude/CLAUDE.md", ".codex/AGENTS.md", ".gemini/GEMINI.md")
-"""The user's files for other programs, relative to the home folder. The first existing one is used if the program's own
-folder contains none of `MAIN_FILE_NAMES`."""
+"""The user's files for other programs, relative to the home folder. The first one that exists is used if the user's
+configuration folder contains none of `MAIN_FILE_NAMES`."""
 MAX_FILE_BYTES = 32_768
 """Maximum number of bytes read of each file. The rest is omitted with a note, so that no file can fill the window."""
 MAX_TOTAL_BYTES = 131_072
@@ -40,30 +40,30 @@ _IMPORT_LINE = regex(r"^\s*(?:[-*]\s+)?@(?:\\ |\S)+\s*$")
 
 
 def instruction_files(root: Path, project: Path, user_folder: Path, home: Path | None = None) -> tuple[Path, ...]:
-    """Return the user's file, then the project's files from its top folder down to the working folder. `home`: the
-    folder in which files for other programs are searched for."""
+    """Return the user's file, then the project's files from its top folder down to the working folder. `home`: where to
+    look for other programs' files; None skips them."""
     return (
         *first_user_file(user_folder, home),
-        *(path for each in folders_down_to(root, project) for path in instruction_files_in(each)),
+        *(path for folder in folders_down_to(root, project) for path in instruction_files_in(folder)),
     )
 
 
 def first_user_file(user_folder: Path, home: Path | None) -> tuple[Path, ...]:
-    """Return the user's own instruction file, as a tuple; empty if there is none."""
-    own = [user_folder / name for name in MAIN_FILE_NAMES]
-    others = [home / name for name in FOREIGN_USER_FILES] if home is not None else []
-    return tuple(path for path in (*own, *others) if path.is_file())[:1]
+    """Return the path of the user's own instruction file in a tuple; empty if there is none."""
+    own_files = [user_folder / name for name in MAIN_FILE_NAMES]
+    foreign_files = [home / name for name in FOREIGN_USER_FILES] if home is not None else []
+    return tuple(path for path in (*own_files, *foreign_files) if path.is_file())[:1]
 
 
 def folders_down_to(root: Path, project: Path) -> tuple[Path, ...]:
     """Return the folders from the top of the project down to the working folder."""
-    inner = [folder for folder in (root, *root.parents) if folder == project or project in folder.parents]
-    return tuple(reversed(inner or [root]))
+    folders = [folder for folder in (root, *root.parents) if folder == project or project in folder.parents]
+    return tuple(reversed(folders or [root]))
 
 
 def instruction_files_in(folder: Path) -> Iterator[Path]:
     """Yield the instruction files of one folder. An entry that is not a file is included, so that it is reported; the
-    next name is then used as well, and so is a file that imports the main one and adds text."""
+    next name is then used as well, and so is a file that imports the main file and adds text."""
     main_file: Path | None = None
     for name in MAIN_FILE_NAMES:
         path = folder / name
@@ -99,31 +99,31 @@ class InstructionReader:
         if not os.path.isfile(path):
             raise UnreadableFile("it is not a file" if os.path.exists(path) else "no such file")
         if self.remaining_bytes <= 0:
-            raise UnreadableFile(f"the files before it already take {MAX_TOTAL_BYTES} bytes")
+            raise UnreadableFile(f"earlier files already take {MAX_TOTAL_BYTES} bytes")
         limit = min(MAX_FILE_BYTES, self.remaining_bytes)
         try:
-            raw = to_utf8(read_beginning(path, MAX_MARK_BYTES * (limit + 2)))
+            data = to_utf8(read_beginning(path, MAX_MARK_BYTES * (limit + 2)))
         except OSError as error:
             raise UnreadableFile(f"it cannot be read: {error.strerror or error}") from error
-        if b"\0" in raw:
+        if b"\0" in data:
             raise UnreadableFile("it is not a text file")
-        self.remaining_bytes -= min(len(raw), limit)
-        if len(raw) > limit:
+        self.remaining_bytes -= min(len(data), limit)
+        if len(data) > limit:
             self.problems.append(f"only the first {limit:,} bytes of `{path}` are read")
-            return f"{_decode_text(raw[:limit])[0].strip()}\n\n[only the first {limit} bytes of this file are shown]"
-        text, is_clean = _decode_text(raw)
+            return f"{_decode_text(data[:limit])[0].strip()}\n\n[only the first {limit} bytes of this file are shown]"
+        text, is_clean = _decode_text(data)
         if not is_clean:
             self.problems.append(f"`{path}` contains invalid UTF-8, shown as `\ufffd`")
         return text.strip()
 
     def accept_text(self, path: Path, text: str) -> bool:
-        """Return whether to use a text that was read: it is not a duplicate, and there is room for it. If so, count its
-        size and remember it."""
+        """Return whether to use a text that was read: it must fit and must not be a duplicate. A text to use counts
+        towards the total size."""
         size = len(text.encode("utf-8", "replace"))
         if _resolve_path(path) in self.seen_paths or text in self.seen_texts:
             return False
         if size > self.remaining_bytes:
-            self.problems.append(f"`{path}` is left out: the files before it already take {MAX_TOTAL_BYTES} bytes")
+            self.problems.append(f"`{path}` is skipped: earlier files already take {MAX_TOTAL_BYTES} bytes")
             return False
         self.remaining_bytes -= size
         self.seen_paths.add(_resolve_path(path))
@@ -135,10 +135,10 @@ class UnreadableFile(Exception):
     """A file cannot be read as an instruction file. The message gives the reason."""
 
 
-def _decode_text(raw: bytes) -> tuple[str, bool]:
+def _decode_text(data: bytes) -> tuple[str, bool]:
     """Return the text, and whether all of it could be decoded."""
-    text = raw.decode("utf-8", "replace")
-    return text, "\ufffd" not in text or text.encode("utf-8") == raw
+    text = data.decode("utf-8", "replace")
+    return text, "\ufffd" not in text or text.encode("utf-8") == data
 
 
 def has_rule_folder(folder: Path) -> bool:
@@ -152,38 +152,39 @@ def read_with_imports(
     reader: InstructionReader,
     importers: tuple[Path, ...] = (),
 ) -> list[InstructionFile]:
-    """Return a file under its title, and all files that it imports. If one cannot be read, its text is replaced by the
-    reason. `allowed_folders`: folders outside which nothing is read."""
+    """Return a file under its title, and all files that it imports. The text of an unreadable file is replaced by the
+    reason. `allowed_folders`: nothing outside these folders is read."""
     try:
-        real = _resolve_path(path)
-        if real in importers:
+        real_path = _resolve_path(path)
+        if real_path in importers:
             raise UnreadableFile("it imports itself")
         if len(importers) > MAX_IMPORT_DEPTH:
-            raise UnreadableFile(f"more than {MAX_IMPORT_DEPTH} files import each other in a row")
-        if not any(real.is_relative_to(place.resolve()) for place in allowed_folders):
+            raise UnreadableFile(f"imports are nested more than {MAX_IMPORT_DEPTH} levels deep")
+        if not any(real_path.is_relative_to(folder.resolve()) for folder in allowed_folders):
             raise UnreadableFile("it is outside the project")
-        if real in reader.seen_paths:
+        if real_path in reader.seen_paths:
             return []
-        text = reader.read(real)
-    except UnreadableFile as reason:
-        reader.problems.append(f"`{path}` is left out: {reason}")
-        return [InstructionFile(str(path), f"{title}\n\n[left out: {reason}]", "")]
-    reader.seen_paths.add(real)
+        text = reader.read(real_path)
+    except UnreadableFile as error:
+        reader.problems.append(f"`{path}` is skipped: {error}")
+        return [InstructionFile(str(path), f"{title}\n\n[skipped: {error}]", "")]
+    reader.seen_paths.add(real_path)
     if text in reader.seen_texts:
         return []
     reader.seen_texts.add(text)
     files = [InstructionFile(str(path), f"{title}\n\n{text}", text)]
-    for name in _imported_names(text, real.parent):
-        imported_path = _import_path(name, real.parent)
+    for name in _imported_names(text, real_path.parent):
+        imported_path = _import_path(name, real_path.parent)
         files += read_with_imports(
-            imported_path, f"# {imported_path}, imported by {path}", allowed_folders, reader, (*importers, real)
+            imported_path, f"# {imported_path}, imported by {path}", allowed_folders, reader, (*importers, real_path)
         )
     return files
 
 
 def _imported_names(text: str, folder: Path) -> Iterator[str]:
-    """Yield the paths that follow an `@` outside code and comments. Unless it is alone on its line, a path only counts
-    if it exists or ends like a text file, because `@name` may be a person or a package, and `@app.route` a decorator.
+    """Yield the paths that follow an `@` outside code and comments. A path that is not alone on its line only counts if
+    it exists or has the suffix of a text file, because `@name` may be a person or a package, and `@app.route` a
+    decorator.
     """
     plain = _CODE_OR_COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     for line in plain.splitlines():

@@ -1,5 +1,5 @@
-"""Adds instructions after the system prompt was built: those of folders used for the first time, and changes to
-instruction files. They are sent as notes, so that each request remains a prefix of the next one."""
+"""Adds instructions that the system prompt lacks: those of folders used for the first time, and changes to instruction
+files. They are sent as notes, so that each request remains a prefix of the next one."""
 
 import hashlib
 import os
@@ -41,8 +41,7 @@ _BYTES_PER_TOKEN = 3
 _ROOM_DIVISOR = 4
 """Notes take at most the remaining room divided by this."""
 _FOREIGN_FOLDERS = frozenset(("node_modules", "site-packages", ".venv", "venv", ".git"))
-"""Folders whose files do not belong to the project. Folders that git ignores are treated in the same way, because their
-files are in no commit of the project."""
+"""Folders whose files do not belong to the project. Folders that git ignores are treated in the same way."""
 
 FileSignature: TypeAlias = tuple[int, int, int] | None
 """Identifies a version of a file; None if there is no file."""
@@ -79,10 +78,10 @@ class FileInstructionUpdates:
         """`added_folders`: returns the additional working folders."""
         self._root, self._project, self._added_folders, self._emit = root, project, added_folders, emit
         self._initial_texts = {file.path: file.text for file in instructions.files}
-        self._known = {path: _KnownFile(_signature(path), text) for path, text in self._initial_texts.items()}
-        self._announced = dict[str, str]()
+        self._known_files = {path: _KnownFile(_signature(path), text) for path, text in self._initial_texts.items()}
+        self._announced_digests = dict[str, str]()
         """Digest of the text last sent in a note, by file."""
-        self._reported = set(instructions.problems)
+        self._reported_problems = set(instructions.problems)
         """Notices already shown to the user."""
         self._searched_folders = set[Path]()
         self._rules: dict[Path, tuple[ScopedRule, ...]] = {}
@@ -122,10 +121,10 @@ class FileInstructionUpdates:
     def mark_known(self, path: str) -> None:
         """Treat the current content of an instruction file as known to the model, for example because the model has
         changed it."""
-        if path in self._known:
-            self._known[path] = self._read_file(path)
-        elif any(path == str(each) for each in instruction_files_in(Path(path).parent)):
-            self._known[path] = self._read_file(path)
+        if path in self._known_files:
+            self._known_files[path] = self._read_file(path)
+        elif any(path == str(file) for file in instruction_files_in(Path(path).parent)):
+            self._known_files[path] = self._read_file(path)
             self._reader.seen_paths.add(_real_path(path))
 
     def _read_file(self, path: str) -> _KnownFile:
@@ -136,8 +135,8 @@ class FileInstructionUpdates:
             return _KnownFile(signature, "")
 
     def _lost_notes(self, conversation: Conversation, epoch: int) -> list[Note]:
-        """Return new notes for those that a rewrite has removed from the view. On the first call, restore the state
-        from the existing notes instead."""
+        """Return notes that replace those that a rewrite has removed from the view. On the first call, restore the
+        state from the existing notes instead."""
         if epoch == self._epoch:
             return []
         is_first, self._epoch = self._epoch is None, epoch
@@ -147,8 +146,8 @@ class FileInstructionUpdates:
             return []
         lost_paths = [
             path
-            for path in self._announced
-            if path not in notes and self._known[path].text != self._initial_texts.get(path)
+            for path in self._announced_digests
+            if path not in notes and self._known_files[path].text != self._initial_texts.get(path)
         ]
         return [
             self._change_note(path, self._initial_texts[path]) if path in self._initial_texts else self._full_note(path)
@@ -163,38 +162,40 @@ class FileInstructionUpdates:
                 continue
             current = self._read_file(note.name)
             is_same = _digest(current.text) == note.about
-            self._known[note.name] = current if is_same else _KnownFile(None if current.signature else (0, 0, 0), "")
-            self._announced[note.name] = note.about
+            self._known_files[note.name] = (
+                current if is_same else _KnownFile(None if current.signature else (0, 0, 0), "")
+            )
+            self._announced_digests[note.name] = note.about
             self._reader.seen_paths.add(_real_path(note.name))
             self._reader.seen_texts.add(current.text)
 
     def _changed_notes(self) -> Iterator[Note]:
-        for path, known in list(self._known.items()):
-            if _signature(path) == known.signature:
+        for path, known_file in list(self._known_files.items()):
+            if _signature(path) == known_file.signature:
                 continue
-            self._known[path] = current = self._read_file(path)
-            if current.text != known.text:
-                yield self._change_note(path, known.text)
+            self._known_files[path] = current = self._read_file(path)
+            if current.text != known_file.text:
+                yield self._change_note(path, known_file.text)
 
     def _change_note(self, path: str, old_text: str) -> Note:
-        current, name = self._known[path], printable_name(path)
-        self._announced[path] = _digest(current.text)
+        current, name = self._known_files[path], printable_name(path)
+        self._announced_digests[path] = _digest(current.text)
         if current.signature is None:
-            text = f"[`{name}` is gone: what it said does not hold any more.]"
+            text = f"[`{name}` has been deleted: its instructions no longer apply.]"
         elif not current.text:
-            text = f"[`{name}` says nothing any more that can be read.]"
+            text = f"[`{name}` no longer contains readable text.]"
         elif not old_text:
             return self._full_note(path)
         else:
             diff = "\n".join(unified_diff(name, f"{old_text}\n", f"{current.text}\n")[2:])
-            full_note = f"[`{name}` has changed. It says now:]\n\n{current.text}"
-            diff_note = f"[`{name}` has changed since you were told what it says:]\n\n{diff}"
+            full_note = f"[`{name}` has changed. It now says:]\n\n{current.text}"
+            diff_note = f"[`{name}` has changed since you last saw its content:]\n\n{diff}"
             text = min(diff_note, full_note, key=len)
         return _note(path, text, current.text)
 
     def _full_note(self, path: str) -> Note:
-        current = self._known[path]
-        self._announced[path] = _digest(current.text)
+        current = self._known_files[path]
+        self._announced_digests[path] = _digest(current.text)
         return _note(path, f"# Instructions from {printable_name(path)}\n\n{current.text}", current.text)
 
     def _discovered_notes(self, used: _UsedPaths, *, is_first_message: bool) -> Iterator[Note]:
@@ -204,7 +205,7 @@ class FileInstructionUpdates:
             yield from self._notes_of_folder(folder, self._project)
         top_folders = [self._root, *map(Path, self._added_folders())]
         for path in used.used:
-            top = next((each for each in top_folders if path.is_relative_to(each)), None)
+            top = next((top_folder for top_folder in top_folders if path.is_relative_to(top_folder)), None)
             if top is None:
                 continue
             folders = self._folders_down_to(path, top)
@@ -213,9 +214,9 @@ class FileInstructionUpdates:
             for folder in (*project_folders, *folders[1:]) if top == self._root else folders:
                 yield from self._notes_of_matching_rules(path, folder, top)
         for problem in self._reader.problems:
-            if problem not in self._reported:
+            if problem not in self._reported_problems:
                 self._emit(Noticed(problem))
-        self._reported |= set(self._reader.problems)
+        self._reported_problems |= set(self._reader.problems)
         self._reader.problems.clear()
 
     def _notes_of_folder(self, folder: Path, top: Path) -> Iterator[Note]:
@@ -223,7 +224,7 @@ class FileInstructionUpdates:
             return
         self._searched_folders.add(folder)
         for path in instruction_files_in(folder):
-            if str(path) not in self._known:
+            if str(path) not in self._known_files:
                 for file in read_with_imports(path, f"# Instructions from {path}", (top, self._root), self._reader):
                     yield from self._note_of_new_file(file)
 
@@ -232,8 +233,12 @@ class FileInstructionUpdates:
         if folder not in self._rules:
             self._rules[folder] = self._read_rules(folder, top)
         for rule in self._rules[folder]:
-            applies = rule.scope in ("always", "offered") or (rule.scope == "matching" and rule.applies_to(path))
-            if applies and str(rule.path) not in self._known and self._reader.accept_text(rule.path, rule.text):
+            is_applicable = rule.scope in ("always", "offered") or (rule.scope == "matching" and rule.applies_to(path))
+            if (
+                is_applicable
+                and str(rule.path) not in self._known_files
+                and self._reader.accept_text(rule.path, rule.text)
+            ):
                 yield from self._note_of_new_file(rule.section)
 
     def _read_rules(self, folder: Path, top: Path) -> "tuple[ScopedRule, ...]":
@@ -243,9 +248,9 @@ class FileInstructionUpdates:
         return input.scoped_rules.read_rules(folder, boundary, self._reader)
 
     def _note_of_new_file(self, file: InstructionFile) -> Iterator[Note]:
-        self._known[file.path] = _KnownFile(_signature(file.path), file.text)
+        self._known_files[file.path] = _KnownFile(_signature(file.path), file.text)
         if file.text:
-            self._announced[file.path] = _digest(file.text)
+            self._announced_digests[file.path] = _digest(file.text)
             yield _note(file.path, file.section, file.text)
             self._emit(
                 Noticed(
@@ -259,18 +264,18 @@ class FileInstructionUpdates:
         that do not belong to the project."""
         folder = path if path.is_dir() else path.parent
         if folder not in self._folder_chains:
-            self._folder_chains[folder] = tuple(_own_folders(folder, top))
+            self._folder_chains[folder] = tuple(_iter_project_folders(folder, top))
         return self._folder_chains[folder]
 
 
-def _own_folders(folder: Path, top: Path) -> Iterator[Path]:
+def _iter_project_folders(folder: Path, top: Path) -> Iterator[Path]:
     scope = search.walk.walk_scope(str(top))
     rules = search.walk.rules_inside(str(top), scope.above, scope.is_tracked)
     yield top
     folder_below = top
-    for part in folder.relative_to(top).parts:
-        folder_below = folder_below / part
-        if part in _FOREIGN_FOLDERS or search.walk.is_ignored(str(folder_below), True, rules):
+    for name in folder.relative_to(top).parts:
+        folder_below = folder_below / name
+        if name in _FOREIGN_FOLDERS or search.walk.is_ignored(str(folder_below), True, rules):
             return
         yield folder_below
         rules = search.walk.rules_inside(str(folder_below), rules, scope.is_tracked)
@@ -327,7 +332,7 @@ def _fit_notes(notes: Sequence[Note], remaining_bytes: int) -> Iterator[Note]:
             yield note
         else:
             yield replace(
-                note, text=f"[`{printable_name(note.name)}` holds instructions: read it before you go on there.]"
+                note, text=f"[`{printable_name(note.name)}` contains instructions: read it before you continue there.]"
             )
 
 

@@ -1,5 +1,5 @@
-"""Builds the system prompt: base text, instructions of the project and the user, memories, and the environment. Files
-are read once, at the start of a session; the text stays the same until the next session."""
+"""Builds the system prompt: base text, project and user instructions, memories, and the environment. Files are read
+once, at the start of a session; the text stays the same until the next session."""
 
 import hashlib
 import os
@@ -42,15 +42,15 @@ def load_instructions(
     is_short: bool = False,
 ) -> Instructions:
     """Return the sections of the system prompt for a session in `root`. Unreadable files are omitted and reported.
-    `is_attended`: whether the user is present to answer; `home`: the folder in which files for other programs are
-    searched for; other arguments as in `base_text`."""
+    `is_attended`: whether the user is present to answer; `home`: where to look for other programs' files; other
+    arguments as in `base_text`."""
     reader = InstructionReader()
     files = _read_files(root, project, user_folder, home, reader)
     return Instructions(
         base=base_text(model, missing_tools, is_short=is_short),
-        environment=_environment(root, project, today, mode, attended=is_attended),
+        environment=_environment_text(root, project, today, mode, is_interactive=is_attended),
         project="\n\n".join(file.section for file in files),
-        memories=_memory_sections(project, user_folder, data_folder),
+        memories=_memory_text(project, user_folder, data_folder),
         files=files,
         problems=tuple(reader.problems),
     )
@@ -60,7 +60,8 @@ def _read_files(
     root: Path, project: Path, user_folder: Path, home: Path | None, reader: InstructionReader
 ) -> tuple[InstructionFile, ...]:
     """Return the instruction files, imports and rules that the system prompt of a new session contains."""
-    user_file_paths, files = first_user_file(user_folder, home), list[InstructionFile]()
+    user_file_paths = first_user_file(user_folder, home)
+    files: list[InstructionFile] = []
     for path in instruction_files(root, project, user_folder, home):
         # The user's own file may be a link into another folder, such as a dotfiles repository.
         allowed_folders = (path.parent, path.resolve().parent, project) if path in user_file_paths else (project, root)
@@ -78,18 +79,20 @@ def memory_folder(data_folder: Path, project: Path) -> Path:
     return data_folder / "memories" / f"{project.name or 'root'}-{project_key}"
 
 
-def _memory_sections(project: Path, user_folder: Path, data_folder: Path | None) -> str:
+def _memory_text(project: Path, user_folder: Path, data_folder: Path | None) -> str:
     reader = InstructionReader()
-    entries = sorted(memory_folder(data_folder, project).glob("*.md")) if data_folder else []
-    user = user_folder / "memory.md"
-    titles = [(user, "# What the user wants remembered")] if user.exists() else []
-    titles += [(entry, f"# Remembered about this project: {entry.stem}") for entry in entries]
+    project_memory_files = sorted(memory_folder(data_folder, project).glob("*.md")) if data_folder else []
+    user_memory_file = user_folder / "memory.md"
+    titled_paths = [(user_memory_file, "# What the user wants remembered")] if user_memory_file.exists() else []
+    titled_paths += [
+        (memory_file, f"# Remembered about this project: {memory_file.stem}") for memory_file in project_memory_files
+    ]
     sections = []
-    for path, title in titles:
+    for path, title in titled_paths:
         try:
             sections.append(f"{title}\n\n{reader.read(path)}")
-        except UnreadableFile as reason:
-            sections.append(f"{title}\n\n[{path} is left out: {reason}]")
+        except UnreadableFile as error:
+            sections.append(f"{title}\n\n[{path} is skipped: {error}]")
     return "\n\n".join(sections)
 
 
@@ -100,13 +103,13 @@ def git_branch(project: Path) -> str:
 
 
 def branch_or_commit(folder: Path) -> str:
-    """Return the branch checked out in a folder. On a detached head, return the beginning of the commit; outside a work
-    tree, an empty string."""
-    top = next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
-    if top is None:
+    """Return the branch checked out in a folder. On a detached head, return the abbreviated commit hash; empty outside
+    a work tree."""
+    work_tree = next((ancestor for ancestor in (folder, *folder.parents) if (ancestor / ".git").exists()), None)
+    if work_tree is None:
         return ""
-    head = git_head(top)
-    return git_branch(top) or (head[:8] if all(letter in "0123456789abcdef" for letter in head) else "")
+    head = git_head(work_tree)
+    return git_branch(work_tree) or (head[:8] if all(character in "0123456789abcdef" for character in head) else "")
 
 
 def git_head(project: Path) -> str:
@@ -114,13 +117,13 @@ def git_head(project: Path) -> str:
     git_path = project / ".git"
     try:
         if git_path.is_file():  # in a linked work tree, `.git` is a file that names the folder
-            git_path = project / _one_line_file(git_path).removeprefix("gitdir:").strip()
-        return _one_line_file(git_path / "HEAD")
+            git_path = project / _read_one_line_file(git_path).removeprefix("gitdir:").strip()
+        return _read_one_line_file(git_path / "HEAD")
     except (OSError, ValueError):
         return ""
 
 
-def _one_line_file(path: Path) -> str:
+def _read_one_line_file(path: Path) -> str:
     """Return the content of a one-line git file. Raises `OSError`."""
     return read_beginning(path, MAX_GIT_FILE_BYTES).decode("utf-8", "replace").strip()
 
@@ -128,7 +131,7 @@ def _one_line_file(path: Path) -> str:
 def with_mode_replaced(instructions: Instructions, mode: str, new_mode: str) -> Instructions:
     """Return the system prompt with its line about `mode` replaced by one about `new_mode`; without that line if
     `new_mode` is empty."""
-    old_line, new_line = (f"\n{_mode_line(one)}\n" for one in (mode, new_mode))
+    old_line, new_line = (f"\n{_mode_line(mode_name)}\n" for mode_name in (mode, new_mode))
     return replace(instructions, environment=instructions.environment.replace(old_line, new_line))
 
 
@@ -136,14 +139,14 @@ def _mode_line(mode: str) -> str:
     return f"Permission mode: {mode} ({MODE_MEANINGS[mode]})" if mode in MODE_MEANINGS else ""
 
 
-def _environment(root: Path, project: Path, today: date, mode: str, *, attended: bool) -> str:
+def _environment_text(root: Path, project: Path, today: date, mode: str, *, is_interactive: bool) -> str:
     branch = git_branch(project)
-    git = "in a git work tree" if (project / ".git").exists() else "not in a git work tree"
+    git_status = "in a git work tree" if (project / ".git").exists() else "not in a git work tree"
     lines = [
-        f"Working folder: {root} ({git}{f', branch {branch}' if branch else ''})",
+        f"Working folder: {root} ({git_status}{f', branch {branch}' if branch else ''})",
         f"System: {os.uname().sysname} {os.uname().machine}",
         _mode_line(mode),
-        f"{PRESENCE_MEANINGS[attended]}.",
+        f"{PRESENCE_MEANINGS[is_interactive]}.",
         f"Date: {today.isoformat()}",
     ]
     return "\n".join(line for line in lines if line)

@@ -44,9 +44,9 @@ def memory_files(config: Config) -> tuple[MemoryFile, ...]:
     shared_file = next(
         (project / name for name in MAIN_FILE_NAMES if (project / name).is_file()), project / MAIN_FILE_NAMES[0]
     )
-    is_inside = Path(os.path.realpath(shared_file)).is_relative_to(project)
+    is_inside_project = Path(os.path.realpath(shared_file)).is_relative_to(project)
     return (
-        *((MemoryFile("this project, for everyone who works on it", shared_file),) if is_inside else ()),
+        *((MemoryFile("this project, for everyone who works on it", shared_file),) if is_inside_project else ()),
         MemoryFile("this project, only for you", memory_folder(config.folders.data, project) / f"{USER_ENTRY_NAME}.md"),
         MemoryFile("all your projects", config.folders.config / "memory.md"),
     )
@@ -63,18 +63,22 @@ class MemoryNote:
 
 
 def memory_notes(config: Config) -> tuple[MemoryNote, ...]:
-    """Return all private memories, those about the project first. Unreadable files are left out."""
+    """Return all private memories, project memories first. Unreadable files are skipped."""
     folder = memory_folder(config.folders.data, config.project)
     project_file, global_file = folder / f"{USER_ENTRY_NAME}.md", config.folders.config / "memory.md"
-    files = [
+    file_memories = [
         MemoryNote(folder / f"{entry.name}.md", entry.text, entry.name)
         for entry in entries_in(folder)
         if entry.name != USER_ENTRY_NAME
     ]
-    return (*_line_notes(project_file, "this project"), *files, *_line_notes(global_file, "all your projects"))
+    return (
+        *_memories_in_file(project_file, "this project"),
+        *file_memories,
+        *_memories_in_file(global_file, "all your projects"),
+    )
 
 
-def _line_notes(path: Path, label: str) -> Iterator[MemoryNote]:
+def _memories_in_file(path: Path, label: str) -> Iterator[MemoryNote]:
     with suppress(OSError):
         for line in read_beginning(path, MAX_FILE_BYTES).decode("utf-8", "surrogateescape").splitlines():
             if line.strip():
@@ -82,23 +86,25 @@ def _line_notes(path: Path, label: str) -> Iterator[MemoryNote]:
 
 
 def delete_memory(note: MemoryNote) -> None:
-    """Delete a memory: a line of its file, or the whole file. Raises `UsageError` if the memory has changed in the
-    meantime or the file cannot be written."""
+    """Delete a memory: a line of its file, or the whole file. Raises `UsageError` if the memory has changed since it
+    was read, or the file cannot be written."""
     try:
-        handle = os.open(note.path, os.O_RDWR | os.O_CLOEXEC)
-        with open(handle, "r+b", buffering=0) as file:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            content = os.pread(handle, os.fstat(handle).st_size, 0)
+        fd = os.open(note.path, os.O_RDWR | os.O_CLOEXEC)
+        with open(fd, "r+b", buffering=0) as file:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            content = os.pread(fd, os.fstat(fd).st_size, 0)
             lines = content.splitlines(keepends=True)
-            wanted = note.text.encode("utf-8", "surrogateescape")
-            matching_lines = [at for at, line in enumerate(lines) if line.rstrip(b"\r\n") == wanted]
+            target_line = note.text.encode("utf-8", "surrogateescape")
+            matching_indices = [index for index, line in enumerate(lines) if line.rstrip(b"\r\n") == target_line]
             is_unchanged = (
-                bool(matching_lines) if note.is_line else content.decode("utf-8", "replace").strip() == note.text
+                bool(matching_indices) if note.is_line else content.decode("utf-8", "replace").strip() == note.text
             )
             if not is_unchanged:
                 raise UsageError(f"`{note.path}` has changed since; open the list again")
             remaining = (
-                b"".join(line for at, line in enumerate(lines) if at != matching_lines[0]) if note.is_line else b""
+                b"".join(line for index, line in enumerate(lines) if index != matching_indices[0])
+                if note.is_line
+                else b""
             )
             if not remaining.strip():
                 return note.path.unlink()
@@ -112,57 +118,57 @@ def delete_memory(note: MemoryNote) -> None:
 def append_memory(text: str, path: Path) -> Remembered:
     """Append an entry to a memory file. Changes that other programs make at the same time are preserved. Raises
     `UsageError`."""
-    entry = f"- {' '.join(text.split())}"
-    if len(entry) > MAX_ENTRY_CHARS:
-        raise UsageError(f"this is too long to remember ({len(entry):,} characters): edit `{path}` instead")
-    line = f"{entry}\n".encode("utf-8", "replace")
+    memory_line = f"- {' '.join(text.split())}"
+    if len(memory_line) > MAX_ENTRY_CHARS:
+        raise UsageError(f"this is too long to remember ({len(memory_line):,} characters): edit `{path}` instead")
+    line = f"{memory_line}\n".encode("utf-8", "replace")
     try:
         make_private(path.parent)
         while True:
             is_new = not path.exists()
-            handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            with open(handle, "r+b", buffering=0) as file:
-                fcntl.flock(handle, fcntl.LOCK_EX)
-                if not _is_same_file(path, handle):
-                    continue  # in the meantime, the file was deleted together with its last line
-                size = os.fstat(handle).st_size
-                if size and os.pread(handle, 1, size - 1) != b"\n":
+            fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            with open(fd, "r+b", buffering=0) as file:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                if not _path_refers_to(path, fd):
+                    continue  # the file was deleted with its last line before it could be locked
+                size = os.fstat(fd).st_size
+                if size and os.pread(fd, 1, size - 1) != b"\n":
                     line = b"\n" + line
                 file.write(line)
-                before = None if is_new and not size else size
-                return Remembered(entry, str(path), before, _file_digest(handle))
+                previous_size = None if is_new and not size else size
+                return Remembered(memory_line, str(path), previous_size, _file_digest(fd))
     except OSError as error:
         raise UsageError(f"cannot write to `{path}`: {error.strerror or error}") from error
 
 
 def undo_remember(entry: Remembered) -> None:
-    """Restore the file to its state before the entry was added. Raises `UsageError` if the file cannot be written, or
-    has changed since; it is then left unchanged."""
+    """Restore the file to its state before the entry was added. Raises `UsageError`, and leaves the file unchanged, if
+    the file cannot be written or has changed since."""
     path = Path(entry.path)
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        with open(handle, "r+b", buffering=0):
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            if _file_digest(handle) != entry.digest:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        with open(fd, "r+b", buffering=0):
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if _file_digest(fd) != entry.digest:
                 raise UsageError(f"`{path}` has changed since; remove the line by hand")
             if entry.before is None:
                 path.unlink()
             else:
-                os.ftruncate(handle, entry.before)
+                os.ftruncate(fd, entry.before)
     except OSError as error:
         raise UsageError(f"cannot write to `{path}`: {error.strerror or error}") from error
 
 
-def _is_same_file(path: Path, handle: int) -> bool:
-    """Whether the path still belongs to the open file, rather than to none or another."""
+def _path_refers_to(path: Path, fd: int) -> bool:
+    """Whether the path still refers to the open file, and has not been deleted or replaced."""
     try:
-        return os.path.samestat(os.stat(path), os.fstat(handle))
+        return os.path.samestat(os.stat(path), os.fstat(fd))
     except FileNotFoundError:
         return False
 
 
-def _file_digest(handle: int) -> str:
-    return hashlib.sha256(os.pread(handle, os.fstat(handle).st_size, 0)).hexdigest()
+def _file_digest(fd: int) -> str:
+    return hashlib.sha256(os.pread(fd, os.fstat(fd).st_size, 0)).hexdigest()
 
 
 async def announce_memory(
@@ -178,9 +184,7 @@ async def announce_memory(
     changed."""
     if window.instruction_updates is not None:
         window.instruction_updates.mark_known(path)
-    announcement = (
-        "The user takes back what you were to remember" if is_removed else "The user wants you to remember from now on"
-    )
-    message = User((Note(f"[{announcement}:\n{entry}]"),))
+    heading = "The user no longer wants you to remember" if is_removed else "The user wants you to remember from now on"
+    message = User((Note(f"[{heading}:\n{entry}]"),))
     await turn.recorder.record_user_message(message)
     return MemoryAnnouncement(conversation.plus(message))

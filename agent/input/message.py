@@ -58,8 +58,8 @@ async def add_hook_context(message: User, turn: TurnContext) -> User:
 
 
 def take_pending_notes(calls: CallContext, turn: TurnContext) -> tuple[Note, ...]:
-    """Return notes with the context that hooks have added since the last message, and with news of background jobs.
-    Each is returned once."""
+    """Return notes with the context that hooks have added since the last message, and with changes of background jobs.
+    Each note is returned only once."""
     hook_notes = turn.hooks.take_pending_context() if turn.hooks is not None else ()
     hook_context_notes = tuple(Note(f"{HOOK_NOTE_PREFIX}`{event}` notes:]\n{text}") for event, text in hook_notes)
     jobs = calls.runner.workspace.jobs
@@ -75,10 +75,10 @@ async def continuation_after_answer(
 ) -> Conversation | None:
     """Return the conversation with a message that makes the model continue after its answer; None if it need not
     continue."""
-    reply_reader = help_for(model.facts)
-    if reply_reader is not None and (reminder := reply_reader.work_reminder(conversation)) is not None:
+    model_help = help_for(model.facts)
+    if model_help is not None and (reminder := model_help.work_reminder(conversation)) is not None:
         await turn.recorder.record_user_message(reminder)
-        turn.emit(Noticed("the model has not changed anything yet and is asked to"))
+        turn.emit(Noticed("the model has not changed anything yet, so it is asked to"))
         return conversation.plus(reminder)
     objection = await turn.hooks.objection_to_stop(answer) if turn.hooks is not None else ""
     if not objection:
@@ -94,7 +94,7 @@ async def sync_server_tools(conversation: Conversation, ctx: SessionContext) -> 
 
     Before the first request, the tools of servers are added to the list; later, they are added only at the next
     rewrite. They also wait for a rewrite if the resumed session is still in the provider's cache with its previous
-    tools: adding the tools of a server that became ready in the meantime would invalidate the whole cache.
+    tools: adding the tools of a server that has become ready since then would invalidate the whole cache.
     """
     window, calls, race = ctx.window, ctx.calls, ctx.turn.interrupt.race
     if calls.trust is not None:
@@ -117,16 +117,14 @@ async def expand_mentions(message: User, ctx: SessionContext) -> User:
     window, calls, emit, race = ctx.window, ctx.calls, ctx.turn.emit, ctx.turn.interrupt.race
     if calls.extensions is not None:
         message = await race(input.named_extensions.expand_invocation(message, calls.extensions, ctx)) or message
-    with_files = message
+    expanded = message
     if "@" in message.text or needs_fitting(message):
         message = input.attach.fit_user_message(message, window)  # first, as attaching may be interrupted
-        with_files = (
-            await race(input.attach.attach_mentioned_files(message, calls.runner, window.model, emit)) or message
-        )
-    reply_reader = help_for(window.model.facts)
-    if reply_reader is not None and message.text.strip():
-        with_files = await race(reply_reader.with_first_look(with_files, calls.runner, window, emit)) or with_files
+        expanded = await race(input.attach.attach_mentioned_files(message, calls.runner, window.model, emit)) or message
+    model_help = help_for(window.model.facts)
+    if model_help is not None and message.text.strip():
+        expanded = await race(model_help.with_first_look(expanded, calls.runner, window, emit)) or expanded
     if calls.servers is None:
-        return with_files
+        return expanded
     with_server_mentions = await race(calls.servers.expand_mentions(message)) or message
-    return replace(with_files, parts=(*with_files.parts, *with_server_mentions.parts[len(message.parts) :]))
+    return replace(expanded, parts=(*expanded.parts, *with_server_mentions.parts[len(message.parts) :]))

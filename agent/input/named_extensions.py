@@ -44,16 +44,16 @@ async def expand_invocation(message: User, extensions: SessionExtensions, ctx: S
     Raises `UsageError` if the command or skill cannot be used, since there is then no text to send."""
     window = ctx.window
     new_skills = extensions.take_new_skills(window.instructions.skills, window.watch.epoch)
-    lines = "\n".join(map(skill_line, new_skills))
+    listing = "\n".join(map(skill_line, new_skills))
     notes = (
-        [Note(f"[The user allows these skills, too; read one before you do what it describes:\n{lines}]")]
+        [Note(f"[The user also allows these skills; read a skill before you do what it describes:\n{listing}]")]
         if new_skills
         else []
     )
     task_description = next((spec.description for spec in window.tools.own if spec.name == TASK), None)
     if task_description is not None and (agents := extensions.take_new_agents(task_description, window.watch.epoch)):
-        lines = "\n".join(map(agent_files.agent_line, agents))
-        notes.append(Note(f"[The user allows these agents for `task`, too:\n{lines}]"))
+        listing = "\n".join(map(agent_files.agent_line, agents))
+        notes.append(Note(f"[The user also allows these agents for `task`:\n{listing}]"))
     invocation = _INVOCATION.fullmatch(message.text.strip())
     extension = extensions.find_by_name(invocation[1]) if invocation is not None else None
     parts = (
@@ -75,7 +75,7 @@ async def _expanded_notes(
         text, syntax, heading = (
             extension.text,
             extension.syntax,
-            f"The user asks what the command `/{extension.name}` says:\n\n",
+            f"The user invokes the command `/{extension.name}`, which says:\n\n",
         )
     else:
         if not extension.is_unchanged():
@@ -87,7 +87,7 @@ async def _expanded_notes(
         except (UnusableFile, BrokenFrontMatter) as error:
             raise UsageError(f"the skill `/{extension.name}` cannot be read: {error}") from error
         tool_sentence = (
-            f" It works with {', '.join(extension.tools)}; anything else is asked about." if extension.tools else ""
+            f" It works with {', '.join(extension.tools)}; other tools need approval." if extension.tools else ""
         )
         heading = (
             f"The user asks for the skill `{extension.name}`, in `{extension.path.parent}`.{tool_sentence} It says:\n\n"
@@ -96,43 +96,47 @@ async def _expanded_notes(
     if extension.model:
         ctx.model.targets.turn_request = TurnModelRequest(extension.model, f"`/{extension.name}`")
     await _offer_rules(extension, extensions, runner)
-    values = {"CLAUDE_PROJECT_DIR": recorder.project, "CLAUDE_SESSION_ID": recorder.session_id}
-    expansion = expand_arguments(text, syntax, arguments, extension.arguments, values)
-    pieces, size = list[str](), 0
+    variables = {"CLAUDE_PROJECT_DIR": recorder.project, "CLAUDE_SESSION_ID": recorder.session_id}
+    expansion = expand_arguments(text, syntax, arguments, extension.arguments, variables)
+    pieces, expanded_chars = list[str](), 0
     for part in expansion.parts:
-        pieces.append(await _command_output(part.text, extension, runner, emit) if part.is_shell else part.text)
-        size += len(pieces[-1])
-        if size > MAX_COMMAND_CHARS:
+        pieces.append(await _run_command(part.text, extension, runner, emit) if part.is_shell else part.text)
+        expanded_chars += len(pieces[-1])
+        if expanded_chars > MAX_COMMAND_CHARS:
             raise UsageError(
                 f"the {kind} `/{extension.name}` expands to more than {MAX_COMMAND_CHARS:,} characters: not sent"
             )
-    expanded = User((Text(expansion.text_outside_shell),) if "@" in expansion.text_outside_shell else ())
-    mentioned = await attach_mentioned_files(expanded, runner, ctx.model, emit) if expanded.parts else expanded
+    mentions_message = User((Text(expansion.text_outside_shell),) if "@" in expansion.text_outside_shell else ())
+    mentioned = (
+        await attach_mentioned_files(mentions_message, runner, ctx.model, emit)
+        if mentions_message.parts
+        else mentions_message
+    )
     files = tuple(part for part in mentioned.parts[1:] if isinstance(part, Note))
     return (note_with_heading(heading, "".join(pieces)), *files)
 
 
 async def _offer_rules(extension: UserInvocable, extensions: SessionExtensions, runner: CallRunner) -> None:
-    """Ask the user whether to allow the tools that an extension asks for, for this session. Nothing is asked if they
-    are already allowed, or the mode does not ask."""
-    approval = runner.approver
-    if approval.ask is None or approval.policy.mode not in ("ask", "accept-edits"):
+    """Ask the user whether to allow the tools that an extension requests, for this session. Do nothing if they are
+    already allowed, or if the permission mode never asks."""
+    approver = runner.approver
+    if approver.ask is None or approver.policy.mode not in ("ask", "accept-edits"):
         return
-    allowed = {str(rule) for rule in approval.policy.allow}
+    allowed = {str(rule) for rule in approver.policy.allow}
     rules = [rule for rule in extensions.take_rules_to_offer(extension) if str(parse_rule(rule)) not in allowed]
     if not rules:
         return
-    lines = "\n".join(f"  {rule}" for rule in rules)
-    question = f"`/{extension.name}` asks to run these without asking, for this session:\n\n{lines}"
+    listing = "\n".join(f"  {rule}" for rule in rules)
+    question = f"`/{extension.name}` wants to run these without asking, for this session:\n\n{listing}"
     if await runner.workspace.ask(question, (KEEP_ASKING_OPTION, ALLOW_OPTION)) == ALLOW_OPTION:
         for rule in rules:
-            approval.add_rule(rule)
+            approver.add_rule(rule)
 
 
-async def _command_output(
+async def _run_command(
     command: str, extension: UserInvocable, runner: CallRunner, emit: Callable[[Event], None]
 ) -> str:
-    """Return the output of a shell command. Like a command of the model, it is checked against the policy and
+    """Run a shell command and return its output. Like the model's commands, it is checked against the policy and
     sandboxed. Raises `UsageError` if it may not run."""
     call = ToolCall(f"command-{secrets.token_hex(4)}", Bash.name, {"command": command})
     emit(ToolStarted(call.id, call.name, call.arguments))

@@ -22,7 +22,7 @@ async def announce_restored_files(
     if not files:
         return RestoreAnnouncement(conversation)
     names = join_limited(files, _MAX_LISTED_FILES)
-    text = f"[The user brought these files back to what they were before; read them again: {names}]"
+    text = f"[The user restored earlier versions of these files; read them again: {names}]"
     message = User((Note(text.encode(errors="replace").decode()),))
     await turn.recorder.record_user_message(message)
     # Forget the versions that the model has seen. A resumed session would otherwise report these files as changed by

@@ -1,6 +1,6 @@
-"""Rules of other programs, in `.cursor/rules`, `.github/instructions` and `.claude/rules`. The front matter of each
-says which files it applies to. Some always apply, some apply to files that match patterns, and some are only listed for
-the model to read."""
+"""Rule files of other programs, in `.cursor/rules`, `.github/instructions` and `.claude/rules`. The front matter of a
+rule says which files it applies to. Some always apply, some apply to files that match patterns, and some are only
+listed for the model to read."""
 
 import os.path
 import re
@@ -43,21 +43,21 @@ class ScopedRule:
     description: str
     body: str
     text: str
-    """The text of the whole file, including its front matter."""
+    """The full text of the file, including its front matter."""
     globs: tuple[GlobPattern, ...] = ()
 
     def applies_to(self, path: Path) -> bool:
         """Whether one of the patterns matches a file."""
         if not path.is_relative_to(self.folder):
             return False
-        name = path.relative_to(self.folder).as_posix()
-        return any(glob.covers(name) for glob in self.globs)
+        relative_path = path.relative_to(self.folder).as_posix()
+        return any(glob.covers(relative_path) for glob in self.globs)
 
     @property
     def section(self) -> InstructionFile:
-        """The rule as a section for the model: its text, or its description if it is only offered."""
-        named = f", for {', '.join(self.patterns)}" if self.scope == "matching" else ""
-        text = f"# Rules from {self.path}{named}\n\n{self.body}"
+        """The rule as a section for the model: its body, or only its description if its scope is `offered`."""
+        pattern_suffix = f", for {', '.join(self.patterns)}" if self.scope == "matching" else ""
+        text = f"# Rules from {self.path}{pattern_suffix}\n\n{self.body}"
         if self.scope == "offered":
             text = f"# Rules to read when they are needed: {self.path}\n\n{self.description}"
         return InstructionFile(str(self.path), text, self.text)
@@ -78,8 +78,8 @@ def _read_rule_folder(
             for path in files_below(folder / rule_folder, boundary)
             if path.name.endswith(_RULE_FILE_ENDINGS[rule_folder])
         ]
-    except UnusableFile as reason:
-        reader.problems.append(str(reason))
+    except UnusableFile as error:
+        reader.problems.append(str(error))
         return
     if len(paths) > MAX_RULES_PER_FOLDER:
         reader.problems.append(
@@ -88,8 +88,8 @@ def _read_rule_folder(
     for path in paths[:MAX_RULES_PER_FOLDER]:
         try:
             rule = _read_rule(path, folder, rule_folder, boundary, reader)
-        except (UnreadableFile, BrokenFrontMatter, GlobError) as reason:
-            reader.problems.append(f"`{path}` is left out: {reason}")
+        except (UnreadableFile, BrokenFrontMatter, GlobError) as error:
+            reader.problems.append(f"`{path}` is skipped: {error}")
             continue
         if rule is not None:
             yield rule
@@ -98,16 +98,16 @@ def _read_rule_folder(
 def _read_rule(
     path: Path, folder: Path, rule_folder: str, boundary: Path, reader: InstructionReader
 ) -> ScopedRule | None:
-    real = Path(os.path.realpath(path))
-    if not real.is_relative_to(os.path.realpath(boundary)):
+    real_path = Path(os.path.realpath(path))
+    if not real_path.is_relative_to(os.path.realpath(boundary)):
         raise UnreadableFile("it is outside the project")
     remaining_before = reader.remaining_bytes
     text = reader.read(path)
     reader.remaining_bytes = remaining_before  # The size is counted only if the rule is used.
-    head, body = split_front_matter(text)
-    patterns = _split_patterns(head.get(_PATTERN_KEYS[rule_folder]))
-    description = ellipsize(one_line_value(head, "description"), MAX_DESCRIPTION_CHARS)
-    is_always = str(head.get("alwaysApply", "")).lower() == "true" or bool(_MATCH_ALL_PATTERNS & set(patterns))
+    front_matter, body = split_front_matter(text)
+    patterns = _split_patterns(front_matter.get(_PATTERN_KEYS[rule_folder]))
+    description = ellipsize(one_line_value(front_matter, "description"), MAX_DESCRIPTION_CHARS)
+    is_always = str(front_matter.get("alwaysApply", "")).lower() == "true" or bool(_MATCH_ALL_PATTERNS & set(patterns))
     scope: RuleScope = "always" if is_always or (rule_folder == ".claude/rules" and not patterns) else "matching"
     if scope == "matching" and not patterns:
         scope = "offered" if description else "never"
@@ -117,6 +117,6 @@ def _read_rule(
 
 def _split_patterns(value: object) -> tuple[str, ...]:
     """Return the patterns in a list or in a comma-separated string."""
-    parts = value if isinstance(value, list) else _PATTERN_SEPARATOR.split(value) if isinstance(value, str) else []
-    found = (str(part).strip().strip("\"'").removeprefix("./").removeprefix("/") for part in parts)
-    return tuple(f"{pattern}**" if pattern.endswith("/") else pattern for pattern in found if pattern)
+    items = value if isinstance(value, list) else _PATTERN_SEPARATOR.split(value) if isinstance(value, str) else []
+    patterns = (str(item).strip().strip("\"'").removeprefix("./").removeprefix("/") for item in items)
+    return tuple(f"{pattern}**" if pattern.endswith("/") else pattern for pattern in patterns if pattern)

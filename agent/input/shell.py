@@ -1,5 +1,5 @@
-"""Runs a shell command that the user typed. The model sees the command and its output as if it had made the call, and
-long outputs are stored as usual."""
+"""Runs a shell command that the user typed. The model sees the command and its output as if it had made the call
+itself; long outputs are stored as usual."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from ebbtide.agent.window.measure import request_mark
 from ebbtide.agent.window.session_context import CallContext, TurnContext, WindowContext
 from ebbtide.tools.bash import MAX_TIMEOUT_S, Bash
 
-RUN_BY_USER_NOTE = "[The user ran this command themselves, and no answer is wanted. What you may do has not changed.]"
+RUN_BY_USER_NOTE = "[The user ran this command and expects no answer. Your permissions have not changed.]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ async def run_user_command(
     """Run a command typed by the user, and add the command and its output to the conversation. The permission rules and
     the sandbox for the model's calls do not apply. An interrupt stops the command. `emit` receives the events."""
     message = User((Text(f"!{command}"), Note(RUN_BY_USER_NOTE)))
-    number = outputs_so_far(conversation) + 1
-    call = ToolCall(f"{USER_CALL_PREFIX}{number}", Bash.name, {"command": command, "timeout": MAX_TIMEOUT_S})
+    output_number = outputs_so_far(conversation) + 1
+    call = ToolCall(f"{USER_CALL_PREFIX}{output_number}", Bash.name, {"command": command, "timeout": MAX_TIMEOUT_S})
     reply = Assistant((call,))
     emit(TurnStarted(turn.recorder.session_id, window.model.facts.id, message.text))
     await turn.recorder.record_user_message(message)

@@ -1,5 +1,5 @@
-"""Attachments of a user message: the notes that the model sees for files, folders, pictures and piped input, and the
-labels that the user sees, also in resumed sessions. Pure; reads no files."""
+"""Attachments of a user message: the notes that the model sees for files, folders, images and piped input, and the
+labels that the user sees, also in resumed sessions. No I/O."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,13 +28,13 @@ from ebbtide.tools.outputs.plain_text import printable_name
 def file_note(name: str, text: str, extent: Extent | None = None) -> Note:
     """Return the note for a file. `text`: the content as returned by `read`; `extent`: how much of the file it
     covers."""
-    lines = pluralize(extent.shown, extent.noun) if extent else pluralize(text.count("\n") + 1, "line")
-    about = lines if extent is None or extent.shows_all else f"{lines} of it"
-    return note_with_heading(f"`{name}` holds:\n\n", text, "file", name, about)
+    extent_text = pluralize(extent.shown, extent.noun) if extent else pluralize(text.count("\n") + 1, "line")
+    description = extent_text if extent is None or extent.shows_all else f"{extent_text} of it"
+    return note_with_heading(f"`{name}` holds:\n\n", text, "file", name, description)
 
 
 def picture_note(name: str) -> Note:
-    """Return the note that precedes an attached picture."""
+    """Return the note that precedes an attached image."""
     return Note(f"`{name}` is this picture:", kind="picture", name=name)
 
 
@@ -42,8 +42,8 @@ def folder_note(name: str, entries: Sequence[str], left_out: int) -> Note:
     omission_lines = [f"({left_out:,} more: `glob` lists them)"] if left_out else []
     listing = "\n".join([*entries, *omission_lines]) or "nothing that git does not ignore"
     count = len(entries) + left_out
-    about = f"folder, {count:,} entr{'ies' if count != 1 else 'y'}"
-    return note_with_heading(f"The folder `{name}` holds:\n\n", listing, "folder", name, about)
+    description = f"folder, {count:,} entr{'ies' if count != 1 else 'y'}"
+    return note_with_heading(f"The folder `{name}` holds:\n\n", listing, "folder", name, description)
 
 
 def attachment_labels(parts: Sequence[UserPart]) -> tuple[str, ...]:
@@ -52,41 +52,41 @@ def attachment_labels(parts: Sequence[UserPart]) -> tuple[str, ...]:
 
 
 def is_attached_picture(parts: Sequence[UserPart], index: int) -> bool:
-    """Whether the picture at `index` is one that `attachment_labels` lists."""
-    before = parts[index - 1] if index else None
-    return isinstance(before, Note) and before.kind == "picture"
+    """Whether the image at `index` is one that `attachment_labels` lists."""
+    previous_part = parts[index - 1] if index else None
+    return isinstance(previous_part, Note) and previous_part.kind == "picture"
 
 
 def _iter_labels(parts: Sequence[UserPart]) -> Iterator[str]:
     for index, part in enumerate(parts):
         match part:
             case Note(kind="piped"):
-                yield f"piped input ({_about_piped(part)})"
-            case Note(kind="file" | "folder", name=name, about=about):
-                yield f"`{printable_name(name)}` ({about})"
+                yield f"piped input ({_describe_piped(part)})"
+            case Note(kind="file" | "folder", name=name, about=description):
+                yield f"`{printable_name(name)}` ({description})"
             case Note(kind="picture", name=name):
-                yield f"`{printable_name(name)}` ({_about_picture(parts[index + 1 :])})"
+                yield f"`{printable_name(name)}` ({_describe_image(parts[index + 1 :])})"
             case _:
                 pass
 
 
-def _about_piped(note: Note) -> str:
+def _describe_piped(note: Note) -> str:
     text = (note.whole or note.text)[note.heading :]
-    lines = text.count("\n") + (not text.endswith("\n"))
-    parts = pluralize(lines, "line"), pluralize(byte_size(text), "byte"), display_form(note)
-    return ", ".join(filter(None, parts))
+    line_count = text.count("\n") + (not text.endswith("\n"))
+    descriptions = pluralize(line_count, "line"), pluralize(byte_size(text), "byte"), display_form(note)
+    return ", ".join(filter(None, descriptions))
 
 
-def _about_picture(following_parts: Sequence[UserPart]) -> str:
+def _describe_image(following_parts: Sequence[UserPart]) -> str:
     size = image_size(following_parts[0].data) if following_parts and isinstance(following_parts[0], Image) else None
-    return f"picture, {size[0]}×{size[1]}" if size else "picture"
+    return f"image, {size[0]}×{size[1]}" if size else "image"
 
 
 MIN_NOTE_BYTES = 200
 """Size below which a note is not shortened further, in bytes."""
 
 MIN_ATTACHMENT_BYTES = 400
-"""Minimum size of a shown attachment, in bytes. A smaller one is not worth a line of its own."""
+"""Minimum size of a shown attachment, in bytes. A smaller one is not worth its line."""
 
 LONG_TEXT_CHARS = 2_000
 """Length above which the user's text may be shortened, in characters."""
@@ -95,8 +95,8 @@ FULL_TEXT_DIVISOR = 2
 """User text and piped input are sent in full if they take at most 1/`FULL_TEXT_DIVISOR` of the free room."""
 
 EXCERPT_DIVISOR = 8
-"""Longer text and input are cut to 1/`EXCERPT_DIVISOR` of the free room. The model has to look up the rest anyway, and
-every request pays for what is shown."""
+"""Longer text and piped input are shortened to 1/`EXCERPT_DIVISOR` of the free room. The model has to look up the rest
+anyway, and each request is billed for what is shown."""
 
 MIN_TEXT_TOKENS = 250
 """Tokens of user text that are shown even in the smallest window."""
@@ -107,9 +107,10 @@ _ORIGIN_NOTE = '[What came with this message is kept under ref_id="{}".]'
 
 
 def fit_message(message: User, effective: int, free: int) -> User:
-    """Return the message in a form that fits into `free` tokens. Long text and piped input are sent whole if there is
-    room for them; otherwise, only head and tail are sent. Other attachments get their share of an `effective` window.
-    The full content is stored under the message's reference. Returns `message` itself if nothing is too long."""
+    """Return the message in a form that fits into `free` tokens. Long text and piped input are sent in full if there is
+    room for them; otherwise, only their head and tail are sent. Other attachments get a share of the window, whose size
+    is `effective` tokens. The full content is stored under the message's reference. Returns `message` itself if nothing
+    is too long."""
     parts = [with_sendable_text(part, "") if isinstance(part, Text | Note) else part for part in message.parts]
     text_sizes = [
         estimate_text(part.text) for part in parts if isinstance(part, Text | Note) and _is_user_content(part)
@@ -126,7 +127,7 @@ def fit_message(message: User, effective: int, free: int) -> User:
         else sys.maxsize
     )
 
-    def cut(part: UserPart, ref: str) -> UserPart:
+    def shorten(part: UserPart, ref: str) -> UserPart:
         if not isinstance(part, Text | Note):
             return part
         part = with_sendable_text(part, ref)
@@ -136,15 +137,17 @@ def fit_message(message: User, effective: int, free: int) -> User:
             else truncate_part(part, max_attachment_bytes, ref)
         )
 
-    ref = message_ref(User(tuple(cut(part, "") for part in message.parts)))
-    fitted = tuple(cut(part, ref) for part in message.parts)
+    ref = message_ref(User(tuple(shorten(part, "") for part in message.parts)))
+    fitted = tuple(shorten(part, ref) for part in message.parts)
     return message if fitted == message.parts else User(fitted)
 
 
 def needs_fitting(message: User) -> bool:
     """Whether a part of a message may be too long, or cannot be sent as it is."""
     texts = [part.text for part in message.parts if isinstance(part, Text | Note)]
-    return len(texts) > 1 or any(len(t) > LONG_TEXT_CHARS or sendable_text(t) != t or is_binary_text(t) for t in texts)
+    return len(texts) > 1 or any(
+        len(text) > LONG_TEXT_CHARS or sendable_text(text) != text or is_binary_text(text) for text in texts
+    )
 
 
 def truncate_to_tokens(part: Text | Note, max_tokens: int, ref: str) -> Text | Note:
@@ -152,11 +155,11 @@ def truncate_to_tokens(part: Text | Note, max_tokens: int, ref: str) -> Text | N
     of the text, and its reference."""
     if estimate_text(part.text) <= max_tokens:
         return part
-    size = max_tokens * BYTES_PER_TOKEN
-    shortened = truncate_part(part, size, ref)
-    while estimate_text(shortened.text) > max_tokens and size > MIN_NOTE_BYTES:
-        size = size * 3 // 4
-        shortened = truncate_part(part, size, ref)
+    max_bytes = max_tokens * BYTES_PER_TOKEN
+    shortened = truncate_part(part, max_bytes, ref)
+    while estimate_text(shortened.text) > max_tokens and max_bytes > MIN_NOTE_BYTES:
+        max_bytes = max_bytes * 3 // 4
+        shortened = truncate_part(part, max_bytes, ref)
     return shortened
 
 
@@ -170,9 +173,11 @@ def has_large_parts(message: Message) -> bool:
 
 
 def compacted_request_parts(message: User) -> tuple[UserPart, ...]:
-    """Return the parts of a message as a compaction stores them: as they were sent, followed by a note with the
-    message's reference if there are large parts."""
-    parts = tuple(replace(p, whole="") if isinstance(p, Note | Text) and p.whole else p for p in message.parts)
+    """Return the parts of a message as a compaction stores them: as they were sent. If there are large parts, a note
+    with the message's reference follows."""
+    parts = tuple(
+        replace(part, whole="") if isinstance(part, Note | Text) and part.whole else part for part in message.parts
+    )
     ref = message_ref(message)
     return (*parts, Note(_ORIGIN_NOTE.format(ref), kind="origin", name=ref)) if has_large_parts(message) else parts
 
@@ -181,14 +186,14 @@ def shrink_attachments(
     request: User, max_tokens: int, *, keeps_pictures: bool = True, shortens_text: bool = False
 ) -> User:
     """Shorten the attachments until the request takes at most `max_tokens` tokens, or as far as possible.
-    `keeps_pictures`: keep its pictures, which can only be removed whole. `shortens_text`: the user's long text may be
-    shortened as well. Return the same request if it already fits or nothing can be shortened."""
+    `keeps_pictures`: keep the images, which cannot be shortened, only removed. `shortens_text`: the user's long text
+    may be shortened as well. Return the same request if it already fits or nothing can be shortened."""
     if estimate_message(request) <= max_tokens:
         return request
     sizes = [byte_size(part.text) for part in request.parts if isinstance(part, Note) and _is_shrinkable(part)]
     shrunk = request
-    for size in _halving_sizes(max(sizes, default=0)):
-        shrunk = User(tuple(_shrunk_parts(request.parts, size, keeps_pictures)))
+    for max_bytes in _halving_sizes(max(sizes, default=0)):
+        shrunk = User(tuple(_shrunk_parts(request.parts, max_bytes, keeps_pictures)))
         if estimate_message(shrunk) <= max_tokens:
             break
     if shortens_text and estimate_message(shrunk) > max_tokens:
@@ -197,13 +202,13 @@ def shrink_attachments(
 
 
 def with_picture_notes(request: User) -> User:
-    """Return the request with its pictures replaced by notes that say where to find them."""
-    refs, number = _message_refs(request.parts), 0
+    """Return the request with its images replaced by notes that say where to find them."""
+    refs, image_number = _message_refs(request.parts), 0
     parts = list[UserPart]()
-    for name, part in zip(refs, request.parts, strict=True):
-        number = number + 1 if isinstance(part, Image) else 0 if _origin_ref(part) else number
+    for ref, part in zip(refs, request.parts, strict=True):
+        image_number = image_number + 1 if isinstance(part, Image) else 0 if _origin_ref(part) else image_number
         parts.append(
-            _picture_omission_note(part, f"{name}:tool-{number}" if name else "") if isinstance(part, Image) else part
+            _image_omission_note(part, f"{ref}:tool-{image_number}" if ref else "") if isinstance(part, Image) else part
         )
     return User(tuple(parts))
 
@@ -213,40 +218,42 @@ def _shorten_user_text(request: User, max_tokens: int) -> User:
     refs = _message_refs(request.parts)
     sizes = [byte_size(part.text) for part in request.parts if _is_long_text(part) and isinstance(part, Text)]
     shortened = request
-    for size in _halving_sizes(max(sizes, default=0)):
-        shortened = User(tuple(_shorten_text(part, size, name) for part, name in zip(request.parts, refs, strict=True)))
+    for max_bytes in _halving_sizes(max(sizes, default=0)):
+        shortened = User(
+            tuple(_shorten_text(part, max_bytes, ref) for part, ref in zip(request.parts, refs, strict=True))
+        )
         if estimate_message(shortened) <= max_tokens:
             break
     return shortened
 
 
-def _shorten_text(part: UserPart, size: int, ref_of_message: str) -> UserPart:
-    """Return a long user text shortened to `size` bytes. `ref_of_message`: the reference of its message; if it is
+def _shorten_text(part: UserPart, max_bytes: int, ref_of_message: str) -> UserPart:
+    """Return a long user text shortened to `max_bytes` bytes. `ref_of_message`: the reference of its message; if it is
     unknown, the message is assumed to consist of this text alone."""
     if not isinstance(part, Text) or not _is_long_text(part):
         return part
     ref = ref_of_message or message_ref(User((part,)))
-    text, gap = head_and_tail(sendable_text(part.text), size, ref, part.gap)
+    text, gap = head_and_tail(sendable_text(part.text), max_bytes, ref, part.gap)
     return replace(part, text=text, gap=gap, whole="")
 
 
-def _halving_sizes(size: int) -> Iterator[int]:
+def _halving_sizes(max_bytes: int) -> Iterator[int]:
     """Yield sizes to try for each text, in bytes, from the largest to the smallest."""
-    while size > MIN_NOTE_BYTES:
-        yield size
-        size //= 2
+    while max_bytes > MIN_NOTE_BYTES:
+        yield max_bytes
+        max_bytes //= 2
     yield MIN_NOTE_BYTES
 
 
-def _shrunk_parts(parts: Sequence[UserPart], size: int, keeps_pictures: bool) -> Iterator[UserPart]:
-    refs, number = _message_refs(parts), 0
+def _shrunk_parts(parts: Sequence[UserPart], max_bytes: int, keeps_images: bool) -> Iterator[UserPart]:
+    refs, image_number = _message_refs(parts), 0
     for index, part in enumerate(parts):
-        number = number + 1 if isinstance(part, Image) else 0 if _origin_ref(part) else number
+        image_number = image_number + 1 if isinstance(part, Image) else 0 if _origin_ref(part) else image_number
         if isinstance(part, Note) and _is_shrinkable(part):
-            yield _shorter_part(replace(truncate_part(part, size, refs[index]), whole=""), part)
-        elif isinstance(part, Image) and not keeps_pictures:
+            yield _shorter_part(replace(truncate_part(part, max_bytes, refs[index]), whole=""), part)
+        elif isinstance(part, Image) and not keeps_images:
             yield _shorter_part(
-                _picture_omission_note(part, f"{refs[index]}:tool-{number}" if refs[index] else ""), part
+                _image_omission_note(part, f"{refs[index]}:tool-{image_number}" if refs[index] else ""), part
             )
         else:
             yield part
@@ -265,18 +272,18 @@ def _origin_ref(part: UserPart) -> str:
     return part.name if isinstance(part, Note) and part.kind == "origin" else ""
 
 
-def _picture_omission_note(image: Image, ref: str) -> Note:
-    where = f': `recall` with ref_id="{ref}" shows it' if ref else ""
-    return Note(f"[A picture ({image.media_type}) is not shown, since there is no room for it{where}.]")
+def _image_omission_note(image: Image, ref: str) -> Note:
+    lookup_advice = f': `recall` with ref_id="{ref}" shows it' if ref else ""
+    return Note(f"[An image ({image.media_type}) is not shown because there is no room for it{lookup_advice}.]")
 
 
-def _shorter_part(less: Note, part: Note | Image) -> Note | Image:
-    return less if estimate_message(User((less,))) < estimate_message(User((part,))) else part
+def _shorter_part(shorter: Note, part: Note | Image) -> Note | Image:
+    return shorter if estimate_message(User((shorter,))) < estimate_message(User((part,))) else part
 
 
 def _is_shrinkable(part: UserPart) -> bool:
-    """Whether the part can be shortened. A note about a dropped step cannot, because nothing else names that step's
-    outputs."""
+    """Whether the part can be shortened. A note about a removed step cannot, because nothing else names the outputs of
+    the step."""
     return isinstance(part, Image) or (isinstance(part, Note) and part.kind != "step" and is_replaceable(part))
 
 

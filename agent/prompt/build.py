@@ -1,4 +1,4 @@
-"""Builds the prompt from the instructions and the conversation. Pure: reads neither files nor the clock."""
+"""Builds the prompt from the instructions and the conversation. Reads neither files nor the clock."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ from ebbtide.agent.messages import Conversation, Image, Message, Text, ToolOutpu
 from ebbtide.agent.view.visible import messages_in_view
 from ebbtide.tools.lazy import dataclass
 
-IMAGE_LEFT_OUT = "[an image ({}) is left out: this model takes no images]"
+IMAGE_OMITTED_NOTE = "[an image ({}) is omitted: this model does not support images]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class PromptBuilder:
         """Return a builder with one more section. Empty text adds no section."""
         if not text:
             return self
-        added = (*self.sections, Section(name, text, cacheable))
-        return PromptBuilder(tuple(sorted(added, key=lambda section: not section.cacheable)))
+        sections = (*self.sections, Section(name, text, cacheable))
+        return PromptBuilder(tuple(sorted(sections, key=lambda section: not section.cacheable)))
 
     def build(self) -> tuple[str, tuple[int, ...]]:
         """Return the text, and for each cacheable section the offset at which it ends, in characters."""
@@ -50,7 +50,7 @@ class InstructionFile:
     section: str
     """Its section of the system prompt, including the title."""
     text: str
-    """Its text; empty if it was left out."""
+    """Its text; empty if the file was skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +133,9 @@ def _has_images(part: UserPart) -> bool:
 def _describe_images(part: UserPart) -> UserPart:
     match part:
         case Image(media_type=media_type):
-            return Text(IMAGE_LEFT_OUT.format(media_type))
+            return Text(IMAGE_OMITTED_NOTE.format(media_type))
         case ToolOutput(images=images) if images:
-            notes = "\n".join(IMAGE_LEFT_OUT.format(image.media_type) for image in images)
+            notes = "\n".join(IMAGE_OMITTED_NOTE.format(image.media_type) for image in images)
             return replace(part, text=f"{part.text}\n{notes}", images=())
         case _:
             return part

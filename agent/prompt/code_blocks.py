@@ -1,4 +1,4 @@
-"""Code blocks in Markdown text. Pure."""
+"""Code blocks in Markdown text."""
 
 import re
 
@@ -21,11 +21,11 @@ class CodeBlock:
 
 
 def parse_code_blocks(text: str) -> tuple[CodeBlock, ...]:
-    return tuple(CodeBlock(found[2].lower(), found[3]) for found in _FENCE.finditer(text))
+    return tuple(CodeBlock(match[2].lower(), match[3]) for match in _FENCE.finditer(text))
 
 
 def fenced_lines(text: str, language: str = "") -> tuple[str, str, str]:
-    """Return the opening fence, content and closing fence of a code block. The fences are longer than any in the
-    text."""
+    """Return the opening fence, content and closing fence of a code block. The fences are longer than any run of
+    backticks in the text."""
     fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", text)), default=0))
     return f"{fence}{language}", text.rstrip("\n"), fence

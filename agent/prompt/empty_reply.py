@@ -1,5 +1,4 @@
-"""Handles an empty reply after tool calls: asks the model for a sentence, or else lists what its calls have done.
-Pure."""
+"""Handles an empty reply after tool calls: asks the model for a sentence, or else lists what its calls have done."""
 
 from collections.abc import Sequence
 
@@ -9,7 +8,7 @@ from ebbtide.agent.view.message_text import is_steering_message
 from ebbtide.tools.outputs.extent import ellipsize
 
 ANSWER_REQUEST = Note(
-    "[Your reply was empty. Say in a sentence what you have done and what it gave, or make the next call.]"
+    "[Your reply was empty. Say in one sentence what you have done and with what result, or make the next call.]"
 )
 _MAX_NAMED_CALLS = 3
 """Maximum number of calls that the summary names; the newest ones are named."""
@@ -27,8 +26,8 @@ def is_after_success(messages: Sequence[Message]) -> bool:
 
 
 def ask_for_answer(conversation: Conversation, *, is_small_model: bool = False) -> User | None:
-    """Return the message that asks for an answer after an empty reply; None if there is nothing to report or the model
-    was already asked. `is_small_model`: the model is a small one, which is asked even after a failed call."""
+    """Return the message that asks for an answer after an empty reply; None if the last call did not succeed, or the
+    model was already asked. `is_small_model`: small models are asked even after a failed call."""
     messages = conversation.messages
     if not messages or messages[-1].parts == (ANSWER_REQUEST,):
         return None
@@ -41,22 +40,26 @@ def work_summary(conversation: Conversation) -> str:
     failed."""
     if not is_after_success(conversation.messages):
         return ""
-    done = list[str]()
+    finished_calls = list[str]()
     calls = dict[str, ToolCall]()
     for message in conversation.messages:
         if isinstance(message, Assistant):
             calls |= {call.id: call for call in message.calls}
         elif message.text and not is_steering_message(message):
-            done.clear()
+            finished_calls.clear()
         else:
-            ended = [output for output in message.outputs if output.status == "done" and output.call_id in calls]
-            done += [_call_label(executed_call(calls[output.call_id], output)) for output in ended]
-    omitted_note = f", after {len(done) - _MAX_NAMED_CALLS} more" if len(done) > _MAX_NAMED_CALLS else ""
-    listed_calls = f"{'; '.join(done[-_MAX_NAMED_CALLS:])}{omitted_note}"
-    return f"[The model ended without a word; this line is the program's. What was done: {listed_calls}.]"
+            finished_outputs = [
+                output for output in message.outputs if output.status == "done" and output.call_id in calls
+            ]
+            finished_calls += [_call_label(executed_call(calls[output.call_id], output)) for output in finished_outputs]
+    omitted_note = (
+        f", after {len(finished_calls) - _MAX_NAMED_CALLS} more" if len(finished_calls) > _MAX_NAMED_CALLS else ""
+    )
+    listed_calls = f"{'; '.join(finished_calls[-_MAX_NAMED_CALLS:])}{omitted_note}"
+    return f"[The model ended without text, so the program added this line. Calls that succeeded: {listed_calls}.]"
 
 
 def _call_label(call: ToolCall) -> str:
     """Return the name of a call's tool, and the file, command or pattern that the call is about."""
-    about = next((call.arguments[name] for name in ("path", "command", "pattern") if name in call.arguments), "")
-    return ellipsize(f"`{call.name}` {' '.join(str(about).split())}".strip(), _MAX_CALL_CHARS)
+    subject = next((call.arguments[name] for name in ("path", "command", "pattern") if name in call.arguments), "")
+    return ellipsize(f"`{call.name}` {' '.join(str(subject).split())}".strip(), _MAX_CALL_CHARS)

@@ -1,5 +1,4 @@
-"""Finds `@PATH` mentions, file names and identifiers in a message, and makes notes for attached content. Pure; reads no
-files."""
+"""Finds `@PATH` mentions, file names and identifiers in a message, and creates notes for attached content. No I/O."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -20,7 +19,7 @@ _MENTION = regex(
     r'|(?P<bare>(?:\\(?:[^\S\n]|["\'\\()&\[\]])|"(?=[\w.])|[^\s"])+))'
 )
 _SHELL_ESCAPE = regex(r"\\(.)")
-"""A character escaped by a shell, or by a terminal into which a file was dragged, such as a blank or quotation mark."""
+"""A character escaped by a shell, or by a terminal into which a file was dragged, such as a space or quotation mark."""
 _PATH_WITH_LINES = regex(r"(?P<path>.+?):(?P<lines>\d+(?:-\d+)?)")
 _PATH_TRAILING_PUNCTUATION = ".,;:!?)]}>'`"
 """Punctuation after a path that belongs to the sentence around it."""
@@ -51,10 +50,10 @@ class MentionReading:
 
 
 def mentions(text: str) -> tuple[tuple[MentionReading, ...], ...]:
-    """Return the mentions in a text, each with its possible meanings, the likeliest first. An email address is not a
-    mention."""
-    found = dict.fromkeys(_readings(match) for match in _MENTION.finditer(text))
-    return tuple(found)
+    """Return the mentions in a text. Each is a tuple of its possible meanings, the most likely first. An email address
+    is not a mention."""
+    unique_readings = dict.fromkeys(_readings(match) for match in _MENTION.finditer(text))
+    return tuple(unique_readings)
 
 
 def _readings(match: re.Match[str]) -> tuple[MentionReading, ...]:
@@ -65,7 +64,9 @@ def _readings(match: re.Match[str]) -> tuple[MentionReading, ...]:
     candidates = dict.fromkeys(
         (unquoted, _SHELL_ESCAPE.sub(r"\1", unquoted), re.split(r'["\s]', unquoted, maxsplit=1)[0])
     )
-    for word in (form for each in candidates for form in (each, each.rstrip(_PATH_TRAILING_PUNCTUATION))):
+    for word in (
+        variant for candidate in candidates for variant in (candidate, candidate.rstrip(_PATH_TRAILING_PUNCTUATION))
+    ):
         if word:
             readings[MentionReading(word)] = None
             range_match = _PATH_WITH_LINES.fullmatch(word)
@@ -130,7 +131,7 @@ def file_names_in(text: str) -> tuple[str, ...]:
 
 def identifiers_in(text: str) -> tuple[str, ...]:
     """Return the identifiers and the quoted names in a text."""
-    quoted = [next(filter(None, found)) for found in _QUOTED_NAME.findall(text)]
+    quoted = [next(filter(None, groups)) for groups in _QUOTED_NAME.findall(text)]
     return tuple(dict.fromkeys([*_IDENTIFIER.findall(text), *quoted]))
 
 
@@ -141,7 +142,7 @@ def _iter_named_files(text: str, files: Collection[str]) -> Iterator[str]:
             if path in files:
                 yield path
                 break
-            ends = [each for each in files if each.endswith(f"/{path}")] if "." in path.strip(".") else []
-            if len(ends) == 1:
-                yield ends[0]
+            matching_files = [file for file in files if file.endswith(f"/{path}")] if "." in path.strip(".") else []
+            if len(matching_files) == 1:
+                yield matching_files[0]
                 break

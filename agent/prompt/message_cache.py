@@ -1,4 +1,4 @@
-"""Caches the model's view of a conversation, so that each request processes only new messages. Pure."""
+"""Caches the model's view of a conversation, so that each request processes only new messages."""
 
 from collections.abc import Set
 from dataclasses import field, replace
@@ -17,7 +17,7 @@ class ViewCache:
     _messages: tuple[Message, ...] = ()
     """Messages of the conversation for which the view was last computed."""
     _view_key: tuple[object, ...] = ()
-    """Other inputs from which the view was computed; if they change, it is rebuilt."""
+    """Other inputs from which the view was computed. If they change, the view is rebuilt."""
     _visible: tuple[Message, ...] = ()
     _merged_visible: tuple[Message, ...] = ()
     """Visible messages that `_merged` already contains."""
@@ -48,20 +48,20 @@ class ViewCache:
 
     def _new_messages(self, conversation: Conversation, known_count: int) -> tuple[Message, ...]:
         """Return the visible form of the messages after the first `known_count`. A reply directly before them is
-        included in the computation, because it has the calls that they answer."""
+        included in the computation, because it contains the calls that they answer."""
         start = (
             known_count - 1
             if known_count and isinstance(conversation.messages[known_count - 1], Assistant)
             else known_count
         )
-        earlier = self._output_count.value_for(self._messages)
-        newest = replace(
+        earlier_output_count = self._output_count.value_for(self._messages)
+        recent_part = replace(
             conversation,
             messages=conversation.messages[start:],
-            outputs_before=conversation.outputs_before + earlier,
+            outputs_before=conversation.outputs_before + earlier_output_count,
             messages_before=conversation.messages_before + start,
         )
-        return visible_messages(newest)[known_count - start :]
+        return visible_messages(recent_part)[known_count - start :]
 
     def prompt(self, conversation: Conversation, instructions: Instructions, *, images: bool = True) -> Prompt:
         """Return the system prompt and messages of the next request. The result equals that of `build_prompt`."""
@@ -83,7 +83,7 @@ class ViewCache:
         return conversation.outputs_before + self._output_count.value_for(conversation.messages)
 
     def last_user_text(self, conversation: Conversation) -> str:
-        """Return the user's last text; empty if it is not among the messages."""
+        """Return the user's last text; empty if no message contains one."""
         return self._last_user_text.value_for(conversation.messages)
 
     def call_ids(self, conversation: Conversation) -> Set[str]:

@@ -1,8 +1,8 @@
 """Replaces secrets in requests with tokens such as `⟦secret:NAME#N⟧`, and restores the secrets where a tool changes a
 file. Stored content is never changed, so every byte can be restored.
 
-A token is derived from the secret's value and a key of this machine. So it is the same in every request, and it does
-not help to guess the value.
+A token is derived from the secret's value and a key stored on this machine. It is the same in every request, but does
+not help anyone to guess the value.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _MAX_CACHED_PARTS = 100_000
 """Maximum number of messages and parts that are cached."""
 _MAX_CACHED_SYSTEM_TEXTS = 3
 
-P = TypeVar("P")
+PartT = TypeVar("PartT")
 
 
 class UnknownToken(Exception):
@@ -39,7 +39,7 @@ class SecretTokens:
         self._secrets_by_token: dict[str, str] = {}
         """Secrets that were replaced so far, by token."""
         self._clean_cache: dict[int, tuple[object, object]] = {}
-        """Cached results by the identity of a message or part: the object itself, and its form without secrets."""
+        """Cached results by the `id()` of a message or part: the object itself, and its form without secrets."""
         self._clean_system_texts: dict[str, str] = {}
         self.learn_all(environment or {})
 
@@ -55,7 +55,7 @@ class SecretTokens:
         self._clean_system_texts.clear()
 
     def learn_new(self, values: Mapping[str, str]) -> None:
-        """Add those secrets of `values` that are new. `values` maps each secret to its name."""
+        """Learn the secrets that are not known yet. `values` maps each secret to its name."""
         for value, name in values.items():
             if value not in self._names_by_secret:
                 self.learn(name, value)
@@ -66,52 +66,59 @@ class SecretTokens:
         if not secrets:
             return text
         clean_pieces: list[str] = []
-        at = 0
-        for one in secrets:
-            clean_pieces += [text[at : one.start], self._token(one.name, text[one.start : one.end])]
-            at = one.end
-        return "".join([*clean_pieces, text[at:]])
+        offset = 0
+        for secret in secrets:
+            clean_pieces += [text[offset : secret.start], self._token_for(secret.name, text[secret.start : secret.end])]
+            offset = secret.end
+        return "".join([*clean_pieces, text[offset:]])
 
     def hide_in(self, text: str, ranges: Ranges) -> tuple[str, Ranges]:
         """Return the text without its secrets, and the ranges adjusted to the new text."""
         if self.hide(text) is text:
             return text, ranges
-        clean, moved, at = "", [], 0
+        clean, new_ranges, offset = "", [], 0
         for start, end in ranges:
-            clean += self.hide(text[at:start])
-            begin = len(clean)
+            clean += self.hide(text[offset:start])
+            new_start = len(clean)
             clean += self.hide(text[start:end])
-            moved.append((begin, len(clean)))
-            at = end
-        return clean + self.hide(text[at:]), tuple(moved)
+            new_ranges.append((new_start, len(clean)))
+            offset = end
+        return clean + self.hide(text[offset:]), tuple(new_ranges)
 
     def stream_hider(self) -> Callable[[str], str]:
         """Return a function that hides secrets in streamed text. It takes the next chunk and returns the text that may
         be shown now. Text that may be the beginning of a secret is held back until more arrives."""
         pending = ""
 
-        def take(piece: str) -> str:
+        def hide_next(chunk: str) -> str:
             nonlocal pending
-            text = pending + piece
+            text = pending + chunk
             end = incomplete_secret_start(text, self._names_by_secret)
             end = min(
-                [end, *(one.start for one in detect_secrets(text, self._names_by_secret) if one.start < end < one.end)]
+                [
+                    end,
+                    *(
+                        secret.start
+                        for secret in detect_secrets(text, self._names_by_secret)
+                        if secret.start < end < secret.end
+                    ),
+                ]
             )
             pending = text[end:]
             return self.hide(text[:end])
 
-        return take
+        return hide_next
 
     def reveal(self, value: object) -> object:
         """Return the value, usually a call's arguments, with tokens replaced by their secrets. Raises
         `UnknownToken`."""
         match value:
             case str():
-                return _TOKEN.sub(lambda found: self._value(found[0]), value) if "⟦secret:" in value else value
+                return _TOKEN.sub(lambda match: self._secret_for(match[0]), value) if "⟦secret:" in value else value
             case Mapping():
-                return {key: self.reveal(inner) for key, inner in value.items()}
+                return {key: self.reveal(item) for key, item in value.items()}
             case list() | tuple():
-                return [self.reveal(inner) for inner in value]
+                return [self.reveal(item) for item in value]
             case _:
                 return value
 
@@ -126,10 +133,10 @@ class SecretTokens:
 
     def hide_in_messages(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the messages without secrets; the same object if nothing is hidden."""
-        clean = [self._message(message) for message in messages]
+        clean = [self._clean_message(message) for message in messages]
         return messages if all(map(_is_same, clean, messages)) else tuple(clean)
 
-    def _token(self, name: str, value: str) -> str:
+    def _token_for(self, name: str, value: str) -> str:
         name = _INVALID_NAME_CHARS.sub("_", name)
         value_bytes = value.encode("utf-8", "surrogatepass")
         number = hashlib.blake2s(value_bytes, key=self._key(), person=b"ebbtoken").hexdigest()[:6]
@@ -139,26 +146,26 @@ class SecretTokens:
             token = f"⟦secret:{name}#{number}⟧"
         return token
 
-    def _value(self, token: str) -> str:
+    def _secret_for(self, token: str) -> str:
         if token not in self._secrets_by_token:
             raise UnknownToken(token)
         return self._secrets_by_token[token]
 
-    def _message(self, message: Message) -> Message:
+    def _clean_message(self, message: Message) -> Message:
         cached = self._clean_cache.get(id(message))
         if cached is not None and cached[0] is message:
             return cast(Message, cached[1])
         clean: Message = message
         match message:
             case User(parts=user_parts):
-                clean_user_parts = tuple([self._part(part) for part in user_parts])
+                clean_user_parts = tuple([self._clean_part(part) for part in user_parts])
                 clean = (
                     message
                     if all(map(_is_same, clean_user_parts, user_parts))
                     else replace(message, parts=clean_user_parts)
                 )
             case Assistant(parts=reply_parts):
-                clean_reply_parts = tuple([self._part(part) for part in reply_parts])
+                clean_reply_parts = tuple([self._clean_part(part) for part in reply_parts])
                 clean = (
                     message
                     if all(map(_is_same, clean_reply_parts, reply_parts))
@@ -167,10 +174,10 @@ class SecretTokens:
         self._cache_clean(message, clean)
         return clean
 
-    def _part(self, part: P) -> P:
+    def _clean_part(self, part: PartT) -> PartT:
         cached = self._clean_cache.get(id(part))
         if cached is not None and cached[0] is part:
-            return cast(P, cached[1])
+            return cast(PartT, cached[1])
         clean: object = part
         match part:
             case ToolOutput(text=text, inserted=inserted):
@@ -187,23 +194,23 @@ class SecretTokens:
             case _:
                 pass
         self._cache_clean(part, clean)
-        return cast(P, clean)
+        return cast(PartT, clean)
 
     def _hide_values(self, value: object) -> object:
         match value:
             case str():
                 return self.hide(value)
             case Mapping():
-                return {key: self._hide_values(inner) for key, inner in value.items()}
+                return {key: self._hide_values(item) for key, item in value.items()}
             case list() | tuple():
-                return [self._hide_values(inner) for inner in value]
+                return [self._hide_values(item) for item in value]
             case _:
                 return value
 
-    def _cache_clean(self, one: object, clean: object) -> None:
+    def _cache_clean(self, original: object, clean: object) -> None:
         if len(self._clean_cache) >= _MAX_CACHED_PARTS:
             self._clean_cache.clear()
-        self._clean_cache[id(one)] = (one, clean)
+        self._clean_cache[id(original)] = (original, clean)
 
 
 def has_tokens(value: object) -> bool:
@@ -219,5 +226,5 @@ def has_tokens(value: object) -> bool:
             return False
 
 
-def _is_same(one: object, other: object) -> bool:
-    return one is other
+def _is_same(left: object, right: object) -> bool:
+    return left is right

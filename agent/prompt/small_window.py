@@ -1,4 +1,4 @@
-"""Reduced tool sets and short descriptions for small windows and small models. Pure."""
+"""Reduced tool sets and short descriptions for small windows and small models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ from ebbtide.tools.tool_traits import traits_of
 
 TINY_LIMIT_TOKENS, SMALL_LIMIT_TOKENS, MEDIUM_LIMIT_TOKENS = 4_000, 16_000, 32_000
 """Sizes of effective windows, in tokens, below which certain tools are omitted; see `ToolTraits.small_windows`."""
-_OWN_KINDS = ("builtin", "rare")
+_BUILTIN_KINDS = ("builtin", "rare")
 
 
 def tools_for_window(
@@ -16,7 +16,7 @@ def tools_for_window(
 ) -> tuple[ToolSpec, ...]:
     """Return the tools offered in an effective window of this size. Tools of servers stay unchanged. They depend on
     nothing that changes during a session, because new definitions would invalidate the provider's cache.
-    `is_small_model`: the model is a small one, which counts like a small window."""
+    `is_small_model`: small models get the tools of a small window."""
     if effective >= MEDIUM_LIMIT_TOKENS and not is_small_model:
         return tuple(specs)
     return tuple(
@@ -24,17 +24,17 @@ def tools_for_window(
         if spec.kind == "builtin" and (is_small_model or effective < SMALL_LIMIT_TOKENS)
         else spec
         for spec in specs
-        if spec.kind not in _OWN_KINDS or not is_omitted(spec.name, effective, is_small_model=is_small_model)
+        if spec.kind not in _BUILTIN_KINDS or not is_omitted(spec.name, effective, is_small_model=is_small_model)
     )
 
 
 def is_omitted(name: str, effective: int, *, is_small_model: bool = False) -> bool:
     """Whether a built-in tool is omitted in an effective window of this size."""
     traits = traits_of(name)
-    when = traits.small_windows
-    if is_small_model and traits.small_model_form is None and when != "always":
+    policy = traits.small_windows
+    if is_small_model and traits.small_model_form is None and policy != "always":
         return True
-    match when:
+    match policy:
         case "always":
             return False
         case "usually":
@@ -47,9 +47,9 @@ def is_omitted(name: str, effective: int, *, is_small_model: bool = False) -> bo
 
 def _shorten_spec(spec: ToolSpec, is_small_model: bool) -> ToolSpec:
     traits = traits_of(spec.name)
-    short = (traits.small_model_form if is_small_model else None) or traits.short_form
+    short_form = (traits.small_model_form if is_small_model else None) or traits.short_form
     parameters = spec.schema.get("properties")
-    if short is None or not isinstance(parameters, Mapping):
+    if short_form is None or not isinstance(parameters, Mapping):
         return spec
-    retained_parameters = {name: parameters[name] for name in short.parameters if name in parameters}
-    return replace(spec, description=short.description, schema={**spec.schema, "properties": retained_parameters})
+    retained_parameters = {name: parameters[name] for name in short_form.parameters if name in parameters}
+    return replace(spec, description=short_form.description, schema={**spec.schema, "properties": retained_parameters})

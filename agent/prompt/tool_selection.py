@@ -1,4 +1,4 @@
-"""Selects the tools that the next request offers and those that are deferred, and groups them. Pure."""
+"""Selects the tools that the next request offers and those that are deferred, and groups deferred tools."""
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -22,26 +22,26 @@ _DEFAULT_GROUP = "tools"
 
 
 def groups_of(names: Sequence[str]) -> Mapping[str, Group]:
-    """Return the group of each tool: the tools of one server, in their order, with at most ten in a group."""
+    """Return the group of each tool: the tools of one server, in order, at most `MAX_GROUP_TOOLS` to a group."""
     servers: dict[str, list[str]] = {}
     for name in names:
-        servers.setdefault(_server_of(name), []).append(name)
+        servers.setdefault(_server_prefix(name), []).append(name)
     groups: dict[str, Group] = {}
-    used = set(names)
+    used_names = set(names)
     for server, tools in servers.items():
         for start in range(0, len(tools), MAX_GROUP_TOOLS):
             members = tools[start : start + MAX_GROUP_TOOLS]
-            group = Group(_unused_group_name(server, used), _group_description(server, members))
-            used.add(group.name)
+            group = Group(_unused_group_name(server, used_names), _group_description(server, members))
+            used_names.add(group.name)
             groups |= dict.fromkeys(members, group)
     return groups
 
 
-def _server_of(name: str) -> str:
+def _server_prefix(name: str) -> str:
     """Return the server prefix: `mcp__tracker` for `mcp__tracker__create_issue`."""
     kind, _, rest = name.partition("__")
-    server, parts, _ = rest.partition("__")
-    return f"{kind}__{server}" if kind == "mcp" and parts else _DEFAULT_GROUP
+    server, separator, _ = rest.partition("__")
+    return f"{kind}__{server}" if kind == "mcp" and separator else _DEFAULT_GROUP
 
 
 def _group_description(server: str, members: Sequence[str]) -> str:
@@ -50,17 +50,17 @@ def _group_description(server: str, members: Sequence[str]) -> str:
     return ellipsize(text, _MAX_GROUP_DESCRIPTION_CHARS)
 
 
-def _unused_group_name(name: str, used: set[str]) -> str:
+def _unused_group_name(name: str, used_names: set[str]) -> str:
     """Return the name, or the first free one of `name_2`, `name_3`, …."""
-    count, unused = 1, name[:MAX_GROUP_NAME_CHARS]
-    while unused in used:
-        count += 1
-        suffix = f"_{count}"
-        unused = f"{name[: MAX_GROUP_NAME_CHARS - len(suffix)]}{suffix}"
-    return unused
+    suffix_number, candidate = 1, name[:MAX_GROUP_NAME_CHARS]
+    while candidate in used_names:
+        suffix_number += 1
+        suffix = f"_{suffix_number}"
+        candidate = f"{name[: MAX_GROUP_NAME_CHARS - len(suffix)]}{suffix}"
+    return candidate
 
 
-_DEFER_ORDER: Mapping[ToolKind, int] = {"rare": 0, "mcp": 1, "skill": 2}
+_DEFERRAL_ORDER: Mapping[ToolKind, int] = {"rare": 0, "mcp": 1, "skill": 2}
 """The kinds of tools that may be deferred, in the order in which they are deferred."""
 
 
@@ -71,26 +71,26 @@ def select_tools(
     *,
     finders: bool = False,
 ) -> tuple[ToolSpec, ...]:
-    """Return the offered tools in order. Of tools with the same name, the first one counts. Deferred tools are left
-    out, or marked as deferred if the provider searches. `finders`: offer the search tools even if nothing is
-    deferred."""
-    known = _unique_specs(specs)
+    """Return the offered tools in order. If several tools have the same name, the first one is used. Deferred tools are
+    omitted, or marked as deferred if the provider searches for them. `finders`: offer the search tools even if nothing
+    is deferred."""
+    unique_specs = _unique_specs(specs)
     needs_search = finders or (bool(deferred) and search == "none")
-    offered = [spec for spec in known if needs_search or spec.name not in (SEARCH, CALL)]
+    offered = [spec for spec in unique_specs if needs_search or spec.name not in (SEARCH, CALL)]
     if search == "none":
-        rare = [spec.name for spec in known if spec.kind == "rare" and spec.name in deferred]
-        return tuple(_with_rare_tools(spec, rare) for spec in offered if spec.name not in deferred)
-    groups = _deferrable_groups(known) if search == "grouped" else {}
+        rare_names = [spec.name for spec in unique_specs if spec.kind == "rare" and spec.name in deferred]
+        return tuple(_with_rare_tools(spec, rare_names) for spec in offered if spec.name not in deferred)
+    groups = _deferrable_groups(unique_specs) if search == "grouped" else {}
     return tuple(
         replace(spec, deferred=groups.get(spec.name, Group())) if spec.name in deferred else spec for spec in offered
     )
 
 
-def _with_rare_tools(spec: ToolSpec, rare: Sequence[str]) -> ToolSpec:
+def _with_rare_tools(spec: ToolSpec, rare_names: Sequence[str]) -> ToolSpec:
     """Return the search tool with the deferred built-in tools added to its description; any other tool unchanged."""
-    if spec.name != SEARCH or not rare:
+    if spec.name != SEARCH or not rare_names:
         return spec
-    return replace(spec, description=f"{spec.description} Among them: {', '.join(rare)}.")
+    return replace(spec, description=f"{spec.description} Among them: {', '.join(rare_names)}.")
 
 
 def tools_to_defer(
@@ -105,33 +105,34 @@ def tools_to_defer(
     max_tools: int | None = None,
 ) -> frozenset[str]:
     """Return the names of the tools to defer so that the definitions shown take at most `max_definition_tokens` tokens.
-    Rarely needed tools are always deferred; then tools of servers, then of skills. Within a kind, the least recently
-    used come first, then the last listed. Empty if that would make no request smaller. `last_uses`: when each tool was
-    last used. `offers_search`: see `select_tools`. `user_deferred`: tools that the user wants deferred at any cost.
-    `max_tools`: maximum number of definitions that the provider accepts; tools beyond it are deferred even if no search
-    can find them."""
-    known = _unique_specs(specs)
-    sizes = {spec.name: size(spec) for spec in known}
-    finder_sizes = sizes.pop(SEARCH, None), sizes.pop(CALL, None)
-    limit = len(known) if max_tools is None else max_tools
-    count = len(sizes) + (len(known) - len(sizes) if offers_search else 0)
-    is_too_many = count > limit
-    if None in finder_sizes and search == "none":
-        if not is_too_many:
+    Rarely needed tools are always deferred, followed by MCP tools and then skills as far as necessary. Within a kind,
+    the least recently used tools are deferred first, and of those never used, the last ones in the list. Empty if
+    deferring would not make requests smaller. `size`: counts the tokens of a definition. `last_uses`: when each tool
+    was last used. `offers_search`: the search tools are offered even if nothing is deferred. `user_deferred`: tools
+    that the user wants deferred in any case. `max_tools`: maximum number of definitions that the provider accepts;
+    tools beyond it are deferred even if no search can find them."""
+    unique_specs = _unique_specs(specs)
+    sizes = {spec.name: size(spec) for spec in unique_specs}
+    search_tool_sizes = sizes.pop(SEARCH, None), sizes.pop(CALL, None)
+    max_definitions = len(unique_specs) if max_tools is None else max_tools
+    definition_count = len(sizes) + (len(unique_specs) - len(sizes) if offers_search else 0)
+    exceeds_max_tools = definition_count > max_definitions
+    if None in search_tool_sizes and search == "none":
+        if not exceeds_max_tools:
             return frozenset()
         max_definition_tokens = sum(sizes.values())  # tools that cannot be found are deferred only if necessary
-    finder_tokens = sum(filter(None, finder_sizes))
-    all_tokens = sum(sizes.values()) + (finder_tokens if offers_search else 0)
-    places = {spec.name: place for place, spec in enumerate(known)}
-    groups = _deferrable_groups(known) if search == "grouped" else {}
+    search_tool_tokens = sum(filter(None, search_tool_sizes))
+    all_tokens = sum(sizes.values()) + (search_tool_tokens if offers_search else 0)
+    positions = {spec.name: position for position, spec in enumerate(unique_specs)}
+    groups = _deferrable_groups(unique_specs) if search == "grouped" else {}
     counted_groups = set[Group]()
     candidates = sorted(
-        (spec for spec in known if spec.kind in _DEFER_ORDER and spec.name in sizes),
+        (spec for spec in unique_specs if spec.kind in _DEFERRAL_ORDER and spec.name in sizes),
         key=lambda spec: (
             spec.name not in user_deferred,
-            _DEFER_ORDER[spec.kind],
+            _DEFERRAL_ORDER[spec.kind],
             last_uses.get(spec.name, float("-inf")),
-            -places[spec.name],
+            -positions[spec.name],
         ),
     )
     deferred = list[str]()
@@ -139,44 +140,51 @@ def tools_to_defer(
     for spec in candidates:
         if (
             remaining_tokens <= max_definition_tokens
-            and count <= limit
+            and definition_count <= max_definitions
             and spec.name not in user_deferred
             and spec.kind != "rare"
         ):
             break
         # The first deferred tool adds the search tools to the request, and the first one of a group adds that group.
         if not deferred and search != "none":
-            count += 1
+            definition_count += 1
         elif not deferred and not offers_search:
-            remaining_tokens, count = remaining_tokens + finder_tokens, count + len(known) - len(sizes)
+            remaining_tokens, definition_count = (
+                remaining_tokens + search_tool_tokens,
+                definition_count + len(unique_specs) - len(sizes),
+            )
         group = groups.get(spec.name)
         if group is not None and group not in counted_groups:
-            remaining_tokens, count = remaining_tokens + size(_group_spec(group)), count + 1
+            remaining_tokens, definition_count = remaining_tokens + size(_group_spec(group)), definition_count + 1
             counted_groups.add(group)
-        remaining_tokens, count = remaining_tokens - sizes[spec.name], count - 1
+        remaining_tokens, definition_count = remaining_tokens - sizes[spec.name], definition_count - 1
         deferred.append(spec.name)
-    return frozenset(deferred) if remaining_tokens < all_tokens or is_too_many else frozenset(deferred) & user_deferred
+    return (
+        frozenset(deferred)
+        if remaining_tokens < all_tokens or exceeds_max_tools
+        else frozenset(deferred) & user_deferred
+    )
 
 
 def definitions_size(specs: Sequence[ToolSpec], size: Callable[[ToolSpec], int]) -> int:
-    """Return the size of the definitions that the model sees. Of deferred tools, it sees only the groups."""
+    """Return the size of the definitions that the model sees. For deferred tools, it sees only their groups."""
     groups = dict.fromkeys(spec.deferred for spec in specs if spec.deferred is not None and spec.deferred.name)
     visible = sum(size(spec) for spec in specs if spec.deferred is None)
     return visible + sum(size(_group_spec(group)) for group in groups)
 
 
 def _unique_specs(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-    chosen: dict[str, ToolSpec] = {}
+    first_by_name: dict[str, ToolSpec] = {}
     for spec in specs:
-        chosen.setdefault(spec.name, spec)
-    return tuple(chosen.values())
+        first_by_name.setdefault(spec.name, spec)
+    return tuple(first_by_name.values())
 
 
 def _deferrable_groups(specs: Sequence[ToolSpec]) -> Mapping[str, Group]:
     """Return the group of each tool that may be deferred, whether or not it is."""
-    return groups_of([spec.name for spec in specs if spec.kind in _DEFER_ORDER])
+    return groups_of([spec.name for spec in specs if spec.kind in _DEFERRAL_ORDER])
 
 
 def _group_spec(group: Group) -> ToolSpec:
-    """Return a group in the form of a tool, so that its description can be measured."""
+    """Return a group as a tool, so that the size of its description can be measured."""
     return ToolSpec(group.name, group.about, {})

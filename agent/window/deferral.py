@@ -13,7 +13,7 @@ from ebbtide.tools.base import Deferrable, Tool
 
 
 class Deferral:
-    """Tracks the deferred tools. They are chosen again only when `choose` is called: at the start of a session and at a
+    """Tracks the deferred tools. They change only when `choose` is called: at the start of a session and at a
     rewrite."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Deferral:
         self.user_deferred: frozenset[str] = frozenset()
         """Names of the tools that the user wants deferred."""
         self.search: HostedSearch = "none"
-        """The kind of search by which the provider finds them; `none` if the program's own search tools do."""
+        """How the provider searches for them; `none` if the program's own search tools find them."""
         self._share = self._configured_share = share
         self._offers_search = offers_search
         self._reduces_tools = reduces_tools
@@ -75,8 +75,7 @@ class Deferral:
     ) -> None:
         """Choose the tools to defer in a window with room for `effective` tokens, and the search that finds them: the
         provider's, or the program's if the provider's groups would take too much. If the choice fails, all tools are
-        offered, and the user gets a notice. `max_tools`: maximum number of definitions that the provider accepts;
-        `is_small_model`: the model is a small one."""
+        offered, and the user gets a notice. `max_tools`: maximum number of definitions that the provider accepts."""
         self._deferrable = frozenset(spec.name for spec in specs if spec.kind != "builtin")
         self._offered, self._effective_window, self._max_tools, self._is_small_model = (
             None,
@@ -94,26 +93,26 @@ class Deferral:
             emit(Noticed(f"choosing the tools to defer failed, so all of them are offered: {error}"))
 
     def _warn_of_limit(self, specs: Sequence[ToolSpec], emit: Callable[[Event], None]) -> None:
-        """Notify the user, once, that there are more tools than the provider accepts, and how the others can be
-        used."""
+        """Notify the user, only once, if there are more tools than the provider accepts, and say how to use the
+        others."""
         names = {spec.name for spec in specs}
         if self._max_tools is None or len(names) <= self._max_tools or not self.deferred or self._has_warned:
             return
         self._has_warned = True
-        found = "a search finds them" if self._is_findable else "add `tool_search` and `call_tool` to `tools.allowed`"
-        what = f"{len(names)} tools exceed the {self._max_tools} that the provider accepts in a request"
-        emit(Noticed(f"{what}: {len(self.deferred)} are deferred; {found}"))
+        advice = "a search finds them" if self._is_findable else "add `tool_search` and `call_tool` to `tools.allowed`"
+        problem = f"{len(names)} tools exceed the {self._max_tools} that the provider accepts in a request"
+        emit(Noticed(f"{problem}: {len(self.deferred)} are deferred; {advice}"))
 
     def deferrable_share(self, specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int]) -> float:
-        """Return the share of the definitions now shown that could still be deferred in a window with room for
+        """Return the share of the definitions shown now that could still be deferred in a window with room for
         `effective` tokens."""
         try:
-            most_deferred = self._choose_deferred(specs, 0, size, self.search)
-            current_size = definitions_size(self.offered_tools(specs), size)
-            smallest_size = definitions_size(self._select(specs, *most_deferred, effective), size)
+            max_deferred = self._choose_deferred(specs, 0, size, self.search)
+            current_tokens = definitions_size(self.offered_tools(specs), size)
+            min_tokens = definitions_size(self._select(specs, *max_deferred, effective), size)
         except (TypeError, ValueError, RecursionError):
             return 0.0  # `choose` has already reported the error
-        return max(current_size - smallest_size, 0) / max(current_size, 1)
+        return max(current_tokens - min_tokens, 0) / max(current_tokens, 1)
 
     def _choose_deferred(
         self,
@@ -125,13 +124,13 @@ class Deferral:
         """Return the tools to defer, and the search that finds them: the provider's, if its definitions fit or take no
         more than those of the program's search."""
         deferred = self._tools_to_defer(self.user_deferred, specs, max_definition_tokens, size, search)
-        total = definitions_size(self._select(specs, deferred, search), size)
-        if not deferred or search == "none" or total <= max_definition_tokens:
+        total_tokens = definitions_size(self._select(specs, deferred, search), size)
+        if not deferred or search == "none" or total_tokens <= max_definition_tokens:
             return deferred, search if deferred else "none"
         own_deferred = self._tools_to_defer(self.user_deferred, specs, max_definition_tokens, size, "none")
         return (
             (own_deferred, "none")
-            if definitions_size(self._select(specs, own_deferred, "none"), size) < total
+            if definitions_size(self._select(specs, own_deferred, "none"), size) < total_tokens
             else (deferred, search)
         )
 
@@ -143,7 +142,7 @@ class Deferral:
         size: Callable[[ToolSpec], int],
         search: HostedSearch,
     ) -> frozenset[str]:
-        offers_search, limit = self._offers_search, self._max_tools
+        offers_search, max_tools = self._offers_search, self._max_tools
         if self._is_small_model:  # the search must not find tools that are never offered
             specs = self._tools_for_window(specs, self._effective_window)
         return tools_to_defer(
@@ -154,7 +153,7 @@ class Deferral:
             search,
             offers_search=offers_search,
             user_deferred=user_deferred,
-            max_tools=limit,
+            max_tools=max_tools,
         )
 
     def size_with_deferred(
@@ -181,7 +180,7 @@ class Deferral:
         )
 
     def defer_all(self) -> None:
-        """From the next choice on, defer every tool that may be deferred, if that saves anything."""
+        """From the next choice on, defer every tool that may be deferred, if that saves tokens."""
         self._share = 0.0
 
     def defer_as_usual(self) -> None:

@@ -33,7 +33,7 @@ def budget_of(conversation: Conversation, window: WindowContext) -> ContextBudge
 
 
 def count_ahead(conversation: Conversation, meter: Meter) -> None:
-    """Measure all messages in advance, so that the next request need not wait for it. Thread-safe."""
+    """Measure all messages in advance, so that the next request does not have to wait for this. Thread-safe."""
     for message in visible_messages(conversation):
         meter.message_tokens(message)
         estimate_message(message)
@@ -88,15 +88,15 @@ def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], window: WindowContex
 
 def is_compaction_needed(conversation: Conversation, window: WindowContext) -> bool:
     """Whether a compaction would be necessary before the next request."""
-    is_wanted = window.compaction_settings.is_automatic and window.compaction_settings.on_full == "compact"
-    return is_wanted and budget_of(conversation, window).verdict != "fits"
+    is_enabled = window.compaction_settings.is_automatic and window.compaction_settings.on_full == "compact"
+    return is_enabled and budget_of(conversation, window).verdict != "fits"
 
 
 def choose_tools(window: WindowContext, emit: Callable[[Event], None]) -> None:
     """Choose the tools to defer from now on, and add new tools of servers to the list. Called at the start of a session
     and at a rewrite, because both begin a new prefix."""
     model, tools, facts = window.model, window.tools, window.model.facts
-    before = tools.offered
+    previous_tools = tools.offered
     tools.served.update_listed()
     tools.deferral.choose(
         tools.all,
@@ -107,16 +107,16 @@ def choose_tools(window: WindowContext, emit: Callable[[Event], None]) -> None:
         facts.max_tools,
         is_small_model=facts.is_small,
     )
-    if tools.offered != before:
+    if tools.offered != previous_tools:
         window.watch.note_tool_change()
 
 
 def request_sizer(conversation: Conversation, window: WindowContext) -> Callable[[Conversation], int]:
     """Return a function that measures, in tokens, requests with conversations derived from this one. It does not change
     the session's own measurements."""
-    measuring = measuring_copy(window)
-    measuring.model.meter.update_scale(conversation, budget_of(conversation, measuring))
-    return lambda view: budget_of(view, measuring).used
+    measuring_window = measuring_copy(window)
+    measuring_window.model.meter.update_scale(conversation, budget_of(conversation, measuring_window))
+    return lambda view: budget_of(view, measuring_window).used
 
 
 def measuring_copy(window: WindowContext) -> WindowContext:

@@ -30,7 +30,7 @@ from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.tools.lazy import dataclass
 
 MAX_CACHE_MISSES, MIN_MISS_TOKENS = 3, 4_096
-"""The provider counts as having no cache after this many requests without a cache read, each of at least this many
+"""The provider is assumed to have no cache after this many requests without a cache read, each of at least this many
 tokens."""
 
 
@@ -56,7 +56,7 @@ class RenewableRequest:
     usage: Usage
     """The usage reported for the request."""
     idle_seconds: float
-    """Seconds since its reply was completed."""
+    """Seconds since its reply was complete."""
     cache_age_seconds: float
     """Seconds since the cache was last used, including renewals."""
     renewals: int
@@ -88,7 +88,7 @@ class PrefixWatch:
         self._debug = debug or DebugLog()
         self._now = now
         self._digests = RequestDigester()
-        self._lengths, self._chain, self._min_message_tokens = PartCounter(), RequestChain(), 0
+        self._part_counter, self._chain, self._min_message_tokens = PartCounter(), RequestChain(), 0
         self._static_part: tuple[str, tuple[ToolSpec, ...], int] = ("", (), 0)
         """A system prompt and tools, with their size in tokens."""
         self._sent_part_count = self._settled_part_count = 0
@@ -168,8 +168,8 @@ class PrefixWatch:
         """Whether the provider probably has nothing of the session in its cache for this model."""
         if self._last_cache_use is None:
             return True
-        model, at = self._last_cache_use
-        return model != facts.id or self._now() - at > facts.cache_ttl
+        model, used_at = self._last_cache_use
+        return model != facts.id or self._now() - used_at > facts.cache_ttl
 
     def renewable_request(self, facts: ModelFacts) -> RenewableRequest | None:
         """Return the last request if its cache probably still exists and the next request can use it; otherwise
@@ -197,9 +197,9 @@ class PrefixWatch:
             self._static_part = prompt.system, tools, estimate_text(prompt.system) + estimate_tools(tools)
         min_message_tokens = facts.cache_min_tokens - self._static_part[2]
         if self._min_message_tokens != min_message_tokens:
-            self._min_message_tokens, self._lengths = min_message_tokens, PartCounter(min_message_tokens)
-        length = self._lengths.counts_for(prompt.messages)
-        self._settled_part_count = length.settled_parts or 0
+            self._min_message_tokens, self._part_counter = min_message_tokens, PartCounter(min_message_tokens)
+        part_counts = self._part_counter.counts_for(prompt.messages)
+        self._settled_part_count = part_counts.settled_parts or 0
         return plan_breakpoints(
             prompt.messages,
             self._sent_part_count,
@@ -208,12 +208,12 @@ class PrefixWatch:
             shared_system_chars=prompt.stable,
             static_tokens=self._static_part[2],
             settled_parts=self._settled_part_count,
-            known_length=length,
+            known_length=part_counts,
         )
 
     def note_request(self, request: Request, facts: ModelFacts) -> Request:
-        """Record a request that is about to be sent, report if its prefix differs from the last one without permission,
-        and return the request."""
+        """Record a request that is about to be sent, report any difference from the last request's prefix that was not
+        allowed, and return the request."""
         settings = request.effort or ""
         sent = fingerprint(
             request.system, request.tools, request.messages, model=facts.id, settings=settings, digests=self._digests
@@ -222,7 +222,7 @@ class PrefixWatch:
         if difference:
             self._emit(PrefixDrifted(difference))
             self._debug.log("context/prefix-drift", where=difference, model=facts.id)
-        self._sent, self._sent_part_count = sent, self._lengths.counts_for(request.messages).parts
+        self._sent, self._sent_part_count = sent, self._part_counter.counts_for(request.messages).parts
         self._request, self._cache_used_at, self._renewals = request, self._now(), 0
         self._is_rewritten = self._has_other_tools = self._is_reloaded = False
         self._is_first_of_turn, self._cache_ttl = (
@@ -235,8 +235,8 @@ class PrefixWatch:
         """Return the place where a request differs from the last one although it must not; None if there is none.
         Differences after a restart are only emitted as events."""
         if self._sent is not None and self._is_rewritten:
-            before = replace(self._sent, tools=sent.tools) if self._has_other_tools else self._sent
-            return difference_after_rewrite(before, sent, self._unchanged_count)
+            previous = replace(self._sent, tools=sent.tools) if self._has_other_tools else self._sent
+            return difference_after_rewrite(previous, sent, self._unchanged_count)
         if self._sent is not None:
             difference = first_difference(self._sent, sent)
             if difference is None or not self._is_reloaded or not difference.startswith("message"):
@@ -261,32 +261,36 @@ class PrefixWatch:
         """Compare the reported cache read with the tokens that should have been cached, and report a cache break. At
         the first reply of a turn, a break without a known cause is ignored, because providers drop the thinking of the
         previous turn."""
-        cached_before, now = self._cached, self._now()
+        previously_cached, now = self._cached, self._now()
         idle_seconds = now - self._last_cache_use[1] if self._last_cache_use else 0.0
         if self._sent is not None:
             self._last_cache_use = self._sent.model, now
         if self._sent is None or usage.prompt == 0:
             return
         if self._sent.model != (
-            cached_before.fingerprint.model if cached_before else self._resumed_mark.model if self._resumed_mark else ""
+            previously_cached.fingerprint.model
+            if previously_cached
+            else self._resumed_mark.model
+            if self._resumed_mark
+            else ""
         ):
             self.misses = 0
         if usage.cache_read or usage.cache_write:
             self.misses = None
-        elif self.misses is not None and cached_before is not None and cached_before.epoch == self.epoch:
+        elif self.misses is not None and previously_cached is not None and previously_cached.epoch == self.epoch:
             self.misses += usage.prompt >= MIN_MISS_TOKENS and idle_seconds <= self._cache_ttl
         if (
-            cached_before is not None
-            and cached_before.epoch == self.epoch
-            and is_cache_broken(cached_before.cached_tokens, usage)
+            previously_cached is not None
+            and previously_cached.epoch == self.epoch
+            and is_cache_broken(previously_cached.cached_tokens, usage)
         ):
-            cause = cache_break_cause(cached_before.fingerprint, self._sent, idle_seconds, self._cache_ttl)
+            cause = cache_break_cause(previously_cached.fingerprint, self._sent, idle_seconds, self._cache_ttl)
             if cause != "unknown" or not self._is_first_of_turn:
-                self._emit(CacheBroken(cause, cached_before.cached_tokens, usage.cache_read))
+                self._emit(CacheBroken(cause, previously_cached.cached_tokens, usage.cache_read))
                 self._debug.log(
                     "context/cache-break",
                     cause=cause,
-                    expectedTokens=cached_before.cached_tokens,
+                    expectedTokens=previously_cached.cached_tokens,
                     readTokens=usage.cache_read,
                     model=self._sent.model,
                 )

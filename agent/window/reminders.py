@@ -22,7 +22,7 @@ from ebbtide.tools.compact_context import CompactContext
 
 
 class Reminders:
-    """Tracks which facts the model has been informed of, and adds notes when they change."""
+    """Tracks which facts the model knows, and adds notes when they change."""
 
     def __init__(
         self,
@@ -71,14 +71,14 @@ def current_facts(
     deferral: Deferral,
     served: ServerTools,
 ) -> ReminderFacts:
-    """Return the facts from `read_environment`, completed with the current permissions and tools."""
-    deferred, hosted = deferral.deferred_state
+    """Return the facts from `read_environment` plus the current permissions and tools."""
+    deferred_count, has_hosted_search = deferral.deferred_state
     return replace(
         read_environment(),
         mode=approval.policy.mode,
         folders="\n".join(approval.policy.added_folders),
-        deferred=deferred,
-        hosted=hosted,
+        deferred=deferred_count,
+        hosted=has_hosted_search,
         served=served.change_summary(),
         instructions=served.instructions,
         can_compact=deferral.is_offered(CompactContext.name)

@@ -12,12 +12,12 @@ from ebbtide.agent.window.deferral import specs_of
 from ebbtide.tools.base import Arguments, Effect, Result, Tool, ToolError, Workspace
 from ebbtide.tools.lazy import dataclass
 
-TOOL_GONE = "its server has gone, or does not offer it any more"
+TOOL_GONE = "its server is gone or no longer offers it"
 
 
 class ServerTools:
-    """The tools of a session's servers. The list for the model changes only on request, because it is at the beginning
-    of every request. The tools that can be called change whenever a server does."""
+    """The tools of a session's servers. The model's list changes only when `update_listed` is called, because it is at
+    the beginning of every request. The tools that can be called change whenever a server changes."""
 
     def __init__(self) -> None:
         self.listed: tuple[Tool, ...] = ()
@@ -35,16 +35,18 @@ class ServerTools:
     def subset(self, includes: Callable[[str], bool]) -> "ServerTools":
         """Return the tools for a sub-agent: those whose names satisfy `includes`. The result follows later changes of
         the servers."""
-        part = ServerTools()
-        self._subsets[part] = includes
-        self._update_subset(part, includes)
-        return part
+        subset = ServerTools()
+        self._subsets[subset] = includes
+        self._update_subset(subset, includes)
+        return subset
 
-    def _update_subset(self, part: "ServerTools", includes: Callable[[str], bool]) -> None:
+    def _update_subset(self, subset: "ServerTools", includes: Callable[[str], bool]) -> None:
         tools = [tool for tool in self._offered if includes(tool.name)]
         servers = {server_prefix(tool.name) for tool in tools}
-        part.instructions = tuple(one for one in self.instructions if f"mcp__{one[0]}" in servers)
-        part.offer(tools, self._withheld)
+        subset.instructions = tuple(
+            instruction for instruction in self.instructions if f"mcp__{instruction[0]}" in servers
+        )
+        subset.offer(tools, self._withheld)
 
     def offer(self, tools: Sequence[Tool], withheld: Mapping[str, str] | None = None) -> None:
         """Set the tools that servers offer now. `withheld`: reasons why other tools are not offered, by tool name."""
@@ -58,8 +60,8 @@ class ServerTools:
         }
         self.callable.clear()
         self.callable.update({**offered, **unavailable})
-        for part, includes in self._subsets.items():
-            self._update_subset(part, includes)
+        for subset, includes in self._subsets.items():
+            self._update_subset(subset, includes)
 
     @property
     def present(self) -> tuple[ToolSpec, ...]:
@@ -80,9 +82,9 @@ class ServerTools:
     @property
     def added_tools(self) -> tuple[Tool, ...]:
         """Tools that servers offer and that are not in the model's list, or not in this form."""
-        known = {spec.name: spec for spec in self.specs}
+        listed_specs = {spec.name: spec for spec in self.specs}
         return tuple(
-            tool for tool, spec in zip(self._offered, self.present, strict=True) if known.get(spec.name) != spec
+            tool for tool, spec in zip(self._offered, self.present, strict=True) if listed_specs.get(spec.name) != spec
         )
 
     @property
@@ -93,15 +95,15 @@ class ServerTools:
 
     def findable(self, deferred: AbstractSet[str]) -> tuple[Tool, ...]:
         """Return the tools that can be called although the model's list does not contain them."""
-        others = {tool.name for tool in (*self.added_tools, *self.removed_tools)}
-        findable = (tool for tool in self.listed if tool.name in deferred and tool.name not in others)
-        return (*findable, *self.added_tools)
+        changed_names = {tool.name for tool in (*self.added_tools, *self.removed_tools)}
+        deferred_tools = (tool for tool in self.listed if tool.name in deferred and tool.name not in changed_names)
+        return (*deferred_tools, *self.added_tools)
 
     def change_summary(self) -> str:
         """Describe how the servers' tools differ from the model's list; empty if they do not differ."""
         return "; ".join(
-            f"{_tool_counts_text(tools)} {what}"
-            for tools, what in (
+            f"{_tool_counts_text(tools)} {description}"
+            for tools, description in (
                 (self.added_tools, "new: tool_search finds, call_tool calls them"),
                 (self.removed_tools, "gone"),
             )

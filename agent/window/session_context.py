@@ -92,14 +92,14 @@ class Servers(Protocol):
     def statuses(self) -> Sequence[ServerSummary]:
         """The status of all servers. Called at every key press."""
 
-    def watch(self, changed: Callable[[], None] | None, /) -> None:
-        """Call `changed` on every change of a server. Replaces any earlier callback."""
+    def watch(self, on_change: Callable[[], None] | None, /) -> None:
+        """Call `on_change` on every change of a server. Replaces any earlier callback."""
 
     async def close(self) -> None: ...
 
     async def settle(self, *, first: bool) -> None:
-        """Ask the user the servers' pending questions and emit their notices. Called at the start of a turn. `first`:
-        no request has been sent yet, so wait a while for servers that are starting."""
+        """Ask the user the pending questions of the servers, and emit the servers' notices. Called at the start of a
+        turn. `first`: no request has been sent yet, so wait a while for servers that are starting."""
 
     async def expand_mentions(self, message: User) -> User:
         """Return the message with the server prompts and resources that it mentions. Raises `UsageError`."""
@@ -121,7 +121,7 @@ class LanguageService(Protocol):
     def items(self) -> "tuple[TrustItem, ...]":
         """Items to approve for language servers of the project's file types."""
 
-    async def after_edit(self, made: Sequence[AppliedChange], /) -> NewProblems | None:
+    async def after_edit(self, changes: Sequence[AppliedChange], /) -> NewProblems | None:
         """Return the new diagnostics caused by edits, for the model; None if there are none."""
 
     @property
@@ -145,8 +145,8 @@ class Agents(Protocol):
     def stop(self, call: str, /) -> None:
         """Stop the agent of a call. A running agent returns what it has so far; a queued one does not start."""
 
-    def watch(self, changed: Callable[[], None] | None, /) -> None:
-        """Call `changed` on every update. Replaces any earlier callback."""
+    def watch(self, on_change: Callable[[], None] | None, /) -> None:
+        """Call `on_change` on every update. Replaces any earlier callback."""
 
 
 class InstructionUpdates(Protocol):

@@ -51,5 +51,5 @@ class Allowance:
     def is_at_last_step(self) -> bool:
         """Whether the last request was the last one allowed."""
         steps = self._limits.steps
-        is_own = steps is not None and self._steps >= steps
-        return is_own or (self._parent is not None and self._parent.is_at_last_step)
+        has_reached_limit = steps is not None and self._steps >= steps
+        return has_reached_limit or (self._parent is not None and self._parent.is_at_last_step)

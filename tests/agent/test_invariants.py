@@ -857,7 +857,7 @@ LEFT_OUT = re.compile(r'ref_id="(msg-[0-9a-f]{8}):tool-(\d+)" shows it')
 
 def stands_for(visible: object, original: UserPart) -> bool:
     """Whether it is what was said, or says where the picture is that was, or the middle of long words."""
-    is_named_picture = isinstance(visible, Note) and visible.text.startswith("[A picture (image/png) is not shown")
+    is_named_picture = isinstance(visible, Note) and visible.text.startswith("[An image (image/png) is not shown")
     if isinstance(original, Text) and isinstance(visible, Text) and " bytes left out: " in visible.text:
         begins, ends = visible.text.partition("\n[… ")[0], visible.text.rpartition(" …]\n")[2]
         return (

@@ -14,7 +14,7 @@ from tests.kit.session import events_of, first_turn
 WAITS = "until [ -e go ]; do sleep 0.01; done; echo one; echo two; exit 3"
 JOB = {"name": "bash", "arguments": {"command": WAITS, "background": True}}
 SLEEP = {"name": "bash", "arguments": {"command": "sleep 300", "background": True}}
-NOTE = f"[Background jobs that are over:\n- job-1 (`{WAITS}`): exit code 3. Its last lines:\n  one\n  two]"
+NOTE = f"[Background jobs that have ended:\n- job-1 (`{WAITS}`): exit code 3. Its last lines:\n  one\n  two]"
 
 
 def job_notes(conversation: Conversation) -> list[str]:
@@ -124,7 +124,7 @@ async def test_what_ran_at_the_end_of_the_program_is_told_as_such(project: Proje
     await session.close()
     again = await project.session({"text": "I see."}, resume="")
     await events_of(again, "and now?")
-    over = f"[Background jobs that are over:\n- job-1 (`{WAITS}`): ended with the program]"
+    over = f"[Background jobs that have ended:\n- job-1 (`{WAITS}`): ended with the program]"
     assert job_notes(again.history) == [over]
 
 

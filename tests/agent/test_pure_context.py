@@ -77,7 +77,7 @@ def test_a_model_without_images_is_shown_a_note_for_each(conversation: Conversat
 
     with_images = build_prompt(conversation, INSTRUCTIONS)
     without = build_prompt(conversation, INSTRUCTIONS, images=False)
-    notes = str(without).count("this model takes no images")
+    notes = str(without).count("this model does not support images")
     assert (pictures(without), notes) == (0, pictures(with_images))
     assert is_valid(without.messages)
 

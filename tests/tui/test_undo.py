@@ -57,7 +57,7 @@ async def test_a_turn_is_taken_back_and_brought_back(tmp_path: Path) -> None:
         await agrees(t)
         assert ((project / "calc.py").read_text(), (project / "made").exists()) == (BEFORE, False)
         assert told(t) == "2 files restored · `/redo` reapplies the changes"
-        note = "[The user brought these files back to what they were before; read them again: calc.py, made/new.txt]"
+        note = "[The user restored earlier versions of these files; read them again: calc.py, made/new.txt]"
         assert t.session.history.messages[-1] == User((Note(note),))
         await t.type("/undo", shows="all changes are reverted")
         await t.type("/redo", lists="redo")

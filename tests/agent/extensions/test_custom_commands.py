@@ -214,7 +214,7 @@ async def test_a_command_is_put_in_with_what_it_runs_and_the_files_that_it_names
     finished = [(event.name, event.status, event.text) for event in events if isinstance(event, ToolFinished)]
     assert (started, finished) == ([{"command": "echo it is a.txt"}], [("bash", "done", "it is a.txt")])
     text, file = notes(session)[:2]
-    assert text.startswith("The user asks what the command `/look` says:\n\nLook at @a.txt.\n\nState: it is a.txt")
+    assert text.startswith("The user invokes the command `/look`, which says:\n\nLook at @a.txt.\n\nState: it is a.txt")
     assert "content of a" in file
 
 
@@ -328,7 +328,7 @@ async def test_what_a_command_would_run_unasked_is_offered_as_a_rule(
         elif isinstance(event, PermissionAsked):
             permissions += 1
             session.answer(event.id, Decision("allow"))
-    offered = "`/state` asks to run these without asking, for this session:\n\n  bash(python3)"
+    offered = "`/state` wants to run these without asking, for this session:\n\n  bash(python3)"
     assert (questions, permissions) == ([offered], asks)
     assert notes(session)[0].rstrip().endswith("State: one")
 
@@ -364,7 +364,7 @@ async def test_an_agent_that_is_approved_in_a_session_is_told_once(project: Exte
         project.write(f".claude/agents/{name}.md", "---\ndescription: looks\n---\nLook.\n")
     session = await open_session(project, interactive=True)
     await say(session, "hello", lambda _: TRUST_ALL_OPTION)
-    assert notes(session) == ["[The user allows these agents for `task`, too:\n- looker: looks]"]
+    assert notes(session) == ["[The user also allows these agents for `task`:\n- looker: looks]"]
     await say(session, "more")
     assert notes(session) == []
 

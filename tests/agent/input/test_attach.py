@@ -117,7 +117,7 @@ async def test_pictures_are_shown_to_the_model(project: Project) -> None:
     (project.root / "dot.png").write_bytes(PNG)
     sent = await said(project, "what is @dot.png?")
     assert Image("image/png", base64.b64encode(PNG).decode()) in sent.message.parts
-    assert sent.notices == ["attached `@dot.png` (picture, 1×1)"]
+    assert sent.notices == ["attached `@dot.png` (image, 1×1)"]
     assert resumed_view(Conversation((sent.message,))).blocks[1:] == (Notice(sent.notices[0]),)
 
 

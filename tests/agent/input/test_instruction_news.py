@@ -119,7 +119,7 @@ async def test_a_file_that_changes_is_told_as_a_note_and_the_prefix_keeps_its_by
     assert told(session) == [
         (
             "AGENT.md",
-            f"[`{project.root / 'AGENT.md'}` has changed since you were told what it says:]\n\n"
+            f"[`{project.root / 'AGENT.md'}` has changed since you last saw its content:]\n\n"
             "@@ -1,4 +1,4 @@\n-Rule 0.\n+Rule zero.\n Rule 1.\n Rule 2.\n Rule 3.",
         )
     ]
@@ -127,7 +127,7 @@ async def test_a_file_that_changes_is_told_as_a_note_and_the_prefix_keeps_its_by
     assert len(told(session)) == 1, "who has changed it knows"
     (project.root / "AGENT.md").unlink()
     await events_of(session, "and now")
-    assert told(session)[1][1] == f"[`{project.root / 'AGENT.md'}` is gone: what it said does not hold any more.]"
+    assert told(session)[1][1] == f"[`{project.root / 'AGENT.md'}` has been deleted: its instructions no longer apply.]"
 
 
 async def test_what_was_changed_while_the_session_was_closed_is_told_when_it_goes_on(project: Project) -> None:
@@ -149,7 +149,7 @@ async def test_where_there_is_no_room_the_file_is_named(project: Project) -> Non
     )
     await events_of(session, "go")
     path = project.root / "web/CLAUDE.md"
-    assert told(session)[0] == ("CLAUDE.md", f"[`{path}` holds instructions: read it before you go on there.]")
+    assert told(session)[0] == ("CLAUDE.md", f"[`{path}` contains instructions: read it before you continue there.]")
 
 
 async def test_a_further_folder_brings_its_own_instructions_and_nobody_else_s(project: Project) -> None:
@@ -168,6 +168,6 @@ async def test_a_further_folder_brings_its_own_instructions_and_nobody_else_s(pr
     ]
     assert [event.text for event in events if isinstance(event, Noticed)] == [
         f"`{more / 'AGENTS.md'}` loaded: its instructions apply from now on",
-        f"`{more / '../secret.md'}` is left out: it is outside the project",
-        f"`{more / 'lib' / 'CLAUDE.md'}` is left out: it is outside the project",
+        f"`{more / '../secret.md'}` is skipped: it is outside the project",
+        f"`{more / 'lib' / 'CLAUDE.md'}` is skipped: it is outside the project",
     ]

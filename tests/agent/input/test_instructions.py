@@ -93,17 +93,17 @@ def test_an_import_that_fails_is_a_line_that_says_why(tmp_path: Path) -> None:
     )
     text = load(project)
     assert "secret\n" not in text
-    reasons = [line for line in text.splitlines() if line.startswith("[left out")]
+    reasons = [line for line in text.splitlines() if line.startswith("[skipped")]
     assert reasons == [
-        "[left out: it is outside the project]",
-        "[left out: it is outside the project]",
-        "[left out: no such file]",
-        "[left out: it imports itself]",
-        "[left out: it is not a text file]",
-        "[left out: no such file]",
-        "[left out: no such file]",
-        "[left out: no such file]",
-        "[left out: it is outside the project]",
+        "[skipped: it is outside the project]",
+        "[skipped: it is outside the project]",
+        "[skipped: no such file]",
+        "[skipped: it imports itself]",
+        "[skipped: it is not a text file]",
+        "[skipped: no such file]",
+        "[skipped: no such file]",
+        "[skipped: no such file]",
+        "[skipped: it is outside the project]",
     ]
 
 
@@ -113,7 +113,7 @@ def test_imports_go_five_files_deep(tmp_path: Path) -> None:
         (tmp_path / f"{number}.md").write_text(f"text {number}\n@{number + 1}.md")
     text = load(tmp_path)
     assert [number for number in range(1, 8) if f"text {number}" in text] == [1, 2, 3, 4, 5]
-    assert text.endswith("[left out: more than 5 files import each other in a row]")
+    assert text.endswith("[skipped: imports are nested more than 5 levels deep]")
 
 
 def test_a_project_does_not_reach_into_the_user_s_folder(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_project_file_that_leads_elsewhere_is_left_out(tmp_path: Path) -> None
     project.mkdir()
     (tmp_path / "secret").write_text("secret")
     (project / "AGENTS.md").symlink_to(tmp_path / "secret")
-    assert load(project) == f"# Instructions from {project / 'AGENTS.md'}\n\n[left out: it is outside the project]"
+    assert load(project) == f"# Instructions from {project / 'AGENTS.md'}\n\n[skipped: it is outside the project]"
 
 
 def test_all_files_together_have_a_limit(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_all_files_together_have_a_limit(tmp_path: Path) -> None:
     (tmp_path / "AGENT.md").write_text("\n".join(f"@{name}" for name in names))
     text = load(tmp_path)
     assert len(text) < MAX_TOTAL_BYTES + 2_000
-    assert text.endswith(f"[left out: the files before it already take {MAX_TOTAL_BYTES} bytes]")
+    assert text.endswith(f"[skipped: earlier files already take {MAX_TOTAL_BYTES} bytes]")
 
 
 def test_memories_are_the_user_s_and_the_project_s(tmp_path: Path) -> None:
@@ -214,9 +214,9 @@ def test_of_the_names_that_programs_use_one_counts_in_a_folder_and_each_text_onc
         ("project/.cursor/rules/all.mdc", "---\nalwaysApply: tru"),
     ]
     assert found.problems == (
-        f"`{project / 'later.md'}` is left out: no such file",
+        f"`{project / 'later.md'}` is skipped: no such file",
         f"`{project / '.github/copilot-instructions.md'}` contains invalid UTF-8, shown as `\ufffd`",
-        f"`{inner / 'AGENT.md'}` is left out: it is not a file",
+        f"`{inner / 'AGENT.md'}` is skipped: it is not a file",
         f"only the first 32,768 bytes of `{inner / 'GEMINI.md'}` are read",
     )
     (user / "AGENT.md").write_text("")

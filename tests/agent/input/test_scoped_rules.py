@@ -39,10 +39,10 @@ def test_the_head_of_a_rule_says_what_it_is_for(tmp_path: Path) -> None:
         "api.md": "matching",
     }
     assert [problem.split("rules/")[1] for problem in reader.problems] == [
-        "broken.mdc` is left out: line 2: the front matter is not a list of `key: value`",
-        "open.mdc` is left out: line 1: the front matter is not closed with `---`",
-        "out.mdc` is left out: it is outside the project",
-        "pipe.mdc` is left out: it is not a file",
+        "broken.mdc` is skipped: line 2: the front matter is not a list of `key: value`",
+        "open.mdc` is skipped: line 1: the front matter is not closed with `---`",
+        "out.mdc` is skipped: it is outside the project",
+        "pipe.mdc` is skipped: it is not a file",
     ]
     covered = {
         name: [path for path in ("src/a.ts", "src/x/b.tsx", "c.mts", "a.ts", "d/e.py", "docs/x", "src/api/v1/z.ts")

@@ -164,7 +164,7 @@ def test_pictures_stay_unless_they_may_go() -> None:
     assert [type(part) for part in shrunk.parts] == [Text, Note, *[Image] * 5, Note]
     shrunk = shrink_attachments(request, 2_500, keeps_pictures=False)
     assert [type(part) for part in shrunk.parts] == [Text, Note, *[Note] * 5, Note]
-    note = "[A picture (image/png) is not shown, since there is no room for it"
+    note = "[An image (image/png) is not shown because there is no room for it"
     assert [part.text for part in shrunk.parts[2:4] if isinstance(part, Note)] == [
         f'{note}: `recall` with ref_id="{name}:tool-{number}" shows it.]' for number in (1, 2)
     ]

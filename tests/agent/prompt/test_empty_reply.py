@@ -8,7 +8,7 @@ from ebbtide.agent.prompt.empty_reply import ANSWER_REQUEST, ask_for_answer, wor
 from ebbtide.agent.providers.wires.scripted import Scripted
 from tests.kit.session import Home, bash, call, calls, events_of, first_turn
 
-EMPTY_NOTE = "[The model ended without a word; this line is the program's. What was done: "
+EMPTY_NOTE = "[The model ended without text, so the program added this line. Calls that succeeded: "
 
 
 def step(number: int, name: str, status: OutputStatus = "done", **arguments: object) -> tuple[Assistant, User]:

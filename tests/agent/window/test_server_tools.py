@@ -90,7 +90,7 @@ async def test_a_tool_that_is_gone_stays_in_the_list_and_says_so(home: Home) -> 
         (
             "mcp__forge__open",
             "failed",
-            "`mcp__forge__open` cannot be called: its server has gone, or does not offer it any more",
+            "`mcp__forge__open` cannot be called: its server is gone or no longer offers it",
         )
     ]
     assert notes_in(provider.requests[-1], "servers", "deferred") == [

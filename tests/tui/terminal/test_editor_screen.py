@@ -123,7 +123,7 @@ async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(projec
         await t.says("/undo", shows="removed from")
         assert memory_files(config)[0].path.read_text() == "- tests run with tox\n"
         message = app.controller.session.history.messages[-1]
-        assert message == User((Note("[The user takes back what you were to remember:\n- no, with nox]"),))
+        assert message == User((Note("[The user no longer wants you to remember:\n- no, with nox]"),))
         await t.type("/undo", shows="nothing to undo")
         await t.type("# never mind", lists="remember")
         await pilot.press("escape")

@@ -203,7 +203,7 @@ async def test_tools_that_come_and_go_leave_the_list_as_it_is(project: McpProjec
     assert gone == (
         "mcp__forge__echo",
         "failed",
-        "`mcp__forge__echo` cannot be called: its server has gone, or does not offer it any more",
+        "`mcp__forge__echo` cannot be called: its server is gone or no longer offers it",
     )
     assert new == ("mcp__forge__shrink", "done", "y")
     assert set(requests.offered()) == {(*OWN, "mcp__forge__echo", "mcp__forge__grow")}
