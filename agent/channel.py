@@ -48,8 +48,8 @@ class Interrupt:
             await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
             return task.result() if task.done() else None
         finally:
-            for running in (task, waiter):
-                running.cancel()
+            for pending in (task, waiter):
+                pending.cancel()
             await asyncio.gather(task, waiter, return_exceptions=True)
 
 
@@ -76,7 +76,8 @@ class Questions:
         return decision
 
     async def ask_choices(self, text: str, options: tuple[str, ...]) -> str:
-        """Ask a multiple-choice question. Return the chosen options, one per line, or the user's own text."""
+        """Ask a question with several possible choices. Return the chosen options, one per line, or the user's own
+        text."""
         return await self.ask_text(text, options, several=True)
 
     async def ask_text(
@@ -98,20 +99,20 @@ class Questions:
     @property
     def is_about_a_call(self) -> bool:
         """Whether a question about a call or a plan is open."""
-        return any(id.startswith(("permission-", "plan-")) for id in self._pending_answers)
+        return any(question_id.startswith(("permission-", "plan-")) for question_id in self._pending_answers)
 
     def answer(self, question: str, answer: Answer) -> None:
         """Answer a question. An answer to a question that is not open is ignored."""
-        waiting = self._pending_answers.get(question)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(answer)
+        future = self._pending_answers.get(question)
+        if future is not None and not future.done():
+            future.set_result(answer)
 
     async def _wait_for(self, question: PermissionAsked | PlanSubmitted | QuestionAsked) -> Answer:
-        waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._pending_answers[question.id] = waiting
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._pending_answers[question.id] = future
         try:
             self._emit(question)
-            return await waiting
+            return await future
         finally:
             del self._pending_answers[question.id]
 
@@ -165,8 +166,8 @@ class Channel:
 
     def emit(self, event: Event) -> None:
         """Emit an event of the running turn."""
-        for note in self._observers:
-            note(event)
+        for observer in self._observers:
+            observer(event)
         if self._events is not None and not self._has_finished:
             self._events.put_nowait(event)
             self._has_finished = isinstance(event, TurnFinished)
@@ -181,7 +182,7 @@ class Channel:
             (listener or self._undelivered.append)(event)
 
     def notice(self, text: str) -> None:
-        """Show the user a notice. May be called at any time, also between turns."""
+        """Show the user a notice. May be called at any time, even between turns."""
         if self.is_open:
             self.emit(Noticed(text))
         else:
@@ -198,16 +199,16 @@ class Channel:
             events.put_nowait(missed)
         self._undelivered.clear()
         self._has_finished = False
-        running = self._turn = asyncio.create_task(turn())
-        running.add_done_callback(lambda _: events.put_nowait(None))
+        turn_task = self._turn = asyncio.create_task(turn())
+        turn_task.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
                 yield event
-            if not running.cancelled():
-                await running
+            if not turn_task.cancelled():
+                await turn_task
         finally:
             self.leave_turn()
-            await asyncio.gather(running, return_exceptions=True)
+            await asyncio.gather(turn_task, return_exceptions=True)
             self._events = None
             if self.listener is not None:
                 for missed in self._undelivered:

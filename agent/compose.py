@@ -56,7 +56,7 @@ class Composer:
         """Connect a model and create its token meter. `has_pauses`: a user writes the messages, so that the cache may
         expire between them. Raises `UsageError` and `ProviderError`."""
         setup, config = self.setup, self.setup.config
-        estimator = decode_estimator(learned := await setup.thread.run(setup.store.calibration, model))
+        estimator = decode_estimator(stored_calibration := await setup.thread.run(setup.store.calibration, model))
         is_precise = estimator.is_precise
         lifetime = await self._cache_lifetime(model) if has_pauses else None
         provider = await build_provider(
@@ -68,7 +68,7 @@ class Composer:
             cache_lifetime=lifetime,
         )
         meter = make_meter(config, model, estimator, interactive=setup.interactive)
-        return ConnectedModel(provider, meter, encoded_server(learned))
+        return ConnectedModel(provider, meter, encoded_server(stored_calibration))
 
     async def _cache_lifetime(self, model: str) -> CacheLifetime | None:
         """Return the lifetime that the provider's cache should have; None if it offers no choice."""
@@ -97,22 +97,25 @@ class Composer:
         setup = self.setup
         opening = await open_session(setup, self.connect, row, model, connected, closing, grants, source, role)
         project = await load_project_parts(opening, self.compose_agent)
-        approval, problem = create_approver(opening, project)
+        approver, rules_problem = create_approver(opening, project)
         records = record_context(opening)
         workspace = tool_workspace(opening, project)
-        turn = turn_context(opening, project, approval, records, workspace)
-        calls = call_context(opening, project, approval, turn, workspace)
-        conversation, mode, resumed = await restore_conversation(opening, approval, workspace)
-        window = window_context(opening, project, approval, conversation, mode)
+        turn = turn_context(opening, project, approver, records, workspace)
+        calls = call_context(opening, project, approver, turn, workspace)
+        conversation, mode, resumed = await restore_conversation(opening, approver, workspace)
+        window = window_context(opening, project, approver, conversation, mode)
 
         ctx = SessionContext(window, calls, turn)
         project.agents.parent = ctx
         enable_hook_judges(turn.hooks, ctx, self.connect, self.compose_agent)
         if project.servers is not None:
             project.servers.start(window, turn)
-        notices = (*startup_notices(setup, ctx, problem), *unknown_tools_of(project.extensions, calls.runner.tools))
+        notices = (
+            *startup_notices(setup, ctx, rules_problem),
+            *unknown_tools_of(project.extensions, calls.runner.tools),
+        )
         setup.store.notice = ""
-        end = AsyncExitStack()
+        session_exit_stack = AsyncExitStack()
         session = Session(
             ctx,
             opening.channel,
@@ -120,9 +123,9 @@ class Composer:
             servers=project.servers,
             notices=notices,
             resumed=resumed,
-            on_close=end.aclose,
+            on_close=session_exit_stack.aclose,
         )
-        end.push_async_exit(closing.pop_all())  # before this line, the caller closes what was opened
+        session_exit_stack.push_async_exit(closing.pop_all())  # before this line, the caller closes what was opened
         return session, ctx
 
     async def compose_agent(

@@ -57,7 +57,8 @@ def language_servers_of(
     logs: Path | None = None,
 ) -> LanguageService | None:
     """Return the language servers of a working folder. `sandbox`: the sandbox for commands, also used for servers.
-    `environment`: where programs are searched for. `logs`: the folder for server output, if it is not the default one.
+    `environment`: variables such as `PATH`, for finding programs. `logs`: the folder for server output; None for the
+    default folder.
     """
     for object_path in LANGUAGE_SERVICES.values():
         return cast(OpenLanguages, load_integration(object_path))(config, root, sandbox, environment, logs)
@@ -65,8 +66,8 @@ def language_servers_of(
 
 
 async def project_trust(config: Config, channel: Channel, languages: LanguageService | None) -> "SessionTrust | None":
-    """Return the trust state of the project; None if nothing in it needs trust. A headless run ignores language servers
-    that need trust, so it does not announce that they were not started."""
+    """Return the trust state of the project; None if nothing in it needs trust. A headless run silently ignores
+    language servers that need trust."""
     untrusted_languages = (
         languages if channel.is_interactive and languages is not None and languages.may_want_trust else None
     )
@@ -87,8 +88,8 @@ async def extensions_of(config: Config, trust: "SessionTrust | None") -> "Sessio
     if trust is None or not config.may_have_extensions:
         return None
     extensions = await asyncio.to_thread(agent_extensions.session_extensions.SessionExtensions, config, trust)
-    found = (*extensions.skills, *extensions.commands, *extensions.agents, *extensions.problems)
-    return extensions if found else None
+    contents = (*extensions.skills, *extensions.commands, *extensions.agents, *extensions.problems)
+    return extensions if contents else None
 
 
 class AgentsOnDemand:
@@ -113,7 +114,9 @@ class AgentsOnDemand:
         """Descriptions of the available agents, by name."""
         if self._extensions is None or not self._extensions.agents:
             return BUILT_IN_AGENTS
-        return {each.name: each.description for each in subagents.role.startable_agents(self._extensions)}
+        return {
+            definition.name: definition.description for definition in subagents.role.startable_agents(self._extensions)
+        }
 
     @property
     def running(self) -> Sequence[RunningAgent]:
@@ -123,8 +126,8 @@ class AgentsOnDemand:
         if "_loaded" in vars(self):
             self._loaded.stop(call)
 
-    def watch(self, changed: Callable[[], None] | None) -> None:
-        self._loaded.set_watcher(changed)
+    def watch(self, on_change: Callable[[], None] | None) -> None:
+        self._loaded.set_watcher(on_change)
 
     async def _delegate(self, name: str, prompt: str, workspace: Workspace) -> Result:
         return await self._loaded.delegate(name, prompt, workspace)
@@ -153,7 +156,7 @@ def apply_skill_limits(
 def enable_hook_judges(
     hooks: "SessionHooks | None", ctx: SessionContext, connect: ConnectModel, compose: "ComposeAgentSession"
 ) -> None:
-    """If any hooks ask models, agents or servers, give them the means to do so."""
+    """If any hooks ask models, agents or servers, give the hooks access to them."""
     if hooks is None or not hooks.needs_judges:
         return
     hooks.set_judges(subagents.hook_judges.HookJudges(ctx, connect, compose))
@@ -164,9 +167,9 @@ def skill_folders(config: Config) -> tuple[Path, ...]:
     if not config.may_have_extensions:
         return ()
     return tuple(
-        place.folder
-        for place in agent_extensions.extension_folders.extension_folders("skill", config)
-        if place.owner == "user"
+        extension_folder.folder
+        for extension_folder in agent_extensions.extension_folders.extension_folders("skill", config)
+        if extension_folder.owner == "user"
     )
 
 
@@ -205,7 +208,7 @@ def hooks_for_session(
     if trust is None or not config.may_have_hooks:
         return None
 
-    async def read(start: int) -> tuple[Sequence[Message], int, Mapping[int, Usage]]:
+    async def read_messages(start: int) -> tuple[Sequence[Message], int, Mapping[int, Usage]]:
         messages, end = await recorder.log.load_messages(start)
         return secrets.hide_in_messages(tuple(messages)), end, await recorder.log.usage_by_reply(start, end)
 
@@ -214,7 +217,7 @@ def hooks_for_session(
         recorder.session_id,
         workspace,
         channel,
-        read,
+        read_messages,
         mode,
         source,
         trust,
@@ -241,7 +244,7 @@ def tool_hooks_for(
     agent: Mapping[str, object],
 ) -> "ToolHooks | None":
     """Return the object that runs hooks around a session's calls; None if there are no hooks. `agent`: fields about the
-    calling agent, which hooks receive."""
+    calling agent, for the input of hooks."""
     if hooks is None and not after_tool:
         return None
     return agent_hooks.tool_hooks.ToolHooks(

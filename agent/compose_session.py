@@ -123,7 +123,7 @@ NEW_SESSION = ("startup", "clear")
 
 @dataclass(frozen=True, slots=True)
 class ProjectSetup:
-    """What all sessions of a project are created from."""
+    """What all sessions of a project have in common."""
 
     config: Config
     root: Path
@@ -164,7 +164,7 @@ class OpeningSession:
     model: str
     connected: ConnectedModel
     closing: AsyncExitStack
-    """Closes everything that was opened for the session when the session closes."""
+    """Collects everything that must be closed with the session."""
     grants: SessionGrants
     source: "StartSource | None"
     """How the session starts; None if it is reopened right after closing."""
@@ -196,7 +196,7 @@ class OpeningSession:
 
     @property
     def is_from_other_run(self) -> bool:
-        """Whether the user resumes a session that was not open before in this run of the program."""
+        """Whether the user resumes a session that was last open in an earlier run of the program."""
         return self.is_interactive and not self.is_new and not self.grants.was_open
 
     @property
@@ -233,44 +233,44 @@ async def open_session(
     source: "StartSource | None",
     role: "AgentRole | None",
 ) -> OpeningSession:
-    """Create what the contexts of a session share. `connect`: connects a fallback."""
+    """Create the parts that the contexts of a session share. `connect`: connects a fallback model."""
     config, is_interactive = setup.config, setup.interactive and role is None
-    channel, outputs = Channel(interactive=is_interactive), _outputs_folder(setup, row.id, closing)
+    channel, output_folder = Channel(interactive=is_interactive), _create_outputs_folder(setup, row.id, closing)
     for sink in setup.sinks:
         sink.follow(channel)
-    sandbox = _sandbox(setup, outputs, grants.roots, closing)
-    workspace = Workspace(setup.root, outputs, sandbox=sandbox, max_output_bytes=config.archive_max_output_bytes)
+    sandbox = _create_sandbox(setup, output_folder, grants.roots, closing)
+    workspace = Workspace(setup.root, output_folder, sandbox=sandbox, max_output_bytes=config.archive_max_output_bytes)
     if role is not None:
         workspace = role.workspace(workspace)
-    languages = _languages(setup, workspace, role, closing)
-    recorder = _recorder(setup, row, channel, workspace, is_new=source in NEW_SESSION)
+    language_service = _create_language_service(setup, workspace, role, closing)
+    recorder = _create_recorder(setup, row, channel, workspace, is_new=source in NEW_SESSION)
     await learn_git_passwords(setup.secrets, setup.root)  # the user may mention passwords before any call
     workspace.jobs.on_end = job_listener(channel, recorder, setup.secrets)
-    port_rule = (
+    port_policy = (
         "off" if config.sandbox_ports == "ask" and not is_interactive else config.sandbox_ports
     )  # without a user, nothing can be asked
-    ports = JobPortsOnDemand(workspace, port_rule, channel.notice)
+    ports = JobPortsOnDemand(workspace, port_policy, channel.notice)
     closing.push_async_callback(ports.close)
     debug = debug_log(config, setup.environment, interactive=is_interactive)
     archive = SessionArchive.open(setup.thread, setup.store, recorder, workspace, config, debug)
-    targets = session_models(config, model, connected.provider, connect)
-    closing.push_async_callback(targets.close)
-    summarisers = build_summarisers(config, setup.environment, lambda: targets.provider.facts, secrets=setup.secrets)
+    models = session_models(config, model, connected.provider, connect)
+    closing.push_async_callback(models.close)
+    summarisers = build_summarisers(config, setup.environment, lambda: models.provider.facts, secrets=setup.secrets)
     closing.push_async_callback(summarisers.close)
     return OpeningSession(
-        setup, row, model, connected, closing, grants, source, role, channel, debug, workspace, languages, recorder,
-        archive, CallProgress(recorder.record_call_states), targets, summarisers,
+        setup, row, model, connected, closing, grants, source, role, channel, debug, workspace, language_service,
+        recorder, archive, CallProgress(recorder.record_call_states), models, summarisers,
     )  # fmt: skip
 
 
-def _outputs_folder(setup: ProjectSetup, session: str, closing: AsyncExitStack) -> Path:
-    """Return the folder that holds command output until the output is stored."""
+def _create_outputs_folder(setup: ProjectSetup, session_id: str, exit_stack: AsyncExitStack) -> Path:
+    """Return the folder for command output that is not stored yet."""
     if not setup.ephemeral:
-        folder = outputs_folder(setup.config, session).resolve()
-        closing.callback(_remove_if_empty, folder)
+        folder = outputs_folder(setup.config, session_id).resolve()
+        exit_stack.callback(_remove_if_empty, folder)
         return folder
     folder = Path(tempfile.mkdtemp(prefix="ebb-")).resolve()
-    closing.callback(shutil.rmtree, folder, ignore_errors=True)
+    exit_stack.callback(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
@@ -279,38 +279,45 @@ def _remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _sandbox(setup: ProjectSetup, outputs: Path, roots: list[Path], closing: AsyncExitStack) -> Sandbox | None:
-    """Return the sandbox for a session's commands; its /tmp is removed when the session ends."""
+def _create_sandbox(
+    setup: ProjectSetup, output_folder: Path, added_folders: list[Path], exit_stack: AsyncExitStack
+) -> Sandbox | None:
+    """Create the sandbox for a session's commands. Its /tmp is removed when the session ends."""
     if setup.config.sandbox == "off":
         return None
-    folders, scratch = setup.config.folders, outputs / "tmp"
-    closing.callback(shutil.rmtree, scratch, ignore_errors=True)
-    scripts = (folders.data / "plugins", *skill_folders(setup.config))  # skills contain scripts that commands run
-    readable_paths = (setup.root, outputs, *(each.resolve() for each in scripts if each.is_dir()))
-    program_folders = (folders.config, folders.data, folders.logs)
+    folders, temp_folder = setup.config.folders, output_folder / "tmp"
+    exit_stack.callback(shutil.rmtree, temp_folder, ignore_errors=True)
+    script_folders = (
+        folders.data / "plugins",
+        *skill_folders(setup.config),
+    )  # skills contain scripts that commands run
+    readable_paths = (setup.root, output_folder, *(folder.resolve() for folder in script_folders if folder.is_dir()))
+    app_folders = (folders.config, folders.data, folders.logs)
     network = SessionNetwork(setup.config.web_private)
-    closing.push_async_callback(network.close)
-    return Sandbox(setup.root, scratch, roots, program_folders, readable_paths, has_network=False, network=network)
+    exit_stack.push_async_callback(network.close)
+    return Sandbox(
+        setup.root, temp_folder, added_folders, app_folders, readable_paths, has_network=False, network=network
+    )
 
 
-def _languages(
-    setup: ProjectSetup, workspace: Workspace, role: "AgentRole | None", closing: AsyncExitStack
+def _create_language_service(
+    setup: ProjectSetup, workspace: Workspace, role: "AgentRole | None", exit_stack: AsyncExitStack
 ) -> LanguageService | None:
-    """Return the language servers; a sub-agent uses its parent's."""
+    """Return the language service; a sub-agent uses its parent's."""
     shared = role.parent.calls.languages if role is not None else None
     if shared is not None:
         return shared
-    logs = workspace.outputs / "language-servers" if setup.ephemeral else None
-    languages = language_servers_of(setup.config, setup.root, workspace.sandbox, setup.environment, logs)
-    if languages is not None:
-        closing.push_async_callback(languages.close)
-    return languages
+    log_folder = workspace.outputs / "language-servers" if setup.ephemeral else None
+    language_service = language_servers_of(setup.config, setup.root, workspace.sandbox, setup.environment, log_folder)
+    if language_service is not None:
+        exit_stack.push_async_callback(language_service.close)
+    return language_service
 
 
-def _recorder(
+def _create_recorder(
     setup: ProjectSetup, row: SessionRow, channel: Channel, workspace: Workspace, *, is_new: bool
 ) -> Recorder:
-    writes = WriteQueue(setup.thread, setup.store, channel.notice, channel.interrupt)
+    write_queue = WriteQueue(setup.thread, setup.store, channel.notice, channel.interrupt)
     read_workspace_state = partial(workspace_state, workspace)
     recorder = Recorder(
         setup.thread,
@@ -319,7 +326,7 @@ def _recorder(
         is_new=is_new,
         get_workspace_state=read_workspace_state,
         on_jobs_reported=workspace.jobs.mark_reported,
-        writes=writes,
+        writes=write_queue,
     )
     recorder.log.progress = setup.progress
     return recorder
@@ -348,61 +355,61 @@ async def load_project_parts(opening: OpeningSession, compose_agent: "ComposeAge
 
 def create_approver(opening: OpeningSession, project: ProjectParts) -> tuple[Approver, str]:
     """Return the approver, and a problem text if the project's rules could not be read."""
-    setup, role, grants, outputs = opening.setup, opening.role, opening.grants, opening.workspace.outputs
-    policy = policy_of(setup.config, setup.root, _mode(opening), outputs)
-    readable = (*policy.readable_folders, *project.skill_folders)
-    policy = replace(policy, added_folders=tuple(map(str, grants.roots)), readable_folders=readable)
+    setup, role, grants, output_folder = opening.setup, opening.role, opening.grants, opening.workspace.outputs
+    policy = policy_of(setup.config, setup.root, _initial_mode(opening), output_folder)
+    readable_folders = (*policy.readable_folders, *project.skill_folders)
+    policy = replace(policy, added_folders=tuple(map(str, grants.roots)), readable_folders=readable_folders)
     if role is None:
-        approval, problem = _user_approval(policy, opening)
-        approval.added_folders = grants.roots
-        approval.record_mode = lambda mode: opening.recorder.switch_model(opening.targets.model, mode)
+        approver, rules_problem = _create_user_approver(policy, opening)
+        approver.added_folders = grants.roots
+        approver.record_mode = lambda mode: opening.recorder.switch_model(opening.targets.model, mode)
     else:
-        approval, problem = role.create_approver(outputs), ""
-    apply_skill_limits(project.extensions, approval, opening.channel, setup.root)
-    return approval, problem
+        approver, rules_problem = role.create_approver(output_folder), ""
+    apply_skill_limits(project.extensions, approver, opening.channel, setup.root)
+    return approver, rules_problem
 
 
-def _user_approval(policy: Policy, opening: OpeningSession) -> tuple[Approver, str]:
+def _create_user_approver(policy: Policy, opening: OpeningSession) -> tuple[Approver, str]:
     """Return the approver, and a problem text if the project's rules could not be read. With a user present, it also
-    accepts earlier approvals: those stored for the project, and those given for this session since the program was
+    accepts earlier approvals, both those stored for the project and those given for this session since the program was
     started. Headless runs use only settings and flags."""
     setup, row, channel, granted_rules = opening.setup, opening.row, opening.channel, opening.grants.rules
-    why_unsandboxed = partial(no_sandbox_reason, setup.config)
+    get_unsandboxed_reason = partial(no_sandbox_reason, setup.config)
     if not channel.is_interactive:
-        return Approver(policy, why_unsandboxed=why_unsandboxed), ""
-    rules = ProjectRules(setup.config.folders.config, setup.root)
-    saved_rules = rules.read()
+        return Approver(policy, why_unsandboxed=get_unsandboxed_reason), ""
+    project_rules = ProjectRules(setup.config.folders.config, setup.root)
+    saved_rules = project_rules.read()
     policy = replace(policy, allow=(*policy.allow, *map(parse_rule, saved_rules.allow), *granted_rules))
-    earlier = partial(past_tool_calls, setup.thread, setup.store, row.project, row.id)
-    ask, about_plan = channel.questions.ask_permission, channel.questions.ask_plan
-    approval = Approver(
+    find_past_calls = partial(past_tool_calls, setup.thread, setup.store, row.project, row.id)
+    ask_permission, ask_about_plan = channel.questions.ask_permission, channel.questions.ask_plan
+    approver = Approver(
         policy,
-        ask,
-        earlier,
-        rules,
+        ask_permission,
+        find_past_calls,
+        project_rules,
         opening.progress.record_question,
         granted_rules,
-        about_plan,
-        why_unsandboxed=why_unsandboxed,
+        ask_about_plan,
+        why_unsandboxed=get_unsandboxed_reason,
     )
-    approval.can_ask = lambda: channel.is_open
-    return approval, saved_rules.problem
+    approver.can_ask = lambda: channel.is_open
+    return approver, saved_rules.problem
 
 
-def _mode(opening: OpeningSession) -> Mode:
-    """Return the permission mode: the session's own, unless the user resumes a session that an earlier run left; then
-    the configured one."""
+def _initial_mode(opening: OpeningSession) -> Mode:
+    """Return the permission mode: the session's own, or the configured one if the user resumes a session from an
+    earlier run."""
     config = opening.setup.config
     return config.permission_mode if opening.is_from_other_run else mode_of(config, opening.row.mode)
 
 
 def record_context(opening: OpeningSession) -> RecordContext:
     """Open the checkpoints of the session; a sub-agent uses its parent's."""
-    checkpoints = _checkpoints(opening) if opening.role is None else None
+    checkpoints = _create_checkpoints(opening) if opening.role is None else None
     return RecordContext(opening.recorder, opening.archive, checkpoints)
 
 
-def _checkpoints(opening: OpeningSession) -> SessionCheckpoints | None:
+def _create_checkpoints(opening: OpeningSession) -> SessionCheckpoints | None:
     setup, recorder, workspace, channel = opening.setup, opening.recorder, opening.workspace, opening.channel
     if setup.ephemeral or not setup.config.checkpoints_enabled:
         return None
@@ -420,7 +427,7 @@ def _checkpoints(opening: OpeningSession) -> SessionCheckpoints | None:
 
 
 def tool_workspace(opening: OpeningSession, project: ProjectParts) -> Workspace:
-    """Return the workspace with the functions by which tools look up content and ask the user."""
+    """Return the workspace with the functions that tools use to look up content and ask the user."""
     config, questions, is_interactive = opening.setup.config, opening.channel.questions, opening.is_interactive
     return replace(
         opening.archive.with_lookup(opening.workspace),
@@ -455,24 +462,26 @@ def turn_context(
 def call_context(
     opening: OpeningSession, project: ProjectParts, approval: Approver, turn: TurnContext, workspace: Workspace
 ) -> CallContext:
-    """Create the call context: connect the tools with the parts that approve, run and store their calls."""
-    setup, role, targets, archive = opening.setup, opening.role, opening.targets, opening.archive
+    """Create the call context, which connects the tools with the parts that approve, run and store their calls."""
+    setup, role, models, archive = opening.setup, opening.role, opening.targets, opening.archive
     config = setup.config
-    emit, interrupt, session = turn.emit, turn.interrupt, opening.row.id
+    emit, interrupt, session_id = turn.emit, turn.interrupt, opening.row.id
     guard = checkpoint_guard(turn.records, role)
-    reader = OutputReader(lambda: targets.provider, session, interrupt, emit, opening.summarisers)
-    note_files = archive.files.record_changes if role is None else role.parent.calls.runner.record_file_changes
+    output_reader = OutputReader(lambda: models.provider, session_id, interrupt, emit, opening.summarisers)
+    record_file_changes = archive.files.record_changes if role is None else role.parent.calls.runner.record_file_changes
     tool_hooks = tool_hooks_for(
-        turn.hooks if role is None else role.hooks, hooks_for_calls(config), session, config.project, workspace,
+        turn.hooks if role is None else role.hooks, hooks_for_calls(config), session_id, config.project, workspace,
         opening.channel, guard, {} if role is None else role.hook_input,
     )  # fmt: skip
-    intake = OutputIntake(archive.archive, offload_limits(config), emit, reader, opening.debug, tool_hooks)
+    output_intake = OutputIntake(
+        archive.archive, offload_limits(config), emit, output_reader, opening.debug, tool_hooks
+    )
     tools = (Task(), *project.tools, SubmitPlan(), *unlisted_tools())
     runner = CallRunner(
         ChainMap({tool.name: tool for tool in tools}, project.server_tools.callable), workspace, approval,
-        interrupt, emit, intake, note_files, opening.progress, LoopGuard(), setup.secrets, guard, config.web_private,
-        emits_diffs=opening.is_interactive, diagnose_changes=opening.look_at_changes, hooks=tool_hooks,
-        save_open_files=setup.save_open_files,
+        interrupt, emit, output_intake, record_file_changes, opening.progress, LoopGuard(), setup.secrets, guard,
+        config.web_private, emits_diffs=opening.is_interactive, diagnose_changes=opening.look_at_changes,
+        hooks=tool_hooks, save_open_files=setup.save_open_files,
     )  # fmt: skip
     servers, agents, extensions = project.servers, project.agents, project.extensions
     return CallContext(runner, servers, agents, extensions, project.trust, opening.languages)
@@ -489,7 +498,7 @@ async def restore_conversation(
     opening: OpeningSession, approval: Approver, workspace: Workspace
 ) -> tuple[Conversation, Mode, Resumed | None]:
     """Load the conversation. Return it with the mode in which it continues and a report for the user."""
-    mode, row, model = _mode(opening), opening.row, opening.model
+    mode, row, model = _initial_mode(opening), opening.row, opening.model
     if opening.is_new:
         return Conversation(), mode, None
     recorder, is_interactive = opening.recorder, opening.is_interactive
@@ -497,11 +506,11 @@ async def restore_conversation(
     if any(call.name == PLAN for call in conversation.unanswered_calls):
         mode = "plan"  # so the question about the plan is asked again
         await approval.change_mode(mode)
-    mode_before = row.mode if opening.is_from_other_run and mode != row.mode else ""
-    if model != row.model or mode_before:
+    previous_mode = row.mode if opening.is_from_other_run and mode != row.mode else ""
+    if model != row.model or previous_mode:
         await recorder.switch_model(model, mode)  # stored, because listings of sessions show it
     conversation = without_foreign_counts(conversation, opening.provider.facts.id)
-    return conversation, mode, replace(resumed, mode=mode, mode_before=mode_before)
+    return conversation, mode, replace(resumed, mode=mode, mode_before=previous_mode)
 
 
 def window_context(
@@ -510,21 +519,21 @@ def window_context(
     """Create the window context: the system prompt, and the parts that measure and rewrite the conversation."""
     setup, recorder, tools, deferral = opening.setup, opening.recorder, project.tools, project.deferral
     config = setup.config
-    text = _system_text(opening, mode)
-    emit, debug, instructions = opening.channel.emit, opening.debug, text.instructions
+    system_text = _build_system_text(opening, mode)
+    emit, debug, instructions = opening.channel.emit, opening.debug, system_text.instructions
     read_environment = partial(environment_facts, config, attended=opening.is_interactive)
     read_facts = partial(current_facts, read_environment, approval, tools, deferral, project.server_tools)
-    own = specs_of(offered_tools(tools, text.mode, attended=text.attended))
+    own_specs = specs_of(offered_tools(tools, system_text.mode, attended=system_text.attended))
     return WindowContext(
-        _model_context(opening),
+        _create_model_context(opening),
         instructions,
-        SessionTools(own, project.server_tools, deferral),
+        SessionTools(own_specs, project.server_tools, deferral),
         watch=PrefixWatch(
             emit, debug, time.monotonic, instructions.sections, recorder.last_request_mark, recorder.previous_model_use
         ),
         compaction_settings=compaction_settings(config, opening.provider.window.effective),
         summarisers=opening.summarisers,
-        reminders=Reminders(read_facts, conversation, config.context_note_at, text.mode, text.attended),
+        reminders=Reminders(read_facts, conversation, config.context_note_at, system_text.mode, system_text.attended),
         instruction_updates=FileInstructionUpdates(
             setup.root, config.project, lambda: approval.policy.added_folders, instructions, emit
         ),
@@ -532,7 +541,7 @@ def window_context(
     )
 
 
-def _model_context(opening: OpeningSession) -> ModelContext:
+def _create_model_context(opening: OpeningSession) -> ModelContext:
     """Create the model context. For a restored session, it includes what its last request has revealed about the
     model."""
     config, connected, provider, last_request = (
@@ -552,21 +561,25 @@ def _model_context(opening: OpeningSession) -> ModelContext:
     )
 
 
-def _system_text(opening: OpeningSession, mode: Mode) -> SystemText:
+def _build_system_text(opening: OpeningSession, mode: Mode) -> SystemText:
     setup, provider, recorder = opening.setup, opening.provider, opening.recorder
-    targets, role = opening.targets, opening.role
-    text = resumed_system_text(
+    models, role = opening.targets, opening.role
+    system_text = resumed_system_text(
         setup.config,
         setup.root,
         opening.model,
         mode,
-        (provider.window, *(target.window for target in targets.fallbacks)),
+        (provider.window, *(target.window for target in models.fallbacks)),
         recorder.last_request_mark,
         attended=opening.is_interactive,
         is_cached=is_in_cache(recorder.previous_model_use, provider.facts),
         is_small_model=provider.facts.is_small,
     )
-    return text if role is None else replace(text, instructions=role.instructions(text.instructions, text.mode))
+    return (
+        system_text
+        if role is None
+        else replace(system_text, instructions=role.instructions(system_text.instructions, system_text.mode))
+    )
 
 
 def startup_notices(setup: ProjectSetup, ctx: SessionContext, problem: str) -> Iterator[str]:

@@ -1,5 +1,5 @@
 """Calls by which the model controls the session: its todo list, a request to compact, and the report of a final turn
-when the window is full. Pure."""
+when the window is full."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -23,10 +23,12 @@ NOT_RUN_STEP_LIMIT = "not run: the turn reached its step limit"
 def submitted_report(reply: Assistant, outputs: Iterable[ToolOutput], *, plan_ends_turn: bool) -> str | None:
     """Return the report that the model submitted; None if there is none. `plan_ends_turn`: an approved plan counts as a
     report."""
-    done = {output.call_id for output in outputs if output.status == "done"}
+    successful_ids = {output.call_id for output in outputs if output.status == "done"}
     reports = [call.arguments["report"] for call in reply.calls if _is_report(call)]
     if plan_ends_turn:
-        reports += [call.arguments.get("plan") for call in reply.calls if call.name == PLAN and call.id in done]
+        reports += [
+            call.arguments.get("plan") for call in reply.calls if call.name == PLAN and call.id in successful_ids
+        ]
     return next((report for report in reports if isinstance(report, str)), None)
 
 
@@ -63,11 +65,11 @@ def compaction_request(messages: Sequence[Message]) -> CompactionRequest | None:
     None. A message after that step cancels the request."""
     match messages:
         case (*_, Assistant() as reply, User() as outputs) if not outputs.text:
-            done = {output.call_id for output in outputs.outputs if output.status == "done"}
+            successful_ids = {output.call_id for output in outputs.outputs if output.status == "done"}
         case _:
             return None
     for call in reversed(reply.calls):
-        if role_of(call.name) == "request_compaction" and call.id in done:
+        if role_of(call.name) == "request_compaction" and call.id in successful_ids:
             focus = call.arguments.get("focus")
             return CompactionRequest(focus if isinstance(focus, str) and focus.strip() else None)
     return None
@@ -92,14 +94,14 @@ class TodoState:
     def plus(self, message: Message) -> "TodoState":
         """Return the state after a message. Only successful calls change it."""
         if isinstance(message, Assistant):
-            asked = tuple(call for call in message.calls if role_of(call.name) == "list_todos")
-            return replace(self, asked=asked) if asked or self.asked else self
+            todo_calls = tuple(call for call in message.calls if role_of(call.name) == "list_todos")
+            return replace(self, asked=todo_calls) if todo_calls or self.asked else self
         if not self.asked:
             return self
-        done = {output.call_id for output in message.outputs if output.status == "done"}
+        successful_ids = {output.call_id for output in message.outputs if output.status == "done"}
         todos, notes = self.todos, self.notes
         for call in self.asked:
-            if call.id in done:
+            if call.id in successful_ids:
                 todos = _todo_items(call)
                 notes = str(call.arguments["notes"]).strip() if "notes" in call.arguments else notes
         return TodoState(todos, notes)

@@ -47,7 +47,7 @@ def write_report(text: str, folder: Path, known_secrets: Collection[str] = ()) -
     import tempfile  # noqa: PLC0415  # deferred: needed after a crash only
 
     version = ".".join(map(str, sys.version_info[:3]))
-    head = f"ebb {VERSION}, Python {version}, {sys.platform}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}\n\n"
+    header = f"ebb {VERSION}, Python {version}, {sys.platform}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}\n\n"
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{threading.get_native_id()}.txt"
     for target_folder in (folder, Path(tempfile.gettempdir())):
         try:
@@ -56,7 +56,7 @@ def write_report(text: str, folder: Path, known_secrets: Collection[str] = ()) -
             with os.fdopen(
                 os.open(target_folder / name, flags, 0o600), "w", encoding="utf-8", errors="replace"
             ) as file:
-                file.write(head + redact_text(text, os.environ, known_secrets))
+                file.write(header + redact_text(text, os.environ, known_secrets))
         except OSError:
             continue  # the disk may be full or read-only: try the next folder
         _remove_oldest(folder)
@@ -74,8 +74,8 @@ def log_stray_errors(folder: Path) -> None:
     """From now on, write errors of threads, abandoned tasks and libraries to crash reports. On standard error, they
     would corrupt the screen and might reveal secrets."""
     root = logging.getLogger()
-    for earlier in [handler for handler in root.handlers if isinstance(handler, _CrashReportHandler)]:
-        root.removeHandler(earlier)
+    for old_handler in [handler for handler in root.handlers if isinstance(handler, _CrashReportHandler)]:
+        root.removeHandler(old_handler)
     root.addHandler(_CrashReportHandler(folder))
     threading.excepthook = lambda args: _report_thread(args, folder)
 

@@ -83,7 +83,7 @@ def is_enabled(environment: Mapping[str, str]) -> bool:
 
 
 class DebugLog:
-    """Writes the debug log. `Debug()` is disabled and costs one comparison."""
+    """Writes the debug log. `DebugLog()` is disabled and costs one comparison per call."""
 
     def __init__(
         self, path: Path | None = None, echo: TextIO | None = None, now: Callable[[], float] = time.time
@@ -101,11 +101,11 @@ class DebugLog:
         """Write one line. Never raises: if writing to an output fails, that output is disabled."""
         if not self.is_enabled:
             return
-        at = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds")
+        timestamp = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds")
         values = {
             name: redact_text(value, os.environ) if isinstance(value, str) else value for name, value in fields.items()
         }
-        line = json.dumps({"topic": topic, "at": at, **values}, default=_json_value) + "\n"
+        line = json.dumps({"topic": topic, "at": timestamp, **values}, default=_json_value) + "\n"
         try:
             if self._path is not None:
                 _append(self._path, line)

@@ -256,7 +256,7 @@ class BadRequest(ProviderError):
 
 
 class ImageRejected(BadRequest):
-    """The server rejects a picture in the request."""
+    """The server rejects an image in the request."""
 
 
 class UnknownModel(BadRequest):

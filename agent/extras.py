@@ -8,11 +8,11 @@ from importlib.util import find_spec
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs the packages of an extra next to the program. The packages are named
+    """Return the command that installs the packages of an extra into the program's environment. The packages are named
     individually, because Ebbtide itself may have been installed from a folder or a wheel that is on no index."""
     marker = f'extra == "{extra}"'
     try:
-        requirements = [one.partition(";") for one in requires("ebbtide") or ()]
+        requirements = [requirement.partition(";") for requirement in requires("ebbtide") or ()]
     except PackageNotFoundError:
         requirements = []
     packages = [name.strip() for name, _, condition in requirements if condition.strip().replace("'", '"') == marker]

@@ -1,5 +1,5 @@
-"""Registry of the integrations in `ebbtide.agent.integrations`. A folder can be deleted together with its row; the rest
-works without it."""
+"""Registry of the integrations in `ebbtide.agent.integrations`. A folder can be deleted together with its row;
+everything else works without it."""
 
 from collections.abc import Mapping
 from importlib import import_module

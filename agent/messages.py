@@ -45,7 +45,7 @@ def digest_name(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Elision:
-    """A note within a text, from `start` to `end`, which says that `size` bytes were left out there."""
+    """A note within a text, from `start` to `end`, which says that `size` bytes were omitted there."""
 
     start: int
     end: int
@@ -80,7 +80,7 @@ class Reasoning:
     text: str
     """The part that people can read; empty if the provider hides it."""
     native: Native
-    """The whole item, with its signature or encrypted content."""
+    """The full item, with its signature or encrypted content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class ToolOutput:
     stored: StoredBlob | None = None
     """The original output, if `text` is not all of it."""
     pictures: tuple[StoredBlob, ...] = ()
-    """Pictures that `images` does not contain."""
+    """Images that `images` does not contain."""
     files: tuple[StoredBlob, ...] = ()
     """Documents and other media of the output; a line of `text` names each of them."""
     edited: Mapping[str, object] | None = None
@@ -142,7 +142,7 @@ class ToolOutput:
     frame: str = ""
     """Text at the end of the output that is not part of `stored`: how a program ended, and notes of hooks."""
     inserted: Ranges = ()
-    """Ranges of `text` that Ebbtide inserted, to say what was left out and how to see it. Everything else is the tool's
+    """Ranges of `text` that Ebbtide inserted, to say what was omitted and how to see it. Everything else is the tool's
     own output."""
     problems: NewProblems | None = None
     """Problems introduced by the call's file changes, as listed in `text`."""
@@ -170,12 +170,12 @@ NoteKind: TypeAlias = Literal[
     "mode", "presence", "context", "deferred", "searched", "servers", "servers_say", "folders", "instructions",
     "undone", "jobs",
 ]  # fmt: skip
-"""Kinds of notes, in this order: general; content that the user brought back, pasted, piped in or attached (a file,
-folder or picture); the reference of everything that came with the message; a step that is not shown; a message sent
-during a turn; the final turn; the permission mode; the user's presence; context usage; the number of deferred tools
-that the program's search or the provider's search finds; changes in servers' tools; servers' instructions; additional
-working folders; an instruction file read during the session; a requested change that was not made; finished background
-jobs."""
+"""Kinds of notes, in this order: general; content that the user restored to the context, pasted, piped in or attached
+(a file, folder or image); the reference of everything that came with the message; a step that is not shown; a message
+sent during a turn; the final turn; the permission mode; the user's presence; context usage; the number of deferred
+tools that the program's search or the provider's search finds; changes in servers' tools; servers' instructions;
+additional working folders; an instruction file read during the session; a requested change that was not made; finished
+background jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class Note:
     heading: int = 0
     """Length of the heading that precedes its content, in characters."""
     about: str = ""
-    """A short phrase for the amount of content, such as `12 lines`."""
+    """Depends on the kind: the amount of content, such as `12 lines`, or a digest of an instruction file."""
     gap: Elision | None = None
     """The note that replaces the omitted middle of the text, if any."""
 
@@ -281,7 +281,7 @@ class ShortenedPart:
     form: ShortenedForm
     text: str
     pictures: int = 0
-    """Number of the output's pictures that are still shown, counted from the first."""
+    """Number of the output's images that are still shown, counted from the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,10 +361,10 @@ def extend_tuple(before: tuple[M, ...], *values: M) -> tuple[M, ...]:
     if not values:
         return before
     log = before.log if isinstance(before, SharedTuple) else list[object](before)
-    logged_after = log[len(before) :]
-    if not logged_after:
+    following_values = log[len(before) :]
+    if not following_values:
         log.extend(values)
-    elif len(values) > len(logged_after) or not all(map(is_, values, logged_after)):
+    elif len(values) > len(following_values) or not all(map(is_, values, following_values)):
         log = [*before, *values]  # `before` was already extended differently
     return SharedTuple.of(before + values, log)
 

@@ -1,4 +1,4 @@
-"""Overview of a session's context and costs. Pure: reads no files and draws nothing."""
+"""Overview of a session's context and costs. No I/O."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -77,7 +77,7 @@ class Epoch:
 
     @property
     def usage(self) -> Usage:
-        return sum((asked.usage for asked in self.requests), Usage())
+        return sum((request.usage for request in self.requests), Usage())
 
     @property
     def cost(self) -> float | None:
@@ -128,7 +128,7 @@ class Overview:
 
     @property
     def requests(self) -> tuple[RequestUsage, ...]:
-        return tuple(asked for epoch in self.epochs for asked in epoch.requests)
+        return tuple(request for epoch in self.epochs for request in epoch.requests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class RequestSetup:
     facts: ModelFacts
     window: Window
     meter: Meter
-    """A copy of the meter, because measuring changes a meter, and that of an open session must stay as it is."""
+    """A copy of the meter, because measuring changes a meter, and the meter of an open session must not change."""
     instructions: Instructions
     tools: Sequence[ToolSpec]
     """All tools except those of MCP servers."""
@@ -187,7 +187,7 @@ def overview_of(
     conversation = without_foreign_counts(conversation, facts.id)
     if not setup.begins_as_before:
         conversation = replace(conversation, anchor=None, anchored=0)
-    size, reserves = window_numbers(setup.window)
+    window_number, reserves = window_numbers(setup.window)
     if sent is not None and sent.model == facts.id:
         meter.scale = sent.scale
     offered = deferral.offered_tools((*setup.tools, *setup.served))
@@ -200,21 +200,21 @@ def overview_of(
         meter,
         sent.tool_tokens if sent else None,
     )
-    size_of_tool = tool_sizer(components, offered, meter)
+    count_tool_tokens = tool_sizer(components, offered, meter)
     return Overview(
         session,
         title,
         facts.id,
         components,
-        size,
+        window_number,
         reserves,
         setup.window.effective,
         epochs_of(requests, rewrites),
         DeferredTools(*(sent.held_back if sent else (len(deferral.deferred), deferral.deferred_tokens))),
-        server_shares(setup.served, offered, size_of_tool),
+        server_shares(setup.served, offered, count_tool_tokens),
         message_items(conversation, components, meter),
         pin_items(conversation, meter.message_tokens),
-        tool_shares(conversation, setup.served, offered, size_of_tool),
+        tool_shares(conversation, setup.served, offered, count_tool_tokens),
         instruction_shares(setup.instructions, components, meter),
         conversation.recalls,
         facts.cache_lifetime,
@@ -227,10 +227,10 @@ def prices_again(prices: Prices | None, requests: Sequence[RequestUsage]) -> tup
     count at the cache price, the others at the full price."""
     if prices is None or not prices.input:
         return None
-    step_usages = [one.usage for one in requests if one.purpose == "step"]
+    step_usages = [request.usage for request in requests if request.purpose == "step"]
     return tuple(
-        _resend_price(prices.per_token(usage.prompt), usage.cache_read, before.prompt)
-        for before, usage in itertools.pairwise(step_usages)
+        _resend_price(prices.per_token(usage.prompt), usage.cache_read, previous_usage.prompt)
+        for previous_usage, usage in itertools.pairwise(step_usages)
     )
 
 
@@ -253,13 +253,13 @@ def budget_by_component(
     the definitions, if `tools` does not contain all of them."""
     prompt = build_prompt(conversation, instructions, images=images)
     budget = meter.measure(prompt, conversation, tuple(tools), window, sections_of(instructions))
-    counted = conversation.anchor is not None
+    is_counted = conversation.anchor is not None
     if tool_tokens is not None:
-        # The provider counted the request as a whole, so what tools gain, the history must lose.
-        moved_tokens = min(tool_tokens - budget.tools, budget.history) if counted else 0
+        # The provider counted the whole request, so tokens added to the tools must be subtracted from the history.
+        moved_tokens = min(tool_tokens - budget.tools, budget.history) if is_counted else 0
         budget = replace(budget, tools=tool_tokens, history=budget.history - moved_tokens)
     return tuple(
-        SourcedNumber(name, tokens, "counted" if counted and name == "history" else "estimated")
+        SourcedNumber(name, tokens, "counted" if is_counted and name == "history" else "estimated")
         for name, tokens in budget.components.items()
         if tokens or name in ALWAYS_LISTED_COMPONENTS
     )
@@ -268,11 +268,11 @@ def budget_by_component(
 def tool_sizer(
     components: Sequence[SourcedNumber], offered: Sequence[ToolSpec], meter: Meter
 ) -> Callable[[ToolSpec], int]:
-    """Return a function that estimates the tokens of a definition, scaled so that all definitions add up to their known
-    total."""
-    total_tokens = next((number.tokens for number in components if number.name == "tools"), 0)
-    estimated = sum(meter.definition_tokens(spec) for spec in offered if spec.deferred is None)
-    scale = total_tokens / estimated if total_tokens and estimated else 1.0
+    """Return a function that estimates the tokens of a definition. Its results are scaled so that all definitions add
+    up to their known total."""
+    total_tokens = next((component.tokens for component in components if component.name == "tools"), 0)
+    estimated_tokens = sum(meter.definition_tokens(spec) for spec in offered if spec.deferred is None)
+    scale = total_tokens / estimated_tokens if total_tokens and estimated_tokens else 1.0
     return lambda spec: round(meter.definition_tokens(spec) * scale)
 
 
@@ -285,9 +285,9 @@ def server_shares(
     for spec in served:
         servers.setdefault(server_prefix(spec.name), []).append(spec)
     return tuple(
-        ServerShare(name, len(here), len(specs), sum(map(size, here)))
+        ServerShare(name, len(offered_specs), len(specs), sum(map(size, offered_specs)))
         for name, specs in servers.items()
-        for here in [[spec for spec in specs if spec.name in offered_names]]
+        for offered_specs in [[spec for spec in specs if spec.name in offered_names]]
     )
 
 
@@ -331,9 +331,9 @@ def tool_shares(
 def window_numbers(window: Window) -> tuple[SourcedNumber, tuple[SourcedNumber, ...]]:
     """Return the window and its reserves, each with its source. If requests are limited to less than the window, the
     difference counts as a reserve."""
-    size = SourcedNumber("window", window.size, window.source_of("context_window"))
-    output = SourcedNumber("output", window.output, window.source_of("max_output_tokens"))
-    buffer = SourcedNumber("buffer", window.buffer, window.source_of("context_window_buffer_tokens"))
+    window_number = SourcedNumber("window", window.size, window.source_of("context_window"))
+    output_number = SourcedNumber("output", window.output, window.source_of("max_output_tokens"))
+    buffer_number = SourcedNumber("buffer", window.buffer, window.source_of("context_window_buffer_tokens"))
     limits = [
         (limit, name, window.source_of(source))
         for limit, name, source in (
@@ -345,7 +345,7 @@ def window_numbers(window: Window) -> tuple[SourcedNumber, tuple[SourcedNumber, 
     limit_reserve = tuple(
         SourcedNumber(name, window.size - limit, source) for limit, name, source in sorted(limits)[:1]
     )
-    return size, (*limit_reserve, output, buffer)
+    return window_number, (*limit_reserve, output_number, buffer_number)
 
 
 def epochs_of(requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite]) -> tuple[Epoch, ...]:
@@ -360,5 +360,5 @@ def epochs_of(requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite]) -> 
 
 def total_cost(requests: Sequence[RequestUsage]) -> float | None:
     """Return the total in US dollars; None if the price of any request is unknown."""
-    costs = [asked.cost for asked in requests]
+    costs = [request.cost for request in requests]
     return None if None in costs else sum(cost for cost in costs if cost is not None)

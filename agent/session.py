@@ -76,8 +76,8 @@ class Session:
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """`servers`: the MCP servers, if any. `notices`: messages for the user, emitted with the first turn. `resumed`:
-        what changed while a resumed session was closed. `on_close`: releases what was opened for the session, such as
-        its provider and its lock."""
+        what changed while a resumed session was closed. `on_close`: releases the session's resources, such as its
+        provider and its lock."""
         self._ctx = ctx
         self._channel = channel
         self.servers = servers
@@ -259,11 +259,11 @@ class Session:
             await self._store_turn(TurnFinished(end, answer))
             self._needs_reload = False
         except AgentError as error:
-            failed = TurnFailed.by(error)
+            failure = TurnFailed.by(error)
             if not isinstance(error, StoreFailed):
                 with suppress(StoreFailed):  # the first failure is reported; a later turn writes what is missing
-                    await self._store_turn(failed)
-            self._channel.emit(failed)
+                    await self._store_turn(failure)
+            self._channel.emit(failure)
         else:
             self._channel.emit(TurnFinished(end, answer))
             self._has_answered = end == "answered"
@@ -278,17 +278,17 @@ class Session:
         await self._ctx.records.recorder.end_turn(self.model, self.mode, self._ctx.model.encoded_calibration, ended)
 
     def _start_background_compaction(self) -> None:
-        """In an interactive session, start a compaction in the background if one is due, so that the next turn need not
-        wait."""
-        is_wanted = (
+        """In an interactive session, start a background compaction if one is due, so that the next turn does not have
+        to wait for it."""
+        is_due = (
             self._channel.is_interactive and background_compaction_due(self._conversation, self._ctx.window) is not None
         )
-        if is_wanted and (self._background_compaction is None or self._background_compaction.done()):
+        if is_due and (self._background_compaction is None or self._background_compaction.done()):
             self._compaction_interrupt.reset()
             self._background_compaction = asyncio.create_task(self._compact_in_background())
 
     async def _compact_in_background(self) -> None:
-        """Compact between turns. Errors are ignored here, because the next turn runs into them again and reports
+        """Compact between turns. Errors are ignored here, because they will occur again in the next turn, which reports
         them."""
         turn = replace(self._ctx.turn, interrupt=self._compaction_interrupt, emit=self._channel.emit_now)
         async with self._conversation_lock:
@@ -307,7 +307,7 @@ class Session:
         return User((*message.parts, Note(note))) if note else message
 
     async def _reload_if_needed(self) -> None:
-        """Reload the conversation from disk if a turn or change failed halfway."""
+        """Reload the conversation from disk if the last turn or change was not completed."""
         if self._needs_reload:
             conversation = await self._ctx.records.recorder.load(ask_again=self._channel.is_interactive)
             for problem in self._ctx.records.recorder.problems:
@@ -327,9 +327,9 @@ class Session:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> ConversationT:
-        """Apply `operation` to the conversation, and replace the conversation with the result. A turn that starts
-        meanwhile waits for this. Raises `AgentError`, in particular if a turn is running or a question about a call is
-        open."""
+        """Apply `operation` to the conversation, and replace the conversation with the result. A turn that starts in
+        the meantime waits for this. Raises `AgentError`, in particular if a turn is running or a question about a call
+        is open."""
         if self._channel.is_busy:
             raise AgentError("the conversation cannot be changed while a turn is running; interrupt it first")
         if self._conversation.unanswered_calls:
@@ -339,15 +339,15 @@ class Session:
         self._channel.interrupt.reset()
         async with self._conversation_lock:
             await self._reload_if_needed()
-            count_before = self._ctx.records.recorder.message_count
+            previous_count = self._ctx.records.recorder.message_count
             try:
-                changed = await operation(self._conversation, self._ctx.window, self._ctx.turn, *args, **kwargs)
+                result = await operation(self._conversation, self._ctx.window, self._ctx.turn, *args, **kwargs)
             except BaseException:
-                self._needs_reload = self._ctx.records.recorder.message_count != count_before
+                self._needs_reload = self._ctx.records.recorder.message_count != previous_count
                 raise
-            self._conversation = changed.conversation
+            self._conversation = result.conversation
             await self._ctx.records.recorder.end_turn(self.model, self.mode)
-        return changed
+        return result
 
     @property
     def files(self) -> FileLog:
@@ -372,8 +372,8 @@ class Session:
         return await require_stored(self._ctx.records.archive).recall.trace(text, self._conversation)
 
     async def bring_into_view(self, ref: str, *, only_price: bool = False) -> BroughtBack:
-        """Bring the content of a reference back into view with the next request. `only_price`: change nothing, and
-        return what that would cost. Raises `AgentError`."""
+        """Show the content of a reference again with the next request. `only_price`: change nothing, and return what
+        that would cost. Raises `AgentError`."""
         return (
             await self.change_conversation(
                 bring_back, ref, require_stored(self._ctx.records.archive).recall, only_price=only_price

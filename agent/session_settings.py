@@ -53,8 +53,8 @@ def model_of(config: Config, stored_model: str, environment: Mapping[str, str]) 
 
 
 def mode_of(config: Config, stored_mode: str) -> Mode:
-    """Return the permission mode of a session. A resumed session keeps its own, unless the command line, environment or
-    `--config` sets another one. A project's file can only make it stricter."""
+    """Return the permission mode of a session. A resumed session keeps its own mode, unless the command line,
+    environment or `--config` sets another one. A project's file can only make it stricter."""
     configured, source = config.permission_mode, config.sources["agent.permission_mode"]
     if stored_mode not in MODES or source == "command line" or source.startswith(("environment", "--config")):
         return configured
@@ -82,7 +82,7 @@ def policy_of(config: Config, root: Path, mode: Mode, outputs: Path) -> Policy:
 
 def additional_roots(config: Config) -> tuple[Path, ...]:
     """Return the additional folders that count as working folders, resolved. Raises `ConfigError`."""
-    roots = tuple(Path(each).expanduser() for each in config.roots)
+    roots = tuple(Path(path).expanduser() for path in config.roots)
     for root in roots:
         if not root.is_dir():
             raise ConfigError(f"`permissions.roots`: there is no folder `{root}`")
@@ -91,19 +91,19 @@ def additional_roots(config: Config) -> tuple[Path, ...]:
 
 def _no_shell_reason(config: Config) -> str:
     """Return why commands may not run, because a sandbox is required but missing; empty if they may."""
-    why = _missing_sandbox_reason() if config.sandbox == "require" else ""
-    return f"{NO_SANDBOX_ERROR}: {why}" if why else ""
+    reason = _missing_sandbox_reason() if config.sandbox == "require" else ""
+    return f"{NO_SANDBOX_ERROR}: {reason}" if reason else ""
 
 
 def no_sandbox_reason(config: Config) -> str:
-    """Return why commands run without a sandbox; empty if there is one or the user has accepted that there is none."""
+    """Return why commands run without a sandbox; empty if there is a sandbox or the user has turned it off."""
     return _missing_sandbox_reason() if config.sandbox == "auto" else ""
 
 
 def _missing_sandbox_reason() -> str:
     """Return what is missing; empty if a sandbox works."""
-    found = sandbox.system.found_sandbox()
-    return found.why if isinstance(found, sandbox.system.NoSandbox) else ""
+    system_sandbox = sandbox.system.found_sandbox()
+    return system_sandbox.why if isinstance(system_sandbox, sandbox.system.NoSandbox) else ""
 
 
 def _deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:
@@ -113,8 +113,8 @@ def _deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:
     paths = [
         (rule.tool, os.path.normpath(root / rule.prefix)) for rule in rules if rule.prefix and "\0" not in rule.prefix
     ]
-    real = [(tool, path, os.path.realpath(path)) for tool, path in paths]
-    return (*rules, *(Rule(tool, resolved) for tool, path, resolved in real if resolved != path))
+    resolved_paths = [(tool, path, os.path.realpath(path)) for tool, path in paths]
+    return (*rules, *(Rule(tool, real_path) for tool, path, real_path in resolved_paths if real_path != path))
 
 
 def hooks_for_calls(config: Config) -> tuple[AfterToolHook, ...]:
@@ -131,29 +131,29 @@ def tools_for(
     can_store: bool = True,
     extra: Sequence[Tool] = (),
 ) -> tuple[Tool, ...]:
-    """Return the built-in tools, or the user's selection of them. Notebook tools, web search, language-server tools and
-    the repository map are included only if they are useful in this project. If a full window ends in a report, the tool
-    for the report is included. `can_store`: files may be stored on disk. `extra`: tools of a program that uses the SDK,
-    which are always included. Raises `ConfigError`."""
+    """Return the built-in tools, or those that the user has selected. Notebook tools, web search, language-server tools
+    and the repository map are included only if they are useful in this project. If a full window ends in a report, the
+    tool for the report is included. `can_store`: files may be stored on disk. `extra`: tools that a program adds
+    through the SDK; they are always included. Raises `ConfigError`."""
     servers = languages.servers if languages is not None else None
     rare = rare_tools(ToolSupport(config.folders.data if can_store else None, servers))
     memory = Memory(memory_folder(config.folders.data, config.project))
-    known = {tool.name: tool for tool in (*builtin_tools(), *rare, memory)}
+    tools_by_name = {tool.name: tool for tool in (*builtin_tools(), *rare, memory)}
     for key, names in (("tools.allowed", config.tools_allowed), ("tools.denied", config.tools_denied)):
         for name in names:
-            if name not in known:
-                raise ConfigError(f"`{key}`: there is no built-in tool `{name}`; there are {', '.join(known)}")
-    known |= {tool.name: tool for tool in (WebFetch(config.web_private), WebSearch(config.web_search))}
-    endings = cache(partial(count_suffixes, config.project))
-    has_servers = cache(lambda: languages is not None and languages.are_there_for(endings()))
-    facts = ProjectFacts(endings, has_servers, bool(config.web_search))
-    name_counts = Counter([*known, *(tool.name for tool in extra)])
+            if name not in tools_by_name:
+                raise ConfigError(f"`{key}`: there is no built-in tool `{name}`; there are {', '.join(tools_by_name)}")
+    tools_by_name |= {tool.name: tool for tool in (WebFetch(config.web_private), WebSearch(config.web_search))}
+    count_project_suffixes = cache(partial(count_suffixes, config.project))
+    has_servers = cache(lambda: languages is not None and languages.are_there_for(count_project_suffixes()))
+    facts = ProjectFacts(count_project_suffixes, has_servers, bool(config.web_search))
+    name_counts = Counter([*tools_by_name, *(tool.name for tool in extra)])
     if duplicate := next((tool.name for tool in extra if name_counts[tool.name] > 1), None):
         raise ConfigError(f"there are two tools named `{duplicate}`; rename yours")
-    chosen = config.tools_allowed or tuple(name for name in known if _is_useful(name, facts))
-    tools = tuple(tool for name, tool in known.items() if name in chosen and name not in config.tools_denied) + tuple(
-        extra
-    )
+    selected_names = config.tools_allowed or tuple(name for name in tools_by_name if _is_useful(name, facts))
+    tools = tuple(
+        tool for name, tool in tools_by_name.items() if name in selected_names and name not in config.tools_denied
+    ) + tuple(extra)
     return (*tools, FinalReport()) if settings.on_full == "final" else tools
 
 
@@ -164,14 +164,14 @@ def _is_useful(tool: str, facts: ProjectFacts) -> bool:
 
 def effort_for(config: Config, facts: ModelFacts) -> str | None:
     """Return the configured reasoning effort; None if none is set."""
-    found = find_setting(config, facts.provider, facts.name, "reasoning_effort")
-    return found.value if found is not None else None
+    setting = find_setting(config, facts.provider, facts.name, "reasoning_effort")
+    return setting.value if setting is not None else None
 
 
 def offered_tools(tools: Sequence[Tool], mode: Mode, *, attended: bool) -> tuple[Tool, ...]:
     """Return the tools listed for the model. Tools that ask questions are included only if a user is present. The tool
-    for plans comes last, and only if the system prompt says that the mode is `plan`. Calls of unlisted tools are
-    answered nevertheless."""
+    for plans comes last, and only if the system prompt says that the mode is `plan`. Calls of unlisted tools still get
+    an output."""
     offered = tuple(tool for tool in tools if attended or role_of(tool.name) != "ask_question")
     return (*offered, SubmitPlan()) if mode == "plan" else offered
 
@@ -179,12 +179,12 @@ def offered_tools(tools: Sequence[Tool], mode: Mode, *, attended: bool) -> tuple
 def missing_tools(config: Config, windows: Sequence[Window], *, attended: bool) -> frozenset[str]:
     """Return the names of built-in tools that this session never offers: tools excluded by the user, tools omitted in
     all of the windows, and, without a user, tools that ask one."""
-    known = {tool.name for tool in builtin_tools()}
-    omitted = known - set(config.tools_allowed or known) | known & set(config.tools_denied)
+    names = {tool.name for tool in builtin_tools()}
+    omitted = names - set(config.tools_allowed or names) | names & set(config.tools_denied)
     if not config.tools_allowed and windows:
         sizes = [window.effective for window in windows]
-        omitted |= {name for name in known if all(is_omitted(name, size) for size in sizes)}
-    return frozenset(omitted if attended else omitted | {name for name in known if role_of(name) == "ask_question"})
+        omitted |= {name for name in names if all(is_omitted(name, size) for size in sizes)}
+    return frozenset(omitted if attended else omitted | {name for name in names if role_of(name) == "ask_question"})
 
 
 def compaction_settings(config: Config, effective: int) -> CompactionSettings:
@@ -229,8 +229,8 @@ def _default_protection(config: Config, effective: int) -> int:
 
 def retry_limits(config: Config, *, interactive: bool) -> RetryLimits:
     """Return the retry limits. By default, an interactive session retries until the user stops it."""
-    until_stopped = interactive and config.sources.get("retry.patience") == "default"
-    patience = None if until_stopped else config.retry_patience
+    retries_until_stopped = interactive and config.sources.get("retry.patience") == "default"
+    patience = None if retries_until_stopped else config.retry_patience
     return RetryLimits(patience, config.retry_first, config.retry_fallback_after)
 
 
@@ -268,7 +268,7 @@ def system_text(
     is_small_model: bool = False,
 ) -> SystemText:
     """Return the system prompt of a new session. `windows`: the windows of the model and of its fallbacks, because the
-    prompt must suit all of them. `is_small_model`: the model is a small one."""
+    prompt must suit all of them."""
     instructions = load_instructions(
         root,
         config.project,
@@ -301,20 +301,20 @@ def resumed_system_text(
     is_cached: bool = True,
     is_small_model: bool = False,
 ) -> SystemText:
-    """Return the system prompt of a resumed session: if possible, exactly that of the last request, because a different
-    text would invalidate the provider's cache. So it may state an earlier permission mode and, if that request
-    `is_cached`, an earlier presence of the user. Notes inform the model of the current values."""
+    """Return the system prompt of a resumed session. If possible, it is identical to the one in the last request,
+    because a different text would invalidate the provider's cache. It may therefore state an earlier permission mode
+    and, if that request `is_cached`, an earlier presence of the user. Notes inform the model of the current values."""
     current = system_text(config, root, model, mode, windows, attended=attended, is_small_model=is_small_model)
     if last_request is None:
         return current
     for stated_attended in (attended, not attended) if is_cached else (attended,):
-        text = current
+        stated_text = current
         if stated_attended != attended:
-            text = system_text(
+            stated_text = system_text(
                 config, root, model, mode, windows, attended=stated_attended, is_small_model=is_small_model
             )
         for stated_mode in MODES:
-            candidate = with_mode_replaced(text.instructions, mode, stated_mode)
+            candidate = with_mode_replaced(stated_text.instructions, mode, stated_mode)
             if last_request.has_system_prompt(candidate.text):
                 return SystemText(candidate, stated_mode, stated_attended)
     return current

@@ -92,7 +92,7 @@ class Sessions:
         ephemeral: bool = False,
         extra_tools: Sequence[Tool] = (),
     ) -> None:
-        """`root` is the working folder. `interactive`: the user is present to answer. `ephemeral`: nothing is stored.
+        """`root` is the working folder. `interactive`: a user is present to answer. `ephemeral`: nothing is stored.
         `extra_tools`: tools in addition to the built-in ones."""
         self.config = config
         """Configuration for sessions opened from now on."""
@@ -110,10 +110,10 @@ class Sessions:
         stored_key = partial(load_or_create_token_key, config.folders.data / KEY_FILE)
         self._secrets = SecretTokens(environment, partial(secrets.token_bytes, KEY_BYTES) if ephemeral else stored_key)
         self._session_rules: dict[str, list[Rule]] = {}
-        """Rules that the user allowed for a single session, by session id. They survive a change of model, not a
+        """Rules that the user allowed for one session only, by session id. They survive a change of model, but not a
         restart."""
         self.roots: dict[str, list[Path]] = {}
-        """Additional working folders, by session id. They survive a change of model, not a restart."""
+        """Additional working folders, by session id. They survive a change of model, but not a restart."""
         self._sinks: tuple[EventSink, ...] | None = None
         self.save_open_files: SaveOpenFiles = no_open_editors
         """Saves unsaved files of an editor. Used for sessions opened from now on."""
@@ -160,13 +160,13 @@ class Sessions:
             raise StoreFailed(READ_ONLY_ERROR.format(store.path, store.read_only_reason), "unreadable")
         row = await self._find_row(resume) if resume is not None else None
         if row is not None and glimpse is not None:
-            end = await SessionLog(thread, store, row.id).newest_messages(MAX_PREVIEW_MESSAGES)
-            if end:
-                glimpse(Conversation(end))
+            last_messages = await SessionLog(thread, store, row.id).newest_messages(MAX_PREVIEW_MESSAGES)
+            if last_messages:
+                glimpse(Conversation(last_messages))
         chosen_model = model or model_of(self.config, row.model if row else "", self._environment)
         if self._sinks is None:
             self._sinks = event_sinks(self.config, self._environment)
-        async with AsyncExitStack() as closing:
+        async with AsyncExitStack() as exit_stack:
             setup = ProjectSetup(
                 self.config,
                 self.root,
@@ -183,20 +183,22 @@ class Sessions:
             )
             composer = Composer(setup)
             connected = await composer.connect(chosen_model, has_pauses=self._interactive)
-            closing.push_async_callback(connected.provider.close)
-            source = _start_source(opening, is_new=row is None)
+            exit_stack.push_async_callback(connected.provider.close)
+            start_source = _start_source(opening, is_new=row is None)
             row = row or self._new_row(chosen_model, new_id)
             if not self._ephemeral:
-                closing.callback(lock_session(self.config, row.id).release)
+                exit_stack.callback(lock_session(self.config, row.id).release)
             if new_id and await thread.run(store.session, new_id) is not None:
                 raise UsageError(f"session `{new_id}` already exists; resume it with `-r`, or use another id")
             if row.draft:
-                closing.push_async_callback((await self.library()).delete_unused_draft, row.id)
-            was_open = row.id in self._session_rules
-            roots = self.roots.setdefault(row.id, list(additional_roots(self.config)))
-            grants = SessionGrants(self._session_rules.setdefault(row.id, []), roots, was_open)
-            closing.callback(self._contexts.pop, row.id, None)
-            session, ctx = await composer.assemble(row, chosen_model, connected, closing, grants, source=source)
+                exit_stack.push_async_callback((await self.library()).delete_unused_draft, row.id)
+            was_opened_before = row.id in self._session_rules
+            added_folders = self.roots.setdefault(row.id, list(additional_roots(self.config)))
+            grants = SessionGrants(self._session_rules.setdefault(row.id, []), added_folders, was_opened_before)
+            exit_stack.callback(self._contexts.pop, row.id, None)
+            session, ctx = await composer.assemble(
+                row, chosen_model, connected, exit_stack, grants, source=start_source
+            )
             self._contexts[row.id] = ctx
             return session
 
@@ -211,10 +213,10 @@ class Sessions:
             await opened.change_mode(next(mode for mode in MODES if mode == closed.mode))
         return opened
 
-    def _new_row(self, model: str, id: str = "") -> SessionRow:
+    def _new_row(self, model: str, session_id: str = "") -> SessionRow:
         now = time.time()
         return SessionRow(
-            id or secrets.token_hex(ID_BYTES), self._project, "", model, self.config.permission_mode, now, now
+            session_id or secrets.token_hex(ID_BYTES), self._project, "", model, self.config.permission_mode, now, now
         )
 
     async def _find_row(self, prefix: str) -> SessionRow:
@@ -231,8 +233,8 @@ class Sessions:
     def instruction_files(self) -> tuple[Path, ...]:
         """Return the instruction files of a new session."""
         folders = self.config.folders
-        found = instruction_files(self.root, Path(self._project), folders.config, folders.home)
-        return tuple(path for path in found if path.is_file())
+        paths = instruction_files(self.root, Path(self._project), folders.config, folders.home)
+        return tuple(path for path in paths if path.is_file())
 
     async def find(self, prefix: str) -> SessionInfo:
         """Return the only session whose id begins with `prefix`. Raises `UsageError`."""
@@ -263,7 +265,7 @@ class Sessions:
         thread, store = await self._open_store()
         row = await self._find_row(prefix)
         rows = await thread.run(store.messages_before, row.id, position, limit)
-        # Reading many messages takes a while, so it is done in a thread.
+        # Reading many messages takes a while, so it is done in the store's thread.
         return await thread.run(restore_messages, rows, range(max(0, position - limit), position))
 
     async def turn_endings(self, session: str, /) -> "tuple[TurnEnding, ...]":
@@ -289,9 +291,9 @@ class Sessions:
             else await self._request_setup(row.model if row else "", recorder.last_request_mark)
         )
         requests, rewrites = await recorder.log.request_usages(), await recorder.log.rewrites()
-        id, title = (row.id, row.title) if row else (prefix, "")
+        session_id, title = (row.id, row.title) if row else (prefix, "")
         # Counting a long conversation takes a while, so it is done in a thread.
-        return await asyncio.to_thread(overview_of, id, title, conversation, setup, requests, rewrites)
+        return await asyncio.to_thread(overview_of, session_id, title, conversation, setup, requests, rewrites)
 
     async def _request_setup(self, model: str, last_request: RequestMark | None) -> "RequestSetup":
         """Return the request setup of a session that is not open. The flags and servers that it used are known only
@@ -310,7 +312,7 @@ class Sessions:
         windows = (initial_window, *(target.window for target in fallbacks))
         config, mode = self.config, self.config.permission_mode
         is_interactive, is_small_model = self._interactive, facts.is_small
-        text = resumed_system_text(
+        system_text = resumed_system_text(
             config,
             self.root,
             model,
@@ -321,25 +323,27 @@ class Sessions:
             is_small_model=is_small_model,
         )
         window = window if last_request is None else next_request_window(last_request, window)
-        languages = language_servers_of(config, self.root, None)
-        own = tools_for(compaction_settings(config, window.effective), config, languages, extra=self._extra_tools)
-        tools = specs_of(offered_tools(own, text.mode, attended=text.attended))
+        language_service = language_servers_of(config, self.root, None)
+        own_tools = tools_for(
+            compaction_settings(config, window.effective), config, language_service, extra=self._extra_tools
+        )
+        tools = specs_of(offered_tools(own_tools, system_text.mode, attended=system_text.attended))
         deferral = Deferral(self.config.tool_deferral_threshold, reduces_tools=not self.config.tools_allowed)
         deferral.choose(
             tools, window.effective, meter.definition_tokens, lambda event: None, is_small_model=facts.is_small
         )
-        begins_as_before = last_request is None or last_request.has_system_prompt(text.instructions.text)
+        has_same_prefix = last_request is None or last_request.has_system_prompt(system_text.instructions.text)
         return RequestSetup(
-            facts, window, meter, text.instructions, tools, (), deferral, last_request, begins_as_before
+            facts, window, meter, system_text.instructions, tools, (), deferral, last_request, has_same_prefix
         )
 
     async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> SessionRecall:
-        """Return access to the stored content of a session, or of the project if no session is named; `everywhere`: of
-        all projects. Raises `AgentError`."""
+        """Return access to the stored content of a session, or of the project if no session is named. `everywhere`:
+        search all projects. Raises `AgentError`."""
         thread, store = await self._open_store()
         row = await self._find_row(prefix) if prefix is not None else None
-        session, project = (row.id, row.project) if row else ("", self._project)
-        return user_recall(thread, store, session, project, everywhere, self.config.recall_embedding_model)
+        session_id, project = (row.id, row.project) if row else ("", self._project)
+        return user_recall(thread, store, session_id, project, everywhere, self.config.recall_embedding_model)
 
     async def library(self) -> "Library":
         """Return the library of stored sessions. Raises `AgentError`."""
@@ -348,18 +352,18 @@ class Sessions:
         return library.Library(thread, store, self._project, self._hold_lock, self._update_title)
 
     @contextmanager
-    def _hold_lock(self, session: str) -> Iterator[None]:
-        lock = lock_session(self.config, session)
+    def _hold_lock(self, session_id: str) -> Iterator[None]:
+        lock = lock_session(self.config, session_id)
         try:
             yield
-            shutil.rmtree(outputs_folder(self.config, session), ignore_errors=True)
-            self._session_rules.pop(session, None)
+            shutil.rmtree(outputs_folder(self.config, session_id), ignore_errors=True)
+            self._session_rules.pop(session_id, None)
         finally:
             lock.release()
 
-    def _update_title(self, session: str, title: str) -> None:
-        if session in self._contexts:
-            self._contexts[session].records.recorder.set_title(title)
+    def _update_title(self, session_id: str, title: str) -> None:
+        if session_id in self._contexts:
+            self._contexts[session_id].records.recorder.set_title(title)
 
     def models(self) -> tuple[str, ...]:
         """Return the names of models to offer."""

@@ -1,4 +1,4 @@
-"""Tool definitions as the model sees them, and calls in the form in which they are run. Pure."""
+"""Tool definitions as the model sees them, and calls in the form in which they are run."""
 
 import json
 from collections.abc import Mapping

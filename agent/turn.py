@@ -79,12 +79,12 @@ async def run_turn(message: User, conversation: Conversation, ctx: SessionContex
     elif turn.interrupt.is_requested():
         return conversation, "interrupted", last_reply_text(conversation)
     turn.allowance.begin(turn.limits, lambda: turn.cost_so_far)
-    for number in itertools.count(1):
+    for step_number in itertools.count(1):
         if turn.allowance.is_spent:
             return conversation, "cost_limit", last_reply_text(conversation)
         conversation = await compact_if_asked(conversation, ctx.window, turn)
         conversation = await take_pending_messages(conversation, ctx)
-        turn.emit(StepStarted(number))
+        turn.emit(StepStarted(step_number))
         turn.allowance.count_step()
         step = await take_step(conversation, ctx, last=turn.allowance.is_at_last_step)
         conversation = step.conversation
@@ -139,12 +139,12 @@ def with_notes(message: User, conversation: Conversation, ctx: SessionContext) -
         message = window.instruction_updates.add_instructions(message, conversation, ctx.calls.runner, window)
     if message.parts:
         message = replace(message, parts=(*message.parts, *take_pending_notes(ctx.calls, ctx.turn)))
-    after = conversation.plus(message)
-    budget = budget_of(after, window)
+    new_conversation = conversation.plus(message)
+    budget = budget_of(new_conversation, window)
     # A request that does not fit is compacted before it is sent, so a note about its size would be wrong.
-    used = 100 * budget.used / budget.window.effective if budget.verdict == "fits" else 0.0
-    state = with_todos(ctx.records.recorder.session_state, todo_state(after.messages[-2:]))
-    return window.reminders.add_to(message, state, used, window.watch.epoch)
+    used_percent = 100 * budget.used / budget.window.effective if budget.verdict == "fits" else 0.0
+    state = with_todos(ctx.records.recorder.session_state, todo_state(new_conversation.messages[-2:]))
+    return window.reminders.add_to(message, state, used_percent, window.watch.epoch)
 
 
 def step_end(reply: Reply, report: str | None, ending: TurnEnding, interrupt: Interrupt) -> StepEnd:

@@ -12,7 +12,8 @@ from ebbtide.store.session_rows import MessageRow, OutputRow, SummaryRow
 from ebbtide.store.sessions import SessionStore
 
 MIN_ORPHAN_AGE_SECONDS = 86_400.0
-"""Minimum age in seconds at which unsettled blobs are removed. Younger ones may belong to a step that is still running.
+"""Minimum age in seconds at which unsettled blobs are removed. Younger blobs may belong to a step that is still
+running.
 """
 
 REMOVED_OUTPUT_FACT = "removed"
@@ -80,10 +81,10 @@ class ArchiveStore:
 
     def count_before(self, session: str, position: int) -> int:
         """Return the number of outputs in the messages before a position."""
-        found = self._store.query(
+        rows = self._store.query(
             "select coalesce(max(number), 0) from outputs where session = ? and position < ?", session, position
         )
-        return int(found[0][0])
+        return int(rows[0][0])
 
     def last_position(self, session: str) -> int:
         """Return the position of the message with the latest output; -1 if there is none."""
@@ -92,11 +93,11 @@ class ArchiveStore:
 
     def answered_calls(self, session: str, positions: range) -> Mapping[int, Sequence[str]]:
         """Return the ids of the calls with outputs in the messages at these positions, by position."""
-        found = dict[int, list[str]]()
+        calls_by_position = dict[int, list[str]]()
         for row in self._rows("where session = ? and part = 0 order by number", session):
             if row.position in positions:
-                found.setdefault(row.position, []).append(row.call)
-        return found
+                calls_by_position.setdefault(row.position, []).append(row.call)
+        return calls_by_position
 
     def record_access(self, session: str, number: int) -> None:
         """Record an access to an output, unless the store is read-only."""
@@ -153,50 +154,51 @@ class ArchiveStore:
         is_needed: Callable[[Sequence[OutputPosition]], bool] | None = None,
         is_open: Callable[[str], bool] = lambda session: False,
     ) -> ExpiryResult:
-        """Remove stored bytes that were last used before `older_than` (Unix seconds), then the oldest until at most
-        `max_bytes` on disk remain. Bytes that are in use according to `is_needed` are not removed. The rows of removed
-        outputs remain and are marked, and a fact records the reason. `is_open` is passed to `collect_garbage`."""
+        """Remove stored bytes that were last used before `older_than` (Unix seconds), then the least recently used ones
+        until at most `most_bytes` on disk remain. Bytes that are in use according to `is_needed` are not removed. The
+        rows of removed outputs remain and are marked as removed, and a fact records the reason. `is_open` is passed to
+        `collect_garbage`."""
         if self.blobs is None:
             return ExpiryResult()
         sizes = self.blobs.sizes()
         stored = self._outputs_by_digest()
-        stored_bytes, spared = sum(sizes.get(digest, 0) for digest in stored), 0
+        stored_bytes, spared_bytes = sum(sizes.get(digest, 0) for digest in stored), 0
         removal_reasons = dict[str, str]()
-        for digest, (last, needs) in stored.items():
-            is_old, are_many = (
-                older_than is not None and last < older_than,
+        for digest, (last_use, outputs) in stored.items():
+            is_old, exceeds_limit = (
+                older_than is not None and last_use < older_than,
                 most_bytes is not None and stored_bytes > most_bytes,
             )
-            if not is_old and not are_many:
+            if not is_old and not exceeds_limit:
                 continue
-            if is_needed is not None and is_needed(needs):
-                spared += sizes.get(digest, 0)
+            if is_needed is not None and is_needed(outputs):
+                spared_bytes += sizes.get(digest, 0)
                 continue
             removal_reasons[digest] = REMOVED_BY_AGE if is_old else REMOVED_BY_SIZE
             stored_bytes -= sizes.get(digest, 0)
         now = time.time()
         with self._store.transaction() as db:
-            for digest, why in removal_reasons.items():
+            for digest, reason in removal_reasons.items():
                 db.execute(
                     "insert or replace into situation (session, kind, key, body) "
                     "select session, ?, cast(number as text), ? from outputs where digest = ?",
-                    (REMOVED_OUTPUT_FACT, why, digest),
+                    (REMOVED_OUTPUT_FACT, reason, digest),
                 )
                 db.execute("update outputs set digest = null, removed = ? where digest = ?", (now, digest))
-        return ExpiryResult(self.collect_garbage(is_open), spared, stored_bytes)
+        return ExpiryResult(self.collect_garbage(is_open), spared_bytes, stored_bytes)
 
     def _outputs_by_digest(self) -> dict[str, tuple[float, list[OutputPosition]]]:
         """Return the digests, least recently used first, each with the time of its last use and the outputs that refer
         to it."""
-        found = dict[str, tuple[float, list[OutputPosition]]]()
-        for digest, last, *need in self._store.query(
+        outputs_by_digest = dict[str, tuple[float, list[OutputPosition]]]()
+        for digest, last_use, *position_fields in self._store.query(
             "select digest, coalesce(accessed, created), session, number, position from outputs "
             "where digest is not null"
         ):
-            before, needs = found.get(digest, (last, []))
-            needs.append(OutputPosition(*need))
-            found[digest] = max(before, last), needs
-        return dict(sorted(found.items(), key=lambda one: one[1][0]))
+            previous_use, outputs = outputs_by_digest.get(digest, (last_use, []))
+            outputs.append(OutputPosition(*position_fields))
+            outputs_by_digest[digest] = max(previous_use, last_use), outputs
+        return dict(sorted(outputs_by_digest.items(), key=lambda entry: entry[1][0]))
 
     def collect_garbage(self, is_open: Callable[[str], bool] = lambda session: False) -> FreedSpace:
         """Remove stored bytes that no output needs, including those that killed processes left behind. `is_open`:

@@ -36,7 +36,7 @@ _OLD_MAGIC = b"EBB1"
 _OLD_INDEX_ENTRY = struct.Struct("<II")
 _OLD_FOOTER = struct.Struct("<QQQI4s")
 _UNCOMPRESSED_FLAG = 1 << 31
-"""A bit in a frame's length which marks the frame as uncompressed."""
+"""A bit in a frame's length that marks the frame as uncompressed."""
 _SAMPLE_BYTES = 1 << 12
 """Number of bytes of a frame that are compressed to decide whether compression is worthwhile."""
 
@@ -46,7 +46,7 @@ class Blob(NamedTuple):
     size: int
     """Size in bytes."""
     lines: int
-    """Number of lines; a last line without a line end is counted."""
+    """Number of lines; a last line without a line ending is counted."""
 
 
 def write_blob(write: Callable[[memoryview], int], chunks: Iterable[bytes]) -> Blob:
@@ -74,11 +74,11 @@ class _Writer:
                 pending.append((threads.submit(_pack, frame), *self._update_totals(frame)))
             while pending:
                 self._write_packed(*pending.popleft())
-        at = self._written_size
+        index_offset = self._written_size
         lines = self._newlines + self._lacks_final_newline
         self._write_bytes(bytes(self._index))
-        check = _index_check(self._index, at, self._size, lines, FRAME_BYTES)
-        self._write_bytes(_FOOTER.pack(at, self._size, lines, FRAME_BYTES, check, _MAGIC))
+        checksum = _index_checksum(self._index, index_offset, self._size, lines, FRAME_BYTES)
+        self._write_bytes(_FOOTER.pack(index_offset, self._size, lines, FRAME_BYTES, checksum, _MAGIC))
         return Blob(self._hash.hexdigest(), self._size, lines)
 
     def _update_totals(self, frame: bytes) -> tuple[int, int]:
@@ -89,9 +89,9 @@ class _Writer:
         self._lacks_final_newline = not frame.endswith(b"\n")
         return newlines, zlib.crc32(frame)
 
-    def _write_packed(self, packed: "Future[tuple[int, bytes]]", newlines: int, check: int) -> None:
-        mark, data = packed.result()
-        self._index += _INDEX_ENTRY.pack(len(data) | mark, newlines, check)
+    def _write_packed(self, packed: "Future[tuple[int, bytes]]", newlines: int, checksum: int) -> None:
+        flag, data = packed.result()
+        self._index += _INDEX_ENTRY.pack(len(data) | flag, newlines, checksum)
         self._write_bytes(data)
 
     def _write_bytes(self, data: bytes) -> None:
@@ -121,7 +121,7 @@ def _pack(frame: bytes) -> tuple[int, bytes]:
     return _UNCOMPRESSED_FLAG, frame
 
 
-def _index_check(index: bytes | bytearray, *numbers: int) -> int:
+def _index_checksum(index: bytes | bytearray, *numbers: int) -> int:
     return zlib.crc32(struct.pack(f"<{len(numbers)}Q", *numbers), zlib.crc32(index))
 
 
@@ -152,22 +152,33 @@ class BlobReader:
         magic = self._bytes_at(0, len(_MAGIC))
         if magic not in (_MAGIC, _OLD_MAGIC):
             raise self._corrupt_error("it does not start like a stored output")
-        entry, end = (_INDEX_ENTRY, _FOOTER) if magic == _MAGIC else (_OLD_INDEX_ENTRY, _OLD_FOOTER)
-        footer = status.st_size - end.size
-        if footer < len(magic):
+        entry_format, footer_format = (_INDEX_ENTRY, _FOOTER) if magic == _MAGIC else (_OLD_INDEX_ENTRY, _OLD_FOOTER)
+        footer_offset = status.st_size - footer_format.size
+        if footer_offset < len(magic):
             raise self._corrupt_error("its end is missing")
-        at, self.size, self.lines, frame, *check, last = end.unpack(self._bytes_at(footer, end.size))
-        length = footer - at
-        is_sound = last == magic and 0 < frame <= _MAX_FRAME_BYTES and at >= len(magic) and length >= 0
-        if not is_sound or length % entry.size or length // entry.size != -(-self.size // frame):
+        index_offset, self.size, self.lines, frame_size, *checksum, final_magic = footer_format.unpack(
+            self._bytes_at(footer_offset, footer_format.size)
+        )
+        index_length = footer_offset - index_offset
+        is_sound = (
+            final_magic == magic
+            and 0 < frame_size <= _MAX_FRAME_BYTES
+            and index_offset >= len(magic)
+            and index_length >= 0
+        )
+        if (
+            not is_sound
+            or index_length % entry_format.size
+            or index_length // entry_format.size != -(-self.size // frame_size)
+        ):
             raise self._corrupt_error("its end is missing or damaged")
-        index = self._bytes_at(at, length)
-        if check and check[0] != _index_check(index, at, self.size, self.lines, frame):
-            raise self._corrupt_error("the index of its parts is not what was written")
-        self._frame_size: int = frame
-        self._load_index(list(entry.iter_unpack(index)), at)
+        index = self._bytes_at(index_offset, index_length)
+        if checksum and checksum[0] != _index_checksum(index, index_offset, self.size, self.lines, frame_size):
+            raise self._corrupt_error("its index is damaged")
+        self._frame_size: int = frame_size
+        self._load_index(list(entry_format.iter_unpack(index)), index_offset)
 
-    def _load_index(self, entries: list[tuple[int, ...]], end: int) -> None:
+    def _load_index(self, entries: list[tuple[int, ...]], index_offset: int) -> None:
         """Load the index and check that its entries are consistent."""
         self._is_uncompressed = [bool(entry[0] & _UNCOMPRESSED_FLAG) for entry in entries]
         self._frame_offsets = list(
@@ -175,9 +186,15 @@ class BlobReader:
         )
         self._newlines: list[int] = list(accumulate((entry[1] for entry in entries), initial=0))
         self._checksums = [entry[2] if len(entry) > 2 else None for entry in entries]
-        are_frames = all(0 < after - before <= self._frame_size for before, after in pairwise(self._frame_offsets))
-        if self._frame_offsets[-1] != end or not are_frames or self.lines - self._newlines[-1] not in (0, 1):
-            raise self._corrupt_error("the index of its parts is not what was written")
+        are_sizes_valid = all(
+            0 < next_offset - offset <= self._frame_size for offset, next_offset in pairwise(self._frame_offsets)
+        )
+        if (
+            self._frame_offsets[-1] != index_offset
+            or not are_sizes_valid
+            or self.lines - self._newlines[-1] not in (0, 1)
+        ):
+            raise self._corrupt_error("its index is damaged")
 
     def read(self, offset: int, limit: int) -> bytes:
         """Return `limit` bytes from an offset; fewer only at the end of the blob."""
@@ -187,8 +204,8 @@ class BlobReader:
         """Yield the bytes from `start` to `end` in chunks of at most one frame."""
         end = self.size if end is None else min(end, self.size)
         while start < end:
-            number, skip = divmod(start, self._frame_size)
-            frame = self._frame_bytes(number)[skip : skip + end - start]
+            frame_index, frame_offset = divmod(start, self._frame_size)
+            frame = self._frame_bytes(frame_index)[frame_offset : frame_offset + end - start]
             yield frame
             start += len(frame)
 
@@ -198,20 +215,20 @@ class BlobReader:
             return 0
         if line > self.lines:
             return self.size
-        number = bisect_right(self._newlines, line - 2) - 1
-        frame = self._frame_bytes(number)
-        rest = frame.split(b"\n", line - 1 - self._newlines[number])[-1]
-        return number * self._frame_size + len(frame) - len(rest)
+        frame_index = bisect_right(self._newlines, line - 2) - 1
+        frame = self._frame_bytes(frame_index)
+        remainder = frame.split(b"\n", line - 1 - self._newlines[frame_index])[-1]
+        return frame_index * self._frame_size + len(frame) - len(remainder)
 
     def line_end(self, offset: int) -> int:
         """Return the offset at which the line containing `offset` ends, excluding the line break."""
-        number, skip = divmod(offset, self._frame_size)
-        while number < len(self._is_uncompressed):
-            if self._newlines[number + 1] > self._newlines[number]:
-                found = self._frame_bytes(number).find(b"\n", skip)
-                if found >= 0:
-                    return number * self._frame_size + found
-            number, skip = number + 1, 0
+        frame_index, frame_offset = divmod(offset, self._frame_size)
+        while frame_index < len(self._is_uncompressed):
+            if self._newlines[frame_index + 1] > self._newlines[frame_index]:
+                newline_offset = self._frame_bytes(frame_index).find(b"\n", frame_offset)
+                if newline_offset >= 0:
+                    return frame_index * self._frame_size + newline_offset
+            frame_index, frame_offset = frame_index + 1, 0
         return self.size
 
     def close(self) -> None:
@@ -220,23 +237,27 @@ class BlobReader:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _frame_bytes(self, number: int) -> bytes:
-        if self._cached_frame[0] != number:
+    def _frame_bytes(self, frame_index: int) -> bytes:
+        if self._cached_frame[0] != frame_index:
             with self._translate_errors():
-                self._cached_frame = number, self._load_frame(number)
+                self._cached_frame = frame_index, self._load_frame(frame_index)
         return self._cached_frame[1]
 
-    def _load_frame(self, number: int) -> bytes:
-        start, end = self._frame_offsets[number : number + 2]
+    def _load_frame(self, frame_index: int) -> bytes:
+        start, end = self._frame_offsets[frame_index : frame_index + 2]
         data = self._bytes_at(start, end - start)
-        size = min(self._frame_size, self.size - number * self._frame_size)
-        frame = data if self._is_uncompressed[number] else self._decompress(data, size)
-        newlines = self._newlines[number + 1] - self._newlines[number]
-        check = self._checksums[number]
-        if len(frame) != size or frame.count(b"\n") != newlines or (check is not None and check != zlib.crc32(frame)):
+        size = min(self._frame_size, self.size - frame_index * self._frame_size)
+        frame = data if self._is_uncompressed[frame_index] else self._decompress(data, size)
+        newlines = self._newlines[frame_index + 1] - self._newlines[frame_index]
+        checksum = self._checksums[frame_index]
+        if (
+            len(frame) != size
+            or frame.count(b"\n") != newlines
+            or (checksum is not None and checksum != zlib.crc32(frame))
+        ):
             raise self._corrupt_error("a part of it is damaged")
-        if check is None and len(self._checksums) == 1 and hashlib.sha256(frame).hexdigest() != self._digest:
-            raise self._corrupt_error("it is not what was written")
+        if checksum is None and len(self._checksums) == 1 and hashlib.sha256(frame).hexdigest() != self._digest:
+            raise self._corrupt_error("its content is not what was written")
         return frame
 
     def _decompress(self, data: bytes, size: int) -> bytes:
@@ -246,16 +267,16 @@ class BlobReader:
             raise self._corrupt_error(f"a part of it cannot be decompressed ({error})") from error
 
     def _bytes_at(self, offset: int, length: int) -> bytes:
-        found = bytearray()
-        while len(found) < length:
-            piece = os.pread(self._descriptor, length - len(found), offset + len(found))
-            if not piece:
+        data = bytearray()
+        while len(data) < length:
+            chunk = os.pread(self._descriptor, length - len(data), offset + len(data))
+            if not chunk:
                 raise self._corrupt_error("its end is missing")
-            found += piece
-        return bytes(found)
+            data += chunk
+        return bytes(data)
 
-    def _corrupt_error(self, how: str) -> StoreError:
-        return StoreError("corrupt", f"the stored output `{self._digest[:12]}` is damaged: {how}")
+    def _corrupt_error(self, problem: str) -> StoreError:
+        return StoreError("corrupt", f"the stored output `{self._digest[:12]}` is damaged: {problem}")
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
@@ -265,5 +286,5 @@ class BlobReader:
         except FileNotFoundError:
             raise
         except OSError as error:
-            text = f"the stored output `{self._digest[:12]}` cannot be read: {error.strerror or error}"
-            raise StoreError("unreadable", text) from error
+            message = f"the stored output `{self._digest[:12]}` cannot be read: {error.strerror or error}"
+            raise StoreError("unreadable", message) from error

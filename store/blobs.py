@@ -41,17 +41,17 @@ class Blobs:
         return blob
 
     def settle(self, digest: str, owner: str) -> None:
-        """Move a blob that the owner has put to its final place, replacing a damaged file there. Call this in the
+        """Move a blob that the owner has put to its final path, replacing any damaged file there. Call this in the
         transaction that records the use of the blob."""
         with translate_os_errors(self.folder):
-            unsettled, place = self._unsettled_path(digest, owner), self._blob_path(digest)
-            place.parent.mkdir(mode=0o700, exist_ok=True)
+            unsettled, blob_path = self._unsettled_path(digest, owner), self._blob_path(digest)
+            blob_path.parent.mkdir(mode=0o700, exist_ok=True)
             with suppress(FileNotFoundError):  # the blob is already settled
                 try:
-                    os.replace(unsettled, place)
+                    os.replace(unsettled, blob_path)
                 except IsADirectoryError:
-                    place.rename(self._unsettled_folder / f"{secrets.token_hex(8)}.aside")
-                    os.replace(unsettled, place)
+                    blob_path.rename(self._unsettled_folder / f"{secrets.token_hex(8)}.aside")
+                    os.replace(unsettled, blob_path)
 
     def discard(self, digest: str, owner: str) -> None:
         """Remove a blob that the owner has put but not settled."""
@@ -68,14 +68,14 @@ class Blobs:
     def remove(self, digest: str) -> int:
         """Remove a blob and return the number of bytes freed on disk."""
         with translate_os_errors(self.folder):
-            place = self._blob_path(digest)
+            blob_path = self._blob_path(digest)
             try:
-                size = place.lstat().st_size
-                place.unlink()
+                size = blob_path.lstat().st_size
+                blob_path.unlink()
             except (FileNotFoundError, IsADirectoryError):  # there is no such blob
                 return 0
             with suppress(OSError):  # the folder contains other blobs
-                place.parent.rmdir()
+                blob_path.parent.rmdir()
             return size
 
     def sizes(self) -> dict[str, int]:

@@ -1,5 +1,5 @@
-"""Tool calls in all sessions of a project: replies that contain calls, and the last use of each tool. The rows are not
-interpreted."""
+"""Tool calls in all sessions of a project: replies that contain calls, and the last use of each tool. Does not
+interpret the rows."""
 
 from collections.abc import Mapping
 
@@ -12,22 +12,22 @@ MAX_EXAMINED_SESSIONS = 100
 
 def replies_with_calls(store: SessionStore, project: str, session: str, limit: int) -> tuple[MessageRow, ...]:
     """Return the newest replies that contain calls, newest first, from the most recently updated sessions. The last
-    reply of `session` is left out."""
+    reply of `session` is skipped."""
     rows: list[MessageRow] = []
     newest = store.query(
         "select id from sessions where project = ? order by updated desc limit ?", project, MAX_EXAMINED_SESSIONS
     )
-    for (id,) in newest:
-        found = store.query(
+    for (session_id,) in newest:
+        matching_rows = store.query(
             "select position, role, body, created from messages where session = ?1 and role = 'assistant' "
             'and instr(body, \'"type":"call"\') > 0 and (?1 <> ?2 or position < '
             "(select max(position) from messages where session = ?2 and role = 'assistant')) "
             "order by position desc limit ?3",
-            id,
+            session_id,
             session,
             limit - len(rows),
         )
-        rows += [MessageRow(*row) for row in found]
+        rows += [MessageRow(*row) for row in matching_rows]
         if len(rows) >= limit:
             break
     return tuple(rows)
@@ -35,8 +35,8 @@ def replies_with_calls(store: SessionStore, project: str, session: str, limit: i
 
 def last_tool_uses(store: SessionStore, project: str) -> dict[str, float]:
     """Return the last use of each tool in a project, in Unix seconds. Raises `StoreError`."""
-    found = store.query("select tool, used from tool_uses where project = ? and typeof(used) = 'real'", project)
-    return {str(tool): used for tool, used in found}
+    rows = store.query("select tool, used from tool_uses where project = ? and typeof(used) = 'real'", project)
+    return {str(tool): used for tool, used in rows}
 
 
 def save_tool_uses(store: SessionStore, project: str, uses: Mapping[str, float]) -> None:

@@ -40,11 +40,11 @@ class Selection:
     project: str | None = None
     """The project folder; None for any."""
     before: float | None = None
-    """Only sessions not updated since this time, in Unix seconds."""
+    """Select only sessions not updated since this time, in Unix seconds."""
     tags: tuple[str, ...] = ()
     untagged: bool = False
     unanswered: bool = False
-    """Only sessions without a reply."""
+    """Select only sessions without a reply."""
 
 
 class Catalogue:
@@ -87,8 +87,8 @@ class Catalogue:
     def sessions_by_id(self, ids: tuple[str, ...]) -> tuple[ListedRow, ...]:
         """Return the sessions with these ids that exist, in the given order."""
         clause = f"s.id in ({', '.join('?' * len(ids))})"
-        found = {row.session.id: row for row in self._read_sessions(clause, list(ids), len(ids))}
-        return tuple(found[id] for id in ids if id in found)
+        rows_by_id = {row.session.id: row for row in self._read_sessions(clause, list(ids), len(ids))}
+        return tuple(rows_by_id[session_id] for session_id in ids if session_id in rows_by_id)
 
     def agent_sessions(self, ids: tuple[str, ...]) -> tuple[ListedRow, ...]:
         """Return the sessions of the sub-agents of these sessions, newest first within each batch of ids."""

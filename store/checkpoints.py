@@ -57,8 +57,8 @@ class PathRow(NamedTuple):
 
 
 class CheckpointStore:
-    """The checkpoints of one project. All methods raise `StoreError`, and must be called from the thread that opened
-    the database. Other processes may have the database open as well."""
+    """The checkpoints of one project. Any method may raise `StoreError`. Call them only from the thread that opened the
+    database. Other processes may have the database open as well."""
 
     def __init__(self, path: Path, *, busy_timeout: float = 10.0) -> None:
         self.path = path
@@ -144,14 +144,14 @@ class CheckpointStore:
             return {digest for (digest,) in self._db.execute("select digest from contents")}
 
     def put(self, contents: Sequence[tuple[bytes, bytes]], packed: tuple[int, bytes] | None = None) -> None:
-        """Store contents with their digests as one frame. A content that is already stored stays in its old frame. Call
+        """Store contents with their digests as one frame. Content that is already stored stays in its old frame. Call
         it in a transaction. `packed`: the result of `pack` for all of the contents."""
         storage_format, data = packed or pack(b"".join(content for _, content in contents))
         frame = self._db.execute("insert into frames (packed, data) values (?, ?)", (storage_format, data)).lastrowid
-        at, rows = 0, []
+        offset, rows = 0, []
         for digest, content in contents:
-            rows.append((digest, frame, at, len(content)))
-            at += len(content)
+            rows.append((digest, frame, offset, len(content)))
+            offset += len(content)
         self._db.executemany("insert or ignore into contents (digest, frame, start, size) values (?, ?, ?, ?)", rows)
 
     def require_disk_space(self, size: int) -> None:
@@ -182,12 +182,12 @@ class CheckpointStore:
             ).fetchone()
         if row is None:
             raise StoreError("missing", "the file's previous content is no longer stored")
-        start, size, how, data = row
+        start, size, storage_format, data = row
         try:
-            whole = unpack(how, data)
+            frame = unpack(storage_format, data)
         except DECOMPRESS_ERRORS as error:
             raise StoreError("corrupt", f"`{self.path}` is damaged: {error}") from error
-        return bytes(whole[start : start + size])
+        return bytes(frame[start : start + size])
 
     # Scan results
 
@@ -211,8 +211,8 @@ class CheckpointStore:
                 f"select id, session, position, at, kind, state, title, others from points {where} order by id", values
             ).fetchall()
         return tuple(
-            PointRow(id, owner, position, at, kind, state, title, tuple(map(int, others.split())))
-            for id, owner, position, at, kind, state, title, others in rows
+            PointRow(point_id, owner, position, at, kind, state, title, tuple(map(int, others.split())))
+            for point_id, owner, position, at, kind, state, title, others in rows
         )
 
     def newest_point(self) -> int:
@@ -223,9 +223,9 @@ class CheckpointStore:
 
     def sessions_since(self, point: int, session: str) -> set[str]:
         """Return the sessions, except `session`, that have a point newer than `point` or a running point."""
-        asked = "select distinct session from points where session != ? and (id > ? or state = 'running')"
+        sql = "select distinct session from points where session != ? and (id > ? or state = 'running')"
         with self._translate_errors():
-            return {other for (other,) in self._db.execute(asked, (session, point))}
+            return {session_id for (session_id,) in self._db.execute(sql, (session, point))}
 
     def add_point(
         self,
@@ -238,16 +238,18 @@ class CheckpointStore:
         at: float = 0.0,
     ) -> int:
         """Add a point and return its id. Call it in a transaction."""
-        made = self._db.execute(
+        cursor = self._db.execute(
             "insert into points (session, position, at, kind, state, title, others) values (?, ?, ?, ?, ?, ?, ?)",
             (session, position, at or time.time(), kind, state, title, " ".join(map(str, undone_points))),
         )
-        assert made.lastrowid is not None
-        return made.lastrowid
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
 
     def set_state(self, states: Mapping[int, str]) -> None:
         """Update the states of points. Call it in a transaction."""
-        self._db.executemany("update points set state = ? where id = ?", [(state, id) for id, state in states.items()])
+        self._db.executemany(
+            "update points set state = ? where id = ?", [(state, point_id) for point_id, state in states.items()]
+        )
 
     def paths(self, point: int) -> tuple[PathRow, ...]:
         with self._translate_errors():
@@ -271,11 +273,11 @@ class CheckpointStore:
     def size(self) -> int:
         """Size of the database in bytes, without free pages."""
         with self._translate_errors():
-            pages, free, page = (
+            page_count, free_count, page_size = (
                 self._db.execute(f"pragma {name}").fetchone()[0]
                 for name in ("page_count", "freelist_count", "page_size")
             )
-        return int((pages - free) * page)
+        return int((page_count - free_count) * page_size)
 
     def collect_garbage(self, max_bytes: int, scanned_digests: Iterable[bytes]) -> int:
         """Remove contents that neither a point nor the last scan (`scanned_digests`) needs. While the database is
@@ -309,15 +311,15 @@ class CheckpointStore:
                 " and digest not in (select digest from found)"
             )
             self._db.execute("delete from frames where id not in (select frame from contents)")
-            used = self._db.execute(
+            frame_rows = self._db.execute(
                 "select frames.id, packed, length(data), sum(size), max(start + size)"
                 " from contents join frames on frames.id = frame group by frames.id"
             ).fetchall()
             sparse = [
                 (frame,)
-                for frame, how, length, live, end in used
-                if (size := self._unpacked_size(frame, how, length) or end) > _MAX_UNCHECKED_FRAME_BYTES
-                and live < _MAX_UNUSED_SHARE * size
+                for frame, storage_format, length, used_bytes, end in frame_rows
+                if (size := self._unpacked_size(frame, storage_format, length) or end) > _MAX_UNCHECKED_FRAME_BYTES
+                and used_bytes < _MAX_UNUSED_SHARE * size
             ]
             self._db.execute("create temp table if not exists sparse (frame integer primary key)")
             self._db.execute("delete from sparse")
@@ -331,10 +333,10 @@ class CheckpointStore:
                 self._db.execute("delete from frames where id = ?", (frame,))
                 self.put(contents)
 
-    def _unpacked_size(self, frame: int, how: int, length: int) -> int | None:
+    def _unpacked_size(self, frame: int, storage_format: int, length: int) -> int | None:
         """Return the unpacked size of a frame without reading all of it; None if it is not known."""
         with self._db.blobopen("frames", "data", frame, readonly=True) as data:
-            return unpacked_size(how, data.read(MAX_HEAD_BYTES), length)
+            return unpacked_size(storage_format, data.read(MAX_HEAD_BYTES), length)
 
 
 _SCHEMA = (

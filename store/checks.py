@@ -42,7 +42,7 @@ def check_database(path: Path, tick: Callable[[], None]) -> DatabaseReport:
     """Check an existing database without migrating it. Raises `StoreError` if it cannot be read at all. `tick` is
     called repeatedly during the check."""
 
-    def ticking() -> int:
+    def call_tick() -> int:
         tick()
         return 0
 
@@ -55,14 +55,14 @@ def check_database(path: Path, tick: Callable[[], None]) -> DatabaseReport:
         uri = f"{path.absolute().as_uri()}?mode=ro"
         db = sqlite3.connect(uri, uri=True, timeout=5.0) if is_writable else open_copy(path, 5.0)
         with closing(db):
-            db.set_progress_handler(ticking, _STEPS_PER_TICK)
+            db.set_progress_handler(call_tick, _STEPS_PER_TICK)
             version = int(db.execute("pragma user_version").fetchone()[0])
-            found = [str(row[0]) for row in db.execute(f"pragma integrity_check({MAX_LISTED_PROBLEMS})")]
-            found += [
+            messages = [str(row[0]) for row in db.execute(f"pragma integrity_check({MAX_LISTED_PROBLEMS})")]
+            messages += [
                 f"a row of {table} refers to a row that does not exist"
                 for (table,) in db.execute('select distinct "table" from pragma_foreign_key_check')
             ]
-    problems = [problem for problem in found if problem != "ok"]
+    problems = [problem for problem in messages if problem != "ok"]
     index_problems = [problem for problem in problems if any(name in problem for name in _INDEX_TABLES)]
     return DatabaseReport(
         version,
@@ -95,7 +95,7 @@ class ReferenceChecks:
 
     def altered_messages(self, session: str) -> tuple[int, ...]:
         """Return the positions of messages that no longer match their digest."""
-        found, start = list[int](), -1
+        positions, start = list[int](), -1
         while rows := self._store.query(
             "select position, role, body, digest from messages where session = ? and position > ? "
             "and typeof(position) = 'integer' order by position limit ?",
@@ -104,11 +104,11 @@ class ReferenceChecks:
             _MESSAGES_PER_READ,
         ):
             # Digests are checked here because SQLite does not call SQL functions for invalid text.
-            found += [position for position, role, body, digest in rows if not matches_digest(role, body, digest)]
+            positions += [position for position, role, body, digest in rows if not matches_digest(role, body, digest)]
             if rows[-1][0] <= start:  # a damaged index may return rows repeatedly
                 break
             start = rows[-1][0]
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(positions))
 
     def orphaned_outputs(self, session: str) -> tuple[int, ...]:
         """Return the numbers of outputs whose message is missing."""
@@ -145,20 +145,20 @@ def unreadable_blobs(blobs: Blobs, sizes: Mapping[str, int]) -> Iterator[str]:
 def damaged_blobs(blobs: Blobs, digests: frozenset[str], tick: Callable[[int], None]) -> Iterator[str]:
     """Yield the digests that do not match the content of their blobs. `tick` is called with the number of blobs read so
     far."""
-    for number, digest in enumerate(sorted(digests)):
-        tick(number)
+    for read_count, digest in enumerate(sorted(digests)):
+        tick(read_count)
         if not _is_intact(blobs, digest):
             yield digest
 
 
 def _is_intact(blobs: Blobs, digest: str) -> bool:
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     try:
         with closing(blobs.open(digest)) as reader:
             for chunk in reader.chunks():
-                found.update(chunk)
+                hasher.update(chunk)
     except StoreError as error:
         if error.reason not in ("corrupt", "missing", "unreadable"):
             raise
         return False
-    return found.hexdigest() == digest
+    return hasher.hexdigest() == digest

@@ -87,12 +87,12 @@ def refuse_damaged_log(path: Path) -> None:
             raise StoreError(
                 "corrupt", f"the session database `{path}` is missing, but its log exists; {_REPAIR_ADVICE}"
             )
-        known = _readable_frame_count(path)
-        if _may_have_later_commits(log, known):
+        readable_frame_count = _readable_frame_count(path)
+        if _may_have_later_commits(log, readable_frame_count):
             from ebbtide.store.salvage import FileBytes, has_unreadable_commits  # noqa: PLC0415  # deferred: few logs are damaged
 
             with closing(FileBytes(log, written_size(log))) as data:
-                if has_unreadable_commits(data, known):
+                if has_unreadable_commits(data, readable_frame_count):
                     raise StoreError(
                         "corrupt", f"the log of the session database `{path}` is damaged; {_REPAIR_ADVICE}"
                     )
@@ -102,13 +102,13 @@ def refuse_damaged_log(path: Path) -> None:
 
 def is_open_elsewhere(path: Path) -> bool:
     """Whether another process has the database open, and therefore uses the log."""
-    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, _SHARED_BYTES[1], _SHARED_BYTES[0])
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _SHARED_BYTES[1], _SHARED_BYTES[0])
     except (BlockingIOError, PermissionError):
         return True
     finally:
-        os.close(handle)
+        os.close(descriptor)
     return False
 
 
@@ -120,17 +120,19 @@ def _readable_frame_count(path: Path) -> int:
             return int.from_bytes(index.read(20)[16:], sys.byteorder)
 
 
-def _may_have_later_commits(log: Path, readable_frames: int) -> bool:
-    """Whether the log may contain transactions after the `readable_frames` frames that SQLite reads."""
-    if readable_frames == 0:
+def _may_have_later_commits(log: Path, readable_frame_count: int) -> bool:
+    """Whether the log may contain transactions after the `readable_frame_count` frames that SQLite reads."""
+    if readable_frame_count == 0:
         return True  # SQLite reads no frames if the header is damaged
     with log.open("rb", buffering=0) as file:
-        handle = file.fileno()
-        header = os.pread(handle, _LOG_HEADER_BYTES, 0)
-        size = int.from_bytes(header[8:12], "big") + 24
-        for at in range(_LOG_HEADER_BYTES + readable_frames * size, written_size(log) - size + 1, size):
-            head = os.pread(handle, 16, at)
-            if any(head[4:8]) and head[8:16] == header[16:24]:
+        descriptor = file.fileno()
+        header = os.pread(descriptor, _LOG_HEADER_BYTES, 0)
+        frame_size = int.from_bytes(header[8:12], "big") + 24
+        for offset in range(
+            _LOG_HEADER_BYTES + readable_frame_count * frame_size, written_size(log) - frame_size + 1, frame_size
+        ):
+            frame_header = os.pread(descriptor, 16, offset)
+            if any(frame_header[4:8]) and frame_header[8:16] == header[16:24]:
                 return True
     return False
 
@@ -149,22 +151,24 @@ def written_size(path: Path) -> int:
 
 def copy_file(source: Path, target: Path) -> None:
     """Copy a file without its holes, which in a log can be larger than any disk. Raises `OSError`."""
-    with source.open("rb", buffering=0) as read, target.open("wb", buffering=0) as copy:
-        size, end = os.fstat(read.fileno()).st_size, 0
+    with source.open("rb", buffering=0) as source_file, target.open("wb", buffering=0) as target_file:
+        size, end = os.fstat(source_file.fileno()).st_size, 0
         while end < size:
             try:
-                start = read.seek(end, os.SEEK_DATA)
-                end = min(read.seek(start, os.SEEK_HOLE), size)
+                start = source_file.seek(end, os.SEEK_DATA)
+                end = min(source_file.seek(start, os.SEEK_HOLE), size)
             except OSError as error:
                 if error.errno == errno.ENXIO:  # only a hole remains
                     break
                 start, end = end, size  # file system without support for holes
-            read.seek(start)
-            copy.seek(start)
-            while (left := end - read.tell()) > 0 and (data := read.read(min(left, _COPY_CHUNK_BYTES))):
+            source_file.seek(start)
+            target_file.seek(start)
+            while (remaining := end - source_file.tell()) > 0 and (
+                data := source_file.read(min(remaining, _COPY_CHUNK_BYTES))
+            ):
                 while data:
-                    data = data[copy.write(data) :]
-        copy.truncate(size)
+                    data = data[target_file.write(data) :]
+        target_file.truncate(size)
 
 
 def open_read_only(path: Path, timeout: float) -> sqlite3.Connection:
@@ -185,9 +189,9 @@ def open_copy(path: Path, timeout: float) -> sqlite3.Connection:
     """Open a temporary copy of a database and its log. It is deleted with the connection."""
     folder = Path(tempfile.mkdtemp(prefix="ebb-store-"))
     try:
-        for each in (path, path.with_name(f"{path.name}-wal")):
-            if each.exists():
-                copy_file(each, folder / each.name)
+        for file in (path, path.with_name(f"{path.name}-wal")):
+            if file.exists():
+                copy_file(file, folder / file.name)
         db = open_connection(folder / path.name, timeout)
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
@@ -199,31 +203,31 @@ def open_copy(path: Path, timeout: float) -> sqlite3.Connection:
 def back_up(db: sqlite3.Connection, path: Path, version: int) -> str:
     """Back up the database before a migration, and return a message for the user. The message is empty if another
     process has migrated the database in the meantime. Raises `StoreError`."""
-    copy, part = path.with_name(f"{path.name}.v{version}-backup"), None
+    backup_path, part_path = path.with_name(f"{path.name}.v{version}-backup"), None
     try:
         for abandoned in path.parent.glob(f"{path.name}.v*-backup.*.part"):
             if time.time() - abandoned.stat().st_mtime > _STALE_COPY_S:
                 abandoned.unlink(missing_ok=True)
-        handle, name = tempfile.mkstemp(".part", f"{copy.name}.", path.parent)
-        os.close(handle)
-        part = Path(name)
-        with translate_sqlite_errors(copy), closing(sqlite3.connect(part)) as target:
+        descriptor, name = tempfile.mkstemp(".part", f"{backup_path.name}.", path.parent)
+        os.close(descriptor)
+        part_path = Path(name)
+        with translate_sqlite_errors(backup_path), closing(sqlite3.connect(part_path)) as target:
             target.execute("pragma journal_mode = off")  # an incomplete copy is discarded anyway
             db.backup(target)
-            ((copied,),) = target.execute("pragma user_version").fetchall()
-        if copied != version:
-            part.unlink()
+            ((copied_version,),) = target.execute("pragma user_version").fetchall()
+        if copied_version != version:
+            part_path.unlink()
             return ""
-        os.replace(part, copy)
+        os.replace(part_path, backup_path)
     except (StoreError, OSError) as error:
         with suppress(OSError):
-            if part is not None:
-                part.unlink(missing_ok=True)
+            if part_path is not None:
+                part_path.unlink(missing_ok=True)
         raise StoreError(
             getattr(error, "reason", "unreadable"),
             f"the session database `{path}` is of an older version and cannot be backed up: {error}",
         ) from error
-    copies = sorted(path.parent.glob(f"{path.name}.v*-backup"), key=lambda each: each.stat().st_mtime)
-    for old in copies[:-MAX_BACKUPS]:
-        old.unlink(missing_ok=True)
-    return f"the session database was upgraded; a backup is in `{copy}`"
+    backups = sorted(path.parent.glob(f"{path.name}.v*-backup"), key=lambda backup: backup.stat().st_mtime)
+    for old_backup in backups[:-MAX_BACKUPS]:
+        old_backup.unlink(missing_ok=True)
+    return f"the session database was upgraded; a backup is in `{backup_path}`"

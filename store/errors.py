@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 MIN_FREE_BYTES = 1 << 16
-"""Disk space in bytes that SQLite needs next to a database to open it."""
+"""Free disk space in bytes that SQLite needs next to a database to open it."""
 
 Reason: TypeAlias = Literal["locked", "newer", "corrupt", "full", "unreadable", "in use", "missing"]
 
@@ -23,7 +23,7 @@ class StoreError(Exception):
 
 
 _REPAIR_ADVICE = "`ebb doctor --repair` saves what can be read"
-_REASONS: dict[str, tuple[Reason, str]] = {
+_ERRORS_BY_SQLITE_NAME: dict[str, tuple[Reason, str]] = {
     "SQLITE_BUSY": ("locked", "is locked by another program; close it or try again"),
     "SQLITE_LOCKED": ("locked", "is locked by another program; close it or try again"),
     "SQLITE_FULL": ("full", "cannot grow: the disk is full; free some space and resume the session"),
@@ -42,8 +42,8 @@ _REASONS: dict[str, tuple[Reason, str]] = {
 def translate_sqlite_errors(
     path: Path | str, what: str = "session database", advice: str = _REPAIR_ADVICE
 ) -> Iterator[None]:
-    """Translate SQLite errors to `StoreError`. `path` and `what` name the file in the message; `advice` is the advice
-    for a damaged file."""
+    """Translate SQLite errors to `StoreError`. `path` and `what` name the file and its kind in the message; `advice`:
+    what to do about a damaged file."""
     try:
         yield
     except UnicodeDecodeError as error:  # SQLite's message contains damaged bytes that Python cannot decode
@@ -52,9 +52,9 @@ def translate_sqlite_errors(
         name = getattr(error, "sqlite_errorname", None) or ""
         if name.startswith("SQLITE_IOERR") and isinstance(path, Path) and _is_disk_nearly_full(path.parent):
             name = "SQLITE_FULL"  # SQLite reports this if its files next to the database do not fit
-        for known, (reason, text) in _REASONS.items():
-            if name.startswith(known):
-                raise StoreError(reason, f"the {what} `{path}` {text.format(what=what, advice=advice)}") from error
+        for name_prefix, (reason, template) in _ERRORS_BY_SQLITE_NAME.items():
+            if name.startswith(name_prefix):
+                raise StoreError(reason, f"the {what} `{path}` {template.format(what=what, advice=advice)}") from error
         if isinstance(error, sqlite3.OperationalError):
             raise StoreError("unreadable", f"the {what} `{path}` cannot be used: {error}") from error
         raise
@@ -74,7 +74,7 @@ def _is_disk_nearly_full(folder: Path) -> bool:
 
 @contextmanager
 def translate_os_errors(folder: Path) -> Iterator[None]:
-    """Translate system errors about stored files to `StoreError` with the folder of the files."""
+    """Translate system errors about stored files to `StoreError`, whose message names the folder."""
     try:
         yield
     except OSError as error:

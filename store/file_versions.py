@@ -38,15 +38,15 @@ def save_change(store: SessionStore, session: str, row: ChangeRow) -> None:
 
 def file_changes(store: SessionStore, session: str) -> tuple[ChangeRow, ...]:
     """Return the changes in turn order; unreadable rows are skipped."""
-    found = []
+    rows = []
     for fact in store.facts(session, CHANGE_FACT):
         try:
             (turn, path), body = json.loads(fact.key), json.loads(fact.body)
             row = ChangeRow(int(turn), str(path), body["before"], str(body["after"]), float(body["at"]))
         except (ValueError, KeyError, TypeError):
             continue
-        found.append(row)
-    return tuple(sorted(found, key=lambda row: row.turn))
+        rows.append(row)
+    return tuple(sorted(rows, key=lambda row: row.turn))
 
 
 def change_facts_before(store: SessionStore, session: str, position: int) -> tuple[FactRow, ...]:

@@ -44,29 +44,32 @@ class Forks:
             )
 
     def unused_drafts(self) -> tuple[str, ...]:
-        """Return the ids of the drafts that are unused."""
+        """Return the ids of the unused drafts."""
         return tuple(
-            str(id) for (id,) in self._store.query(f"select s.id from sessions s where s.draft and not {IS_LISTED_SQL}")
+            str(session_id)
+            for (session_id,) in self._store.query(f"select s.id from sessions s where s.draft and not {IS_LISTED_SQL}")
         )
 
     def ancestry(self, session: str) -> dict[str, int]:
         """Return the ids of a session and its ancestors, each with the number of messages that the session shares with
         it."""
-        found, id, shared_count = {}, session, 1 << 62
-        while id and id not in found:
-            found[id] = shared_count
-            row = self._store.session(id)
-            id, shared_count = (row.parent or "", min(shared_count, row.forked or 0)) if row is not None else ("", 0)
-        return found
+        shared_counts, ancestor_id, shared_count = {}, session, 1 << 62
+        while ancestor_id and ancestor_id not in shared_counts:
+            shared_counts[ancestor_id] = shared_count
+            row = self._store.session(ancestor_id)
+            ancestor_id, shared_count = (
+                (row.parent or "", min(shared_count, row.forked or 0)) if row is not None else ("", 0)
+            )
+        return shared_counts
 
     def family(self, session: str) -> tuple[str, ...]:
-        """Return a session and all its relatives by forking, oldest first."""
+        """Return the ids of a session and all sessions related to it by forks, oldest first."""
         rows = self._store.query(
             "select id from sessions where id = ?1 or id = (select family from sessions where id = ?1) "
             "or family = coalesce((select family from sessions where id = ?1), ?1) order by created, rowid",
             session,
         )
-        return tuple(str(id) for (id,) in rows)
+        return tuple(str(session_id) for (session_id,) in rows)
 
     def messages_containing(
         self, session: str, role: str, text: str, start: int = 0

@@ -1,5 +1,5 @@
 """Compresses the contents of several files together in frames, which take less space than separately compressed files.
-This module does not use the database."""
+Does not use the database itself."""
 
 import sys
 import zlib

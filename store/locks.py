@@ -16,17 +16,17 @@ MAX_TRIES, RETRY_PAUSE_S = 3, 0.02
 def is_open(folder: Path, session: str) -> bool:
     """Whether any process has the session open; True if that cannot be determined."""
     try:
-        handle = os.open(folder / f"{session}.lock", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(folder / f"{session}.lock", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     except OSError:
         return True
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True
     finally:
-        os.close(handle)
+        os.close(descriptor)
     return False
 
 
@@ -36,41 +36,41 @@ class SessionLock:
     def __init__(self, folder: Path, session: str) -> None:
         self._path = folder / f"{session}.lock"
         self._session = session
-        self._handle: int | None = None
+        self._descriptor: int | None = None
 
     def acquire(self) -> None:
         """Acquire the lock. Raises `StoreError` ("in use") if another process has the session open."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        tries = 0
+        attempt_count = 0
         while True:
-            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                os.close(handle)
-                tries += 1
-                if tries < MAX_TRIES:
+                os.close(descriptor)
+                attempt_count += 1
+                if attempt_count < MAX_TRIES:
                     time.sleep(RETRY_PAUSE_S)
                     continue
                 raise StoreError(
                     "in use", f"session `{self._session}` is open in another window; close it there or start a new one"
                 ) from error
-            if self._is_still_there(handle):
-                self._handle = handle
+            if self._is_current_file(descriptor):
+                self._descriptor = descriptor
                 return
             # The last owner removed the file after it was opened here and before it was locked, so this lock would not
             # exclude anyone.
-            os.close(handle)
+            os.close(descriptor)
 
-    def _is_still_there(self, handle: int) -> bool:
+    def _is_current_file(self, descriptor: int) -> bool:
         try:
-            return os.fstat(handle).st_ino == self._path.stat().st_ino
+            return os.fstat(descriptor).st_ino == self._path.stat().st_ino
         except FileNotFoundError:
             return False
 
     def release(self) -> None:
         """Release the lock; releasing twice is allowed."""
-        if self._handle is not None:
+        if self._descriptor is not None:
             self._path.unlink(missing_ok=True)
-            os.close(self._handle)
-            self._handle = None
+            os.close(self._descriptor)
+            self._descriptor = None

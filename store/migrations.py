@@ -87,13 +87,13 @@ def _outputs(db: sqlite3.Connection) -> None:
 
 def _number_earlier_outputs(db: sqlite3.Connection) -> None:
     """Insert a row for each output in the existing messages."""
-    last, number, names = "", 0, dict[str, str]()
+    last_session, number, tool_names = "", 0, dict[str, str]()
     rows = db.execute("select session, position, body, created from messages order by session, position")
     for session, position, body, created in rows:
-        if session != last:
-            last, number, names = session, 0, {}
+        if session != last_session:
+            last_session, number, tool_names = session, 0, {}
         parts = [part for part in _parse_body(body).get("parts", ()) if isinstance(part, dict)]
-        names.update({str(part.get("id")): str(part.get("name")) for part in parts if part.get("type") == "call"})
+        tool_names.update({str(part.get("id")): str(part.get("name")) for part in parts if part.get("type") == "call"})
         for part in parts:
             if part.get("type") != "output":
                 continue
@@ -103,7 +103,18 @@ def _number_earlier_outputs(db: sqlite3.Connection) -> None:
                 db.execute(
                     "insert into outputs (session, number, part, position, call, tool, size, lines, media_type, "
                     "created) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (session, number, index, position, call, names.get(call, ""), size, lines, media_type, created),
+                    (
+                        session,
+                        number,
+                        index,
+                        position,
+                        call,
+                        tool_names.get(call, ""),
+                        size,
+                        lines,
+                        media_type,
+                        created,
+                    ),
                 )
 
 
@@ -144,7 +155,7 @@ def _search(db: sqlite3.Connection) -> None:
 
 
 def _references(db: sqlite3.Connection) -> None:
-    # The column is null in older rows. Code that can compute references sets it later.
+    # The column is null in older rows; code that can compute references fills it in later.
     db.execute("alter table messages add column ref text")
     db.execute("create index messages_by_ref on messages (session, ref)")
 

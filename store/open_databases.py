@@ -53,13 +53,13 @@ class OpenDatabase(sqlite3.Connection):
 def is_open_here(path: Path) -> bool:
     """Whether this process has an open connection to the database."""
     with opening_lock:
-        place = _file_id(path)
-        return place is not None and _counts[place] > 0
+        file_id = _file_id(path)
+        return file_id is not None and _counts[file_id] > 0
 
 
 def _file_id(path: Path) -> _FileId | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

@@ -20,7 +20,7 @@ MAX_TERM_CHARS = 40
 """Maximum length in characters of words that can be found by their parts. A longer word with digits is assumed to be a
 key or encoded bytes."""
 MAX_NAME_CHARS = 200
-"""The same limit for words without digits, which are assumed to be names."""
+"""Maximum length in characters of such words without digits, which are assumed to be names."""
 
 _GLOB_CHARACTERS = set("*?[")
 """Characters that make a path a pattern."""
@@ -43,7 +43,7 @@ class SearchQuery:
     """`user`, `assistant`, `output` or `summary`; empty for all."""
     tool: str = ""
     path: str = ""
-    """Part of a path, or a pattern for a whole path."""
+    """Part of a path, or a pattern for the full path."""
     since: float | None = None
     """Only documents since this time, in Unix seconds."""
     until: float | None = None
@@ -58,24 +58,24 @@ class SearchQuery:
 def query_pieces(words: str) -> tuple[str, ...]:
     """Return the words and phrases of a query that contain indexed characters."""
     text = re.sub(r"[\x00-\x1f\x7f]", " ", words).encode("utf-8", "replace").decode("utf-8")
-    found = dict[str, None]()
+    pieces = dict[str, None]()
     for phrase, word in _PHRASE.findall(text):
         piece = (phrase or word).strip('"')[:MAX_PIECE_CHARS]
-        for part in re.split(f"([{_UNSPACED_SCRIPTS}]+)", piece):
-            if any(character.isalnum() for character in part):
-                found.setdefault(part.strip())
-    return tuple(found)[:MAX_QUERY_PIECES]
+        for fragment in re.split(f"([{_UNSPACED_SCRIPTS}]+)", piece):
+            if any(character.isalnum() for character in fragment):
+                pieces.setdefault(fragment.strip())
+    return tuple(pieces)[:MAX_QUERY_PIECES]
 
 
 def fts_expression(
     pieces: Sequence[str], which: Literal["all", "some"], alternatives: Sequence[Sequence[str]] = ()
 ) -> str:
     """Return the query as an FTS5 expression. `alternatives` contains alternative FTS5 terms for each piece."""
-    parts = []
+    groups = []
     for index, piece in enumerate(pieces):
-        forms = [_piece_term(piece), *(alternatives[index] if alternatives else ())]
-        parts.append(f"({' OR '.join(forms)})")
-    return (" AND " if which == "all" else " OR ").join(parts)
+        terms = [_piece_term(piece), *(alternatives[index] if alternatives else ())]
+        groups.append(f"({' OR '.join(terms)})")
+    return (" AND " if which == "all" else " OR ").join(groups)
 
 
 def _piece_term(piece: str) -> str:
@@ -107,7 +107,7 @@ def character_pairs(text: str) -> str:
 
 
 def _pairs(run: str) -> list[str]:
-    return [run[at : at + 2] for at in range(len(run) - 1)]
+    return [run[index : index + 2] for index in range(len(run) - 1)]
 
 
 def indexed_words(text: str) -> set[str]:
@@ -121,7 +121,7 @@ def storable_text(text: str) -> str:
 
 
 def path_terms(path: str) -> tuple[str, ...]:
-    """Return FTS5 terms that match every path containing this part. The terms are its words without the first, which
+    """Return FTS5 terms that match every path containing this part. The terms are its words except the first one, which
     may be the end of a longer word."""
     words = [] if set(path) & _GLOB_CHARACTERS else re.findall(r"[^\W_]+", path)
     return (prefix_term(" ".join(words[1:])),) if len(words) > 1 else ()

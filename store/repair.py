@@ -22,10 +22,10 @@ SAVED_TABLES = (
     "sessions", "messages", "usage", "rewrites", "snapshots", "situation", "outputs", "summaries", "views",
     "calibrations", "tool_uses", "accesses",
 )  # fmt: skip
-"""Tables to save, sessions first. The search index is not among them, because it can be rebuilt."""
+"""Tables to save, sessions first. The search index is not saved, because it can be rebuilt."""
 
 UNSALVAGED_TABLES = ("calibrations", "tool_uses", "accesses")
-"""Tables that are copied only if SQLite can read them. They are not worth salvaging, because their data is learned
+"""Tables that are copied only if SQLite can read them. They are not worth salvaging, because their data is collected
 again."""
 
 _ROWS_PER_BATCH = 500
@@ -58,100 +58,105 @@ def is_damaged(path: Path, problems: Iterable[str]) -> bool:
 
 
 def repair_database(path: Path, tick: Callable[[], None] = lambda: None) -> RepairResult:
-    """Replace a damaged database by a new one with everything that is readable. `tick` is called repeatedly. Raises
-    `StoreError`; for example, if another program has the database open. In that case, nothing is changed."""
+    """Replace a damaged database with a new one that contains everything readable. `tick` is called repeatedly. Raises
+    `StoreError` and changes nothing if, for example, another program has the database open."""
     with _repair_lock(path.parent):
-        before = _file_states(path)
+        initial_states = _file_states(path)
         with translate_os_errors(path.parent):
             folder = Path(tempfile.mkdtemp(prefix=_TEMP_PREFIX, dir=path.parent))
         try:
             with translate_os_errors(path.parent):
-                copy, new = folder / "damaged.db", folder / "sessions.db"
-                for ending in ("", _LOG_SUFFIX):
-                    if path.with_name(path.name + ending).is_file():  # reading a device might never end
-                        copy_file(path.with_name(path.name + ending), copy.with_name(copy.name + ending))
-                copy.touch()
-            saved, lost = _save_readable_rows(copy, new, tick)
+                damaged_copy, new_path = folder / "damaged.db", folder / "sessions.db"
+                for suffix in ("", _LOG_SUFFIX):
+                    if path.with_name(path.name + suffix).is_file():  # reading a device might never end
+                        copy_file(
+                            path.with_name(path.name + suffix), damaged_copy.with_name(damaged_copy.name + suffix)
+                        )
+                damaged_copy.touch()
+            saved, lost = _save_readable_rows(damaged_copy, new_path, tick)
             with translate_os_errors(path.parent):
-                if _file_states(path) != before or (path.exists() and is_open_elsewhere(path)):
+                if _file_states(path) != initial_states or (path.exists() and is_open_elsewhere(path)):
                     raise StoreError(
                         "in use", f"another program is using the session database `{path}`; close it first"
                     )
-                return RepairResult(_replace_database(path, new), saved, lost)
+                return RepairResult(_replace_database(path, new_path), saved, lost)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def _repair_lock(folder: Path) -> Iterator[None]:
-    """Prevent other repairs inside the context, and remove the folders that killed repairs left behind."""
+    """Prevent other repairs while the context is active, and remove the temporary folders of repairs that were
+    killed."""
     with translate_os_errors(folder):
-        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise StoreError("in use", "the session database is being repaired by another program") from error
         for abandoned in folder.glob(f"{_TEMP_PREFIX}*"):
             shutil.rmtree(abandoned, ignore_errors=True)
         yield
     finally:
-        os.close(handle)
+        os.close(descriptor)
 
 
 def _file_states(path: Path) -> tuple[tuple[int, int] | None, ...]:
     """Return the size and modification time of the database and of its log. They change with every write."""
-    files = [path.with_name(path.name + ending) for ending in ("", _LOG_SUFFIX)]
+    files = [path.with_name(path.name + suffix) for suffix in ("", _LOG_SUFFIX)]
     with translate_os_errors(path.parent):
         states = [file.stat() if file.exists() else None for file in files]
     return tuple((state.st_size, state.st_mtime_ns) if state else None for state in states)
 
 
-def _replace_database(path: Path, new: Path) -> Path:
+def _replace_database(path: Path, new_path: Path) -> Path:
     """Move the damaged database to another name and the new one to its place. Return the new path of the damaged one. A
     hard link with the new name is made first, so that a database exists at the old path even if the process is killed.
     """
     damaged = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
-    number = 1
+    suffix_number = 1
     while damaged.exists():
-        number += 1
-        damaged = damaged.with_name(f"{damaged.name.partition('~')[0]}~{number}")
+        suffix_number += 1
+        damaged = damaged.with_name(f"{damaged.name.partition('~')[0]}~{suffix_number}")
     with suppress(FileNotFoundError):
         _link(path, damaged)
     with suppress(FileNotFoundError):
         os.replace(path.with_name(path.name + _LOG_SUFFIX), damaged.with_name(damaged.name + _LOG_SUFFIX))
     path.with_name(f"{path.name}-shm").unlink(missing_ok=True)  # SQLite recreates it from the log
-    os.replace(new, path)
+    os.replace(new_path, path)
     return damaged
 
 
-def _link(path: Path, name: Path) -> None:
+def _link(path: Path, new_path: Path) -> None:
     try:
-        os.link(path, name, follow_symlinks=False)
+        os.link(path, new_path, follow_symlinks=False)
     except FileNotFoundError:
         raise
     except OSError:  # the file system has no hard links
-        os.replace(path, name)
+        os.replace(path, new_path)
 
 
-def _save_readable_rows(copy: Path, new: Path, tick: Callable[[], None]) -> tuple[Mapping[str, int], tuple[str, ...]]:
-    log = copy.with_name(f"{copy.name}-wal")
+def _save_readable_rows(
+    damaged_copy: Path, new_path: Path, tick: Callable[[], None]
+) -> tuple[Mapping[str, int], tuple[str, ...]]:
+    log = damaged_copy.with_name(f"{damaged_copy.name}-wal")
     data: Bytes = b""
-    if copy.stat().st_size:
-        with copy.open("rb") as file:
+    if damaged_copy.stat().st_size:
+        with damaged_copy.open("rb") as file:
             data = mmap(file.fileno(), 0, access=ACCESS_READ)
     with ExitStack() as stack:
         log_data: Bytes = b""
         if log.exists():  # the log must be opened before SQLite runs, which deletes a log without a database
             log_data = stack.enter_context(closing(FileBytes(log, written_size(log))))
-        return _salvage_rows(copy, new, data, log_data, tick)
+        return _salvage_rows(damaged_copy, new_path, data, log_data, tick)
 
 
 def _salvage_rows(
-    copy: Path, new: Path, data: Bytes, log_data: Bytes, tick: Callable[[], None]
+    damaged_copy: Path, new_path: Path, data: Bytes, log_data: Bytes, tick: Callable[[], None]
 ) -> tuple[Mapping[str, int], tuple[str, ...]]:
-    with closing(SessionStore(new)) as store, translate_sqlite_errors(new):
-        incomplete = _copy_rows(store, copy, tick)
+    with closing(SessionStore(new_path)) as store, translate_sqlite_errors(new_path):
+        incomplete = _copy_rows(store, damaged_copy, tick)
         if incomplete or is_log_damaged(log_data):
             _insert_salvaged(store, rows_in_log(log_data, data), tick)
         if incomplete:
@@ -160,9 +165,9 @@ def _salvage_rows(
         _restore_missing_sessions(store)
         store.query("pragma wal_checkpoint(truncate)")
         saved = {table: int(store.query(f"select count(*) from {table}")[0][0]) for table in SAVED_TABLES}
-        gaps = _missing_message_notes(store)
+        notes = _missing_message_notes(store)
     unreadable = [f"some rows of `{table}`" for table in sorted(incomplete & set(UNSALVAGED_TABLES))]
-    return saved, (*unreadable, *gaps)
+    return saved, (*unreadable, *notes)
 
 
 def _page_sizes(data: Bytes) -> tuple[int, ...]:
@@ -172,11 +177,11 @@ def _page_sizes(data: Bytes) -> tuple[int, ...]:
     return (size,) if size in PAGE_SIZES else PAGE_SIZES[:3]
 
 
-def _copy_rows(store: SessionStore, copy: Path, tick: Callable[[], None]) -> frozenset[str]:
+def _copy_rows(store: SessionStore, damaged_copy: Path, tick: Callable[[], None]) -> frozenset[str]:
     """Copy the rows that SQLite can read. Return the tables that could not be read completely."""
     incomplete = set[str]()
     try:
-        source = open_connection(copy, 1.0)
+        source = open_connection(damaged_copy, 1.0)
     except sqlite3.Error:
         return frozenset(SAVED_TABLES)
     with closing(source):
@@ -201,12 +206,12 @@ def _copy_table(
     store: SessionStore, source: sqlite3.Connection, table: str, columns: list[str], tick: Callable[[], None]
 ) -> bool:
     """Copy a table from its start and, after an error, also from its end. Return whether it was read completely."""
-    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-    insert = f"insert or ignore into {table} ({names}) values ({marks})"
+    column_names, placeholders = ", ".join(columns), ", ".join("?" * len(columns))
+    sql = f"insert or ignore into {table} ({column_names}) values ({placeholders})"
     for order in ("", " order by 1 desc, 2 desc"):
-        rows, is_complete = _read_batches(source, f"select {names} from {table} not indexed{order}")
+        rows, is_complete = _read_batches(source, f"select {column_names} from {table} not indexed{order}")
         for batch in rows:
-            _insert(store, insert, batch)
+            _insert(store, sql, batch)
             tick()
         if is_complete():
             return not order
@@ -221,27 +226,27 @@ def _read_batches(
     errors = list[sqlite3.Error]()
 
     def batches() -> Iterator[list[tuple[object, ...]]]:
-        some: list[tuple[object, ...]] = []
+        batch: list[tuple[object, ...]] = []
         try:
             for row in source.execute(sql):
-                some.append(row)
-                if len(some) >= _ROWS_PER_BATCH:
-                    yield some
-                    some = []
+                batch.append(row)
+                if len(batch) >= _ROWS_PER_BATCH:
+                    yield batch
+                    batch = []
         except sqlite3.Error as error:
             errors.append(error)
-        yield some
+        yield batch
 
     return batches(), lambda: not errors
 
 
-def _insert(store: SessionStore, insert: str, rows: Iterable[tuple[object, ...]]) -> None:
+def _insert(store: SessionStore, sql: str, rows: Iterable[tuple[object, ...]]) -> None:
     """Insert rows, except those that the table rejects. Foreign keys are checked later."""
     store.query("pragma foreign_keys = off")
     with store.transaction() as db:
         for row in rows:
             with suppress(sqlite3.IntegrityError, sqlite3.InterfaceError, OverflowError):
-                db.execute(insert, row)
+                db.execute(sql, row)
 
 
 def _insert_salvaged(store: SessionStore, rows: Iterator[SalvagedRow], tick: Callable[[], None]) -> None:
@@ -249,11 +254,11 @@ def _insert_salvaged(store: SessionStore, rows: Iterator[SalvagedRow], tick: Cal
     for row in rows:
         names = columns[row.table][: len(row.values)]
         pairs = [pair for pair in zip(names, row.values, strict=True) if pair != ("id", None)]
-        insert = (
+        sql = (
             f"insert or ignore into {row.table} ({', '.join(name for name, _ in pairs)}) "
             f"values ({', '.join('?' * len(pairs))})"
         )
-        _insert(store, insert, [tuple(value for _, value in pairs)])
+        _insert(store, sql, [tuple(value for _, value in pairs)])
         tick()
 
 
@@ -264,12 +269,12 @@ def _restore_missing_sessions(store: SessionStore) -> None:
             "select session, min(created), max(created) from messages where session not in (select id from sessions) "
             "group by session"
         ).fetchall()
-        for session, first, last in lost:
+        for session, created, updated in lost:
             db.execute(
                 "insert or ignore into sessions (id, project, title, model, mode, created, updated) "
                 "values (?, coalesce((select project from sessions order by updated desc limit 1), ''), "
                 "'(recovered)', '', 'ask', ?, ?)",
-                (session, first, last),
+                (session, created, updated),
             )
         db.execute("update sessions set parent = null where parent not in (select id from sessions)")
         for table in SAVED_TABLES[2:9]:
@@ -280,14 +285,15 @@ def _restore_missing_sessions(store: SessionStore) -> None:
 def _missing_message_notes(store: SessionStore) -> tuple[str, ...]:
     """Return, for each session with missing messages, a phrase that says how many are missing. The number is derived
     from the positions recorded in all saved tables."""
-    found = store.query(
+    rows = store.query(
         "select s.id, (select count(*) from messages where session = s.id), "
         "max(coalesce((select max(position) + 1 from messages where session = s.id), 0), "
         "coalesce((select position from snapshots where session = s.id), 0), "
         "coalesce((select max(position) + 1 from outputs where session = s.id), 0)) from sessions s"
     )
     return tuple(
-        f"{known - saved:,} of the {known:,} message{'' if known == 1 else 's'} of session {session}"
-        for session, saved, known in found
-        if known > saved
+        f"{message_count - saved_count:,} of the {message_count:,} message{'' if message_count == 1 else 's'} "
+        f"of session {session}"
+        for session, saved_count, message_count in rows
+        if message_count > saved_count
     )

@@ -24,10 +24,10 @@ _CHUNK_BYTES = 1 << 20
 
 
 class FileBytes:
-    """The first `size` bytes of a file, read on demand."""
+    """The first `size` bytes of a file, which are read on demand."""
 
     def __init__(self, path: Path, size: int) -> None:
-        self._handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._size = size
 
     def __len__(self) -> int:
@@ -35,10 +35,10 @@ class FileBytes:
 
     def __getitem__(self, part: slice) -> bytes:
         start, end, _ = part.indices(self._size)
-        return os.pread(self._handle, max(end - start, 0), start)
+        return os.pread(self._descriptor, max(end - start, 0), start)
 
     def close(self) -> None:
-        os.close(self._handle)
+        os.close(self._descriptor)
 
 
 Bytes: TypeAlias = bytes | mmap | FileBytes
@@ -65,25 +65,29 @@ class _Pages:
         """Maximum size of a row in bytes."""
         return len(self._data) + len(self.log_pages) * self._size
 
-    def __getitem__(self, number: int) -> bytes:
-        at = number * self._size
-        return self.log_pages[number] if number in self.log_pages else bytes(self._data[at : at + self._size])
+    def __getitem__(self, page_index: int) -> bytes:
+        offset = page_index * self._size
+        return (
+            self.log_pages[page_index]
+            if page_index in self.log_pages
+            else bytes(self._data[offset : offset + self._size])
+        )
 
 
 def rows_in_pages(data: Bytes, page_size: int) -> Iterator[SalvagedRow]:
     """Yield the intact rows in the pages of a database."""
     pages = _Pages(data, page_size)
-    for number in range(len(data) // page_size):
-        yield from _rows_on_page(pages[number], 100 if number == 0 else 0, pages)
+    for page_index in range(len(data) // page_size):
+        yield from _rows_on_page(pages[page_index], 100 if page_index == 0 else 0, pages)
 
 
 def rows_in_log(log: Bytes, database: Bytes) -> Iterator[SalvagedRow]:
     """Yield the rows in the pages of a database's log, newest first. This includes pages after a damaged part, which
     SQLite would not read."""
-    form = _read_log_format(log)
-    pages, frames = _Pages(database, form.page_size), list[bytes]()
-    for frame in _frames(log, form):
-        if form.is_header_valid and frame.salts != log[16:24]:
+    log_format = _read_log_format(log)
+    pages, frames = _Pages(database, log_format.page_size), list[bytes]()
+    for frame in _frames(log, log_format):
+        if log_format.is_header_valid and frame.salts != log[16:24]:
             continue  # the frame belongs to an earlier log, or is damaged
         frames.append(frame.page)
         pages.log_pages[frame.number - 1] = frame.page
@@ -93,26 +97,26 @@ def rows_in_log(log: Bytes, database: Bytes) -> Iterator[SalvagedRow]:
 
 def is_log_damaged(log: Bytes) -> bool:
     """Whether SQLite would ignore part of the log."""
-    form = _read_log_format(log)
-    if not form.is_header_valid:
-        return any(log[at : at + _CHUNK_BYTES].strip(b"\0") for at in range(0, len(log), _CHUNK_BYTES))
-    salts, sound = log[16:24], _first_invalid_frame(log, form, 0)
-    return any(frame.salts == salts for frame in _frames(log, form, sound))
+    log_format = _read_log_format(log)
+    if not log_format.is_header_valid:
+        return any(log[offset : offset + _CHUNK_BYTES].strip(b"\0") for offset in range(0, len(log), _CHUNK_BYTES))
+    salts, valid_count = log[16:24], _first_invalid_frame(log, log_format, 0)
+    return any(frame.salts == salts for frame in _frames(log, log_format, valid_count))
 
 
 def has_unreadable_commits(log: Bytes, readable_frames: int) -> bool:
     """Whether a log contains complete transactions after a damaged part. SQLite reads only the first `readable_frames`
     frames, and would overwrite those transactions with its next write. Uncommitted frames of a killed process do not
     count."""
-    form = _read_log_format(log)
-    if form.is_header_valid:
-        salts, bad = log[16:24], _first_invalid_frame(log, form, readable_frames)
-        return any(frame.is_commit and frame.salts == salts for frame in _frames(log, form, bad + 1))
+    log_format = _read_log_format(log)
+    if log_format.is_header_valid:
+        salts, invalid_index = log[16:24], _first_invalid_frame(log, log_format, readable_frames)
+        return any(frame.is_commit and frame.salts == salts for frame in _frames(log, log_format, invalid_index + 1))
     return any(
         frame.is_commit
-        and before.salts == frame.salts
-        and frame.checksum in _valid_checksums(frame, before.checksum, form)
-        for before, frame in pairwise(_frames(log, form))
+        and previous.salts == frame.salts
+        and frame.checksum in _valid_checksums(frame, previous.checksum, log_format)
+        for previous, frame in pairwise(_frames(log, log_format))
     )
 
 
@@ -131,13 +135,13 @@ class _LogFormat:
 class _Frame:
     head: bytes
     log: Bytes
-    at: int
+    offset: int
     """Offset of the frame's page in the log."""
     size: int
 
     @property
     def page(self) -> bytes:
-        return self.log[self.at : self.at + self.size]
+        return self.log[self.offset : self.offset + self.size]
 
     @property
     def number(self) -> int:
@@ -160,86 +164,91 @@ class _Frame:
 
 def _read_log_format(log: Bytes) -> _LogFormat:
     header = log[:_WAL_HEADER_BYTES].ljust(_WAL_HEADER_BYTES, b"\0")
-    order = ">" if header[3] & 1 else "<"
+    byte_order = ">" if header[3] & 1 else "<"
     page_size = int.from_bytes(header[8:12], "big")
-    is_sound = page_size in PAGE_SIZES and _wal_checksum(header[:24], b"\0" * 8, order) == header[24:32]
+    is_sound = page_size in PAGE_SIZES and _wal_checksum(header[:24], b"\0" * 8, byte_order) == header[24:32]
     return _LogFormat(
-        page_size if page_size in PAGE_SIZES else PAGE_SIZES[0], (order,) if is_sound else ("<", ">"), is_sound
+        page_size if page_size in PAGE_SIZES else PAGE_SIZES[0], (byte_order,) if is_sound else ("<", ">"), is_sound
     )
 
 
-def _frames(log: Bytes, form: _LogFormat, start: int = 0) -> Iterator[_Frame]:
+def _frames(log: Bytes, log_format: _LogFormat, start: int = 0) -> Iterator[_Frame]:
     """Yield the frames of a log from index `start` on. Their pages are read only when needed."""
-    size = form.page_size + _WAL_FRAME_HEADER_BYTES
-    for at in range(_WAL_HEADER_BYTES + start * size, len(log) - size + 1, size):
-        yield _Frame(log[at : at + _WAL_FRAME_HEADER_BYTES], log, at + _WAL_FRAME_HEADER_BYTES, form.page_size)
+    frame_size = log_format.page_size + _WAL_FRAME_HEADER_BYTES
+    for offset in range(_WAL_HEADER_BYTES + start * frame_size, len(log) - frame_size + 1, frame_size):
+        yield _Frame(
+            log[offset : offset + _WAL_FRAME_HEADER_BYTES], log, offset + _WAL_FRAME_HEADER_BYTES, log_format.page_size
+        )
 
 
-def _first_invalid_frame(log: Bytes, form: _LogFormat, start: int) -> int:
+def _first_invalid_frame(log: Bytes, log_format: _LogFormat, start: int) -> int:
     """Return the index of the first frame, from `start` on, that does not match its checksum or the log's header."""
-    salts, before, number = log[16:24], log[24:32], start
+    salts, previous_checksum, index = log[16:24], log[24:32], start
     if start > 0:
-        before = next((frame.checksum for frame in _frames(log, form, start - 1)), before)
-    for frame in _frames(log, form, start):
-        if frame.salts != salts or frame.checksum not in _valid_checksums(frame, before, form):
+        previous_checksum = next((frame.checksum for frame in _frames(log, log_format, start - 1)), previous_checksum)
+    for frame in _frames(log, log_format, start):
+        if frame.salts != salts or frame.checksum not in _valid_checksums(frame, previous_checksum, log_format):
             break
-        before, number = frame.checksum, number + 1
-    return number
+        previous_checksum, index = frame.checksum, index + 1
+    return index
 
 
-def _valid_checksums(frame: _Frame, before: bytes, form: _LogFormat) -> tuple[bytes, ...]:
-    """Return the valid checksums for a frame that follows a frame with checksum `before`."""
-    return tuple(_wal_checksum(frame.head[:8] + frame.page, before, order) for order in form.byte_orders)
+def _valid_checksums(frame: _Frame, previous_checksum: bytes, log_format: _LogFormat) -> tuple[bytes, ...]:
+    """Return the valid checksums for a frame that follows a frame with checksum `previous_checksum`."""
+    return tuple(
+        _wal_checksum(frame.head[:8] + frame.page, previous_checksum, byte_order)
+        for byte_order in log_format.byte_orders
+    )
 
 
-def _wal_checksum(data: bytes, before: bytes, order: str) -> bytes:
-    first, second = struct.unpack(">II", before)
-    words = struct.unpack(f"{order}{len(data) // 4}I", data)
-    for number in range(0, len(words), 2):
-        first = (first + words[number] + second) & 0xFFFFFFFF
-        second = (second + words[number + 1] + first) & 0xFFFFFFFF
+def _wal_checksum(data: bytes, previous_checksum: bytes, byte_order: str) -> bytes:
+    first, second = struct.unpack(">II", previous_checksum)
+    words = struct.unpack(f"{byte_order}{len(data) // 4}I", data)
+    for index in range(0, len(words), 2):
+        first = (first + words[index] + second) & 0xFFFFFFFF
+        second = (second + words[index + 1] + first) & 0xFFFFFFFF
     return struct.pack(">II", first, second)
 
 
 def _rows_on_page(page: bytes, start: int, pages: _Pages) -> Iterator[SalvagedRow]:
-    kind = page[start] if len(page) > start else 0
-    if kind not in (_TABLE_LEAF, _INDEX_LEAF, _INDEX_INTERIOR):
+    page_type = page[start] if len(page) > start else 0
+    if page_type not in (_TABLE_LEAF, _INDEX_LEAF, _INDEX_INTERIOR):
         return
-    (count,) = struct.unpack(">H", page[start + 3 : start + 5])
-    pointers = start + (12 if kind == _INDEX_INTERIOR else 8)
-    for number in range(min(count, (len(page) - pointers) // 2)):
-        (at,) = struct.unpack(">H", page[pointers + 2 * number : pointers + 2 * number + 2])
+    (cell_count,) = struct.unpack(">H", page[start + 3 : start + 5])
+    pointers_offset = start + (12 if page_type == _INDEX_INTERIOR else 8)
+    for index in range(min(cell_count, (len(page) - pointers_offset) // 2)):
+        (offset,) = struct.unpack(">H", page[pointers_offset + 2 * index : pointers_offset + 2 * index + 2])
         try:
-            values = _record(_payload(page, at, kind, pages))
+            values = _record(_payload(page, offset, page_type, pages))
         except (IndexError, ValueError, struct.error):
             continue
-        table = _matching_table(values, is_keyed=kind != _TABLE_LEAF)
+        table = _matching_table(values, is_keyed=page_type != _TABLE_LEAF)
         if table is not None:
             yield SalvagedRow(table, values)
 
 
-def _payload(page: bytes, at: int, kind: int, pages: _Pages) -> bytes:
-    if kind == _INDEX_INTERIOR:
-        at += 4
-    size, at = _varint(page, at)
-    if kind == _TABLE_LEAF:
-        _, at = _varint(page, at)
+def _payload(page: bytes, offset: int, page_type: int, pages: _Pages) -> bytes:
+    if page_type == _INDEX_INTERIOR:
+        offset += 4
+    size, offset = _varint(page, offset)
+    if page_type == _TABLE_LEAF:
+        _, offset = _varint(page, offset)
     page_size = len(page)
-    max_local = page_size - 35 if kind == _TABLE_LEAF else (page_size - 12) * 64 // 255 - 23
+    max_local = page_size - 35 if page_type == _TABLE_LEAF else (page_size - 12) * 64 // 255 - 23
     if size <= max_local:
-        return _require_size(page[at : at + size], size)
+        return _require_size(page[offset : offset + size], size)
     if size > pages.max_row_bytes:
         raise ValueError("a row is larger than all pages")
     min_local = (page_size - 12) * 32 // 255 - 23
-    local = min_local + (size - min_local) % (page_size - 4)
-    local = local if local <= max_local else min_local
-    found = bytearray(page[at : at + local])
-    (next_page,) = struct.unpack(">I", page[at + local : at + local + 4])
-    while next_page and len(found) < size:
-        beyond = pages[next_page - 1]
-        (next_page,) = struct.unpack(">I", beyond[:4])
-        found += beyond[4:]
-    return _require_size(bytes(found[:size]), size)
+    local_size = min_local + (size - min_local) % (page_size - 4)
+    local_size = local_size if local_size <= max_local else min_local
+    payload = bytearray(page[offset : offset + local_size])
+    (next_page,) = struct.unpack(">I", page[offset + local_size : offset + local_size + 4])
+    while next_page and len(payload) < size:
+        overflow_page = pages[next_page - 1]
+        (next_page,) = struct.unpack(">I", overflow_page[:4])
+        payload += overflow_page[4:]
+    return _require_size(bytes(payload[:size]), size)
 
 
 def _require_size(data: bytes, size: int) -> bytes:
@@ -248,45 +257,45 @@ def _require_size(data: bytes, size: int) -> bytes:
     return data
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: bytes, offset: int) -> tuple[int, int]:
     value = 0
-    for number in range(9):
-        byte = data[at + number]
-        if number == 8:
-            return (value << 8) | byte, at + 9
+    for index in range(9):
+        byte = data[offset + index]
+        if index == 8:
+            return (value << 8) | byte, offset + 9
         value = (value << 7) | (byte & 0x7F)
         if byte < 0x80:
-            return value, at + number + 1
+            return value, offset + index + 1
     raise ValueError("no number")
 
 
 def _record(payload: bytes) -> list[SqlValue]:
-    header, at = _varint(payload, 0)
-    kinds: list[int] = []
-    while at < header:
-        kind, at = _varint(payload, at)
-        kinds.append(kind)
+    header_size, offset = _varint(payload, 0)
+    serial_types: list[int] = []
+    while offset < header_size:
+        serial_type, offset = _varint(payload, offset)
+        serial_types.append(serial_type)
     values: list[SqlValue] = []
-    at = header
-    for kind in kinds:
-        value, at = _value(kind, payload, at)
+    offset = header_size
+    for serial_type in serial_types:
+        value, offset = _value(serial_type, payload, offset)
         values.append(value)
     return values
 
 
-def _value(kind: int, payload: bytes, at: int) -> tuple[SqlValue, int]:
-    if kind in (0, 8, 9):
-        return (None if kind == 0 else kind - 8), at
-    if kind == 7:
-        return struct.unpack(">d", payload[at : at + 8])[0], at + 8
-    if kind in _INTEGER_SIZES:
-        size = _INTEGER_SIZES[kind]
-        return int.from_bytes(_require_size(payload[at : at + size], size), "big", signed=True), at + size
-    if kind < 12:
+def _value(serial_type: int, payload: bytes, offset: int) -> tuple[SqlValue, int]:
+    if serial_type in (0, 8, 9):
+        return (None if serial_type == 0 else serial_type - 8), offset
+    if serial_type == 7:
+        return struct.unpack(">d", payload[offset : offset + 8])[0], offset + 8
+    if serial_type in _INTEGER_SIZES:
+        size = _INTEGER_SIZES[serial_type]
+        return int.from_bytes(_require_size(payload[offset : offset + size], size), "big", signed=True), offset + size
+    if serial_type < 12:
         raise ValueError("no kind of value")
-    size = (kind - 12) // 2
-    data = _require_size(payload[at : at + size], size)
-    return (data.decode("utf-8", "replace") if kind % 2 else data), at + size
+    size = (serial_type - 12) // 2
+    data = _require_size(payload[offset : offset + size], size)
+    return (data.decode("utf-8", "replace") if serial_type % 2 else data), offset + size
 
 
 def _is_session(value: SqlValue) -> bool:
@@ -363,6 +372,6 @@ values of the first columns."""
 def _matching_table(values: Sequence[SqlValue], *, is_keyed: bool) -> str | None:
     for table, (keyed, max_columns, shape) in _SHAPES.items():
         is_possible = keyed == is_keyed and len(shape) <= len(values) <= max_columns
-        if is_possible and all(fits(value) for fits, value in zip(shape, values, strict=False)):
+        if is_possible and all(is_expected(value) for is_expected, value in zip(shape, values, strict=False)):
             return table
     return None

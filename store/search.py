@@ -119,9 +119,9 @@ class SearchIndex:
             "from sessions s left join indexed i on i.session = s.id order by s.updated desc"
         )
         return tuple(
-            IndexProgress(id, position, outputs, summaries, messages - position, written - summaries)
-            for id, position, outputs, summaries, messages, written in rows
-            if messages > position or written > summaries
+            IndexProgress(session_id, position, outputs, summaries, messages - position, written_summaries - summaries)
+            for session_id, position, outputs, summaries, messages, written_summaries in rows
+            if messages > position or written_summaries > summaries
         )
 
     def messages(self, session: str, start: int, limit: int) -> tuple[MessageRow, ...]:
@@ -136,21 +136,21 @@ class SearchIndex:
 
     def add_documents(self, progress: IndexProgress, documents: Iterable[SearchDocument], start: int = 0) -> None:
         """Add documents of a session for the messages from `start` on. `progress` is the progress after that. If the
-        index was emptied in the meantime, so that earlier messages are missing from it, nothing is added."""
+        index has been emptied since, so that earlier messages are missing from it, nothing is added."""
         self._prepare()
         with self._store.transaction() as db:
-            before = db.execute(
+            indexed_row = db.execute(
                 "select i.position, i.summaries, s.project from sessions s left join indexed i on i.session = s.id "
                 "where s.id = ?",
                 (progress.session,),
             ).fetchone()
-            if before is None or (before[0] or 0) < start:
+            if indexed_row is None or (indexed_row[0] or 0) < start:
                 return  # the session was deleted, or the index was emptied
-            position, summaries, project = before[0] or 0, before[1] or 0, before[2]
+            position, summaries, project = indexed_row[0] or 0, indexed_row[1] or 0, indexed_row[2]
             has_parts = has_table(db, "parts")
             for document in documents:
                 is_new = document.number > summaries if document.kind == "summary" else document.position >= position
-                if is_new:  # if false, another process has already added it
+                if is_new:  # otherwise, another process has already added it
                     self._insert(db, progress.session, project, document, has_parts)
             db.execute(
                 "insert into indexed (session, position, outputs, summaries) values (?, ?, ?, ?) "
@@ -171,7 +171,7 @@ class SearchIndex:
             marker_word("t", document.tool),
             path,
         ]
-        found = db.execute(
+        cursor = db.execute(
             "insert into documents (session, position, number, kind, tool, size, created, path, title, marks, text, "
             "pairs) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
@@ -191,7 +191,7 @@ class SearchIndex:
         )
         db.execute(
             "insert into words (rowid, marks, title, text, pairs) values (?, ?, ?, ?, ?)",
-            (found.lastrowid, " ".join(marks), title, text, pairs),
+            (cursor.lastrowid, " ".join(marks), title, text, pairs),
         )
         if not has_parts:
             return
@@ -210,21 +210,27 @@ class SearchIndex:
         self._prepare()
         limit, query = query.limit, replace(query, limit=max(query.limit, min_limit))
         if not query.words.strip():
-            return [SearchHit(id, "newest", accesses) for id, accesses in self._newest(query)]
+            return [SearchHit(document_id, "newest", accesses) for document_id, accesses in self._newest(query)]
         pieces = query_pieces(query.words)
-        found = [
-            SearchHit(id, "words", accesses)
-            for id, accesses in self._best_matches(query, fts_expression(pieces, "all"))
+        hits = [
+            SearchHit(document_id, "words", accesses)
+            for document_id, accesses in self._best_matches(query, fts_expression(pieces, "all"))
         ]
-        if len(found) < limit:
+        if len(hits) < limit:
             alternatives = [self._terms_for_piece(piece, MAX_EXPANDED_TERMS // len(pieces)) for piece in pieces]
-            more = self._best_matches(query, fts_expression(pieces, "all", alternatives)) if any(alternatives) else []
-            known = {hit.id for hit in found}
-            found += [SearchHit(id, "parts", accesses) for id, accesses in more if id not in known]
-        if not found and len(pieces) > 1:
-            some = self._best_matches(query, fts_expression(pieces, "some"))
-            found = [SearchHit(id, "some", accesses) for id, accesses in some]
-        return found[: query.limit]
+            part_matches = (
+                self._best_matches(query, fts_expression(pieces, "all", alternatives)) if any(alternatives) else []
+            )
+            found_ids = {hit.id for hit in hits}
+            hits += [
+                SearchHit(document_id, "parts", accesses)
+                for document_id, accesses in part_matches
+                if document_id not in found_ids
+            ]
+        if not hits and len(pieces) > 1:
+            some_matches = self._best_matches(query, fts_expression(pieces, "some"))
+            hits = [SearchHit(document_id, "some", accesses) for document_id, accesses in some_matches]
+        return hits[: query.limit]
 
     def record_access(self, session: str, ref: str) -> None:
         """Record a lookup of a document, unless the store is read-only."""
@@ -277,20 +283,25 @@ class SearchIndex:
         if not words:
             return []
         marks = [marker_word(kind, value) for kind, value in (("p", query.project), ("t", query.tool)) if value]
-        ways = [
+        alternatives = [
             " OR ".join(quote_fts(marker_word(kind, value)) for value in values)
             for kind, values in (("k", query.kinds), ("s", query.sessions))
         ]
         scope = " AND ".join(
-            [*map(quote_fts, marks), *(f"({any_of})" for any_of in ways if any_of), *path_terms(query.path)]
+            [
+                *map(quote_fts, marks),
+                *(f"({accepted})" for accepted in alternatives if accepted),
+                *path_terms(query.path),
+            ]
         )
         match = f"{{title text pairs}} : ({words})" + (f" AND marks : ({scope})" if scope else "")
         clause, values = sql_filters(query)
-        joined = "join documents d on d.id = words.rowid" if clause else ""
+        join_sql = "join documents d on d.id = words.rowid" if clause else ""
         return self._store.query(
             "select f.id, coalesce(a.count, 0) from (select words.rowid as id, bm25(words, "
             f"{_COLUMN_WEIGHTS}) as score "
-            f"from words {joined} where words match ? {clause} order by words.rowid desc limit {MAX_RANKED_MATCHES}) f "
+            f"from words {join_sql} where words match ? {clause} "
+            f"order by words.rowid desc limit {MAX_RANKED_MATCHES}) f "
             "join documents d on d.id = f.id left join accesses a on a.session = d.session and a.ref = "
             f"{_ACCESS_KEY_SQL} order by round(f.score, 2), coalesce(a.count, 0) desc, d.created desc, "
             "d.id desc limit ?",
@@ -301,15 +312,15 @@ class SearchIndex:
 
     def _newest(self, query: SearchQuery) -> list[tuple[int, int]]:
         clause, values = sql_filters(query)
-        exact = [("s.project", query.project), ("d.tool", query.tool)]
-        for column, value in exact:
+        exact_conditions = [("s.project", query.project), ("d.tool", query.tool)]
+        for column, value in exact_conditions:
             if value:
                 clause += f" and {column} = ?"
                 values.append(storable_text(value))
-        for column, any_of in (("d.kind", query.kinds), ("d.session", query.sessions)):
-            if any_of:
-                clause += f" and {column} in ({', '.join('?' * len(any_of))})"
-                values += any_of
+        for column, accepted_values in (("d.kind", query.kinds), ("d.session", query.sessions)):
+            if accepted_values:
+                clause += f" and {column} in ({', '.join('?' * len(accepted_values))})"
+                values += accepted_values
         return self._store.query(
             "select d.id, coalesce(a.count, 0) from documents d join sessions s on s.id = d.session "
             f"left join accesses a on a.session = d.session and a.ref = {_ACCESS_KEY_SQL} where true {clause} "
@@ -320,17 +331,17 @@ class SearchIndex:
 
     def read(self, hits: Sequence[SearchHit]) -> tuple[SearchMatch, ...]:
         """Return the documents of the hits that still exist, in the given order."""
-        found = self._store.query(
+        document_rows = self._store.query(
             "select d.id, d.session, s.project, d.position, d.number, d.kind, d.title, d.text, d.tool, d.path, d.size, "
             "d.created from documents d join sessions s on s.id = d.session "
             f"where d.id in ({', '.join('?' * len(hits))})",
             *(hit.id for hit in hits),
         )
-        rows = {row[0]: (row[1], row[2], SearchDocument(*row[3:])) for row in found}
+        fields_by_id = {row[0]: (row[1], row[2], SearchDocument(*row[3:])) for row in document_rows}
         return tuple(
-            SearchMatch(*rows[hit.id], way=hit.way, accesses=hit.accesses, part=hit.part)
+            SearchMatch(*fields_by_id[hit.id], way=hit.way, accesses=hit.accesses, part=hit.part)
             for hit in hits
-            if hit.id in rows
+            if hit.id in fields_by_id
         )
 
     def _terms_for_piece(self, piece: str, limit: int) -> tuple[str, ...]:
@@ -339,19 +350,19 @@ class SearchIndex:
         separated, joined = spellings(piece)
         if not piece.isalnum():
             return (prefix_term(piece), *((quote_fts(joined), *self._terms_for_piece(joined, limit)) if joined else ()))
-        others = (
+        other_terms = (
             *((quote_fts(separated),) if separated else ()),
             *((prefix_term(piece),) if len(piece) >= MIN_PREFIX_CHARS else ()),
         )
-        return (*others, *self._longer_terms(piece, limit))
+        return (*other_terms, *self._longer_terms(piece, limit))
 
     def _longer_terms(self, piece: str, limit: int) -> tuple[str, ...]:
         if len(piece) < 3 or not self._ensure_parts_index():
             return ()
-        found = self._store.query(
+        rows = self._store.query(
             "select term from parts where parts match ? order by length(term), term limit ?", quote_fts(piece), limit
         )
-        return tuple(quote_fts(term) for (term,) in found if term != piece)
+        return tuple(quote_fts(term) for (term,) in rows if term != piece)
 
     def _ensure_parts_index(self) -> bool:
         """Create the index of word parts if it is missing. Return whether it exists; SQLite may lack the tokenizer for

@@ -56,5 +56,5 @@ def drop_index(db: sqlite3.Connection, index: str) -> None:
         for name in names:
             db.execute("delete from sqlite_master where name = ?", (name,))
         db.execute("pragma writable_schema = reset")
-        for shadow in _SHADOW_TABLE_SUFFIXES:
-            db.execute(f"drop table if exists {index}_{shadow}")
+        for suffix in _SHADOW_TABLE_SUFFIXES:
+            db.execute(f"drop table if exists {index}_{suffix}")

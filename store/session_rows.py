@@ -166,7 +166,7 @@ def insert_rows(
     now: float,
 ) -> None:
     """Insert rows whose fields are named like the table's columns, replacing rows with the same key."""
-    if rows:  # if there is nothing to insert, a damaged or missing table must do no harm
+    if rows:  # if there is nothing to insert, a damaged or missing table must not cause an error
         columns = rows[0]._fields
         db.executemany(
             f"insert or replace into {table} (session, {', '.join(columns)}) values (?{', ?' * len(columns)})",
@@ -176,9 +176,9 @@ def insert_rows(
 
 def insert_rewrites(db: sqlite3.Connection, session: str, rows: Sequence[RewriteRow], now: float) -> None:
     """Insert rewrites, each with the number of requests of the session at that time."""
-    count = "select count(*) from usage where session = ? and created <= ?"
+    count_sql = "select count(*) from usage where session = ? and created <= ?"
     for row in rows:
-        (requests,) = db.execute(count, (session, row.created or now)).fetchone()
+        (requests,) = db.execute(count_sql, (session, row.created or now)).fetchone()
         insert_rows(db, "rewrites", session, [row._replace(requests=requests)], now)
 
 
@@ -190,7 +190,7 @@ def insert_view(db: sqlite3.Connection, session: str, row: ViewRow, now: float) 
 
 
 def remove_views(db: sqlite3.Connection, session: str, first: int) -> None:
-    """Delete a view and all later ones, after the session was returned to that view."""
+    """Delete a view and all later ones, because the session has returned to that view."""
     db.execute("delete from views where session = ? and number >= ?", (session, first))
 
 

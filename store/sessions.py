@@ -62,8 +62,7 @@ def _reparent_forks(db: sqlite3.Connection, session: str) -> None:
 
 
 class SessionStore:
-    """The session database. All methods raise `StoreError`, and must be called from the thread that opened the
-    database.
+    """The session database. Any method may raise `StoreError`. Call them only from the thread that opened the database.
 
     Commits during a turn survive if the process is killed. After `end_turn`, they also survive a power loss.
     """
@@ -129,9 +128,9 @@ class SessionStore:
         """Run a write transaction. Only one process can have one at a time."""
         # BEGIN IMMEDIATE, because a deferred transaction that starts to write fails without waiting if another process
         # is writing.
-        begin = "begin" if self.is_read_only else "begin immediate"
+        begin_sql = "begin" if self.is_read_only else "begin immediate"
         with translate_sqlite_errors(self.path):
-            self._db.execute(begin)
+            self._db.execute(begin_sql)
             try:
                 yield self._db
                 self._db.execute("commit")
@@ -174,7 +173,7 @@ class SessionStore:
                     "insert or replace into snapshots (session, position, body, created) values (?, ?, ?, ?)",
                     (session, snapshot.position, snapshot.body, now),
                 )
-            # Empty lists are skipped, so that a damaged or missing table does no harm if it is not needed.
+            # Empty lists are skipped, so that a damaged or missing table causes no error if it is not needed.
             if deleted_facts:
                 self._db.executemany(
                     "delete from situation where session = ? and kind = ? and key = ?",
@@ -230,8 +229,8 @@ class SessionStore:
             self._db.execute(f"pragma busy_timeout = {self._busy_timeout_ms}")
 
     def session(self, session: str) -> SessionRow | None:
-        found = self._sessions("where s.id = ?", session)
-        return found[0] if found else None
+        rows = self._sessions("where s.id = ?", session)
+        return rows[0] if rows else None
 
     def sessions_with_prefix(self, prefix: str, project: str | None = None) -> tuple[SessionRow, ...]:
         """Return the sessions whose id starts with `prefix`, newest first, of one project or of all."""
@@ -364,7 +363,7 @@ class SessionStore:
             )
 
     def delete(self, session: str) -> None:
-        """Delete a session. Its forks become children of its own parent."""
+        """Delete a session. Its forks become children of its parent."""
         with self.transaction():
             _reparent_forks(self._db, session)
             self._db.execute("delete from sessions where id = ?", (session,))
@@ -372,7 +371,7 @@ class SessionStore:
     def agent_sessions(self, session: str) -> tuple[str, ...]:
         """Return the ids of the sessions of a session's sub-agents, oldest first."""
         rows = self.query("select id from sessions where owner = ? order by created, rowid", session)
-        return tuple(str(id) for (id,) in rows)
+        return tuple(str(session_id) for (session_id,) in rows)
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         with translate_sqlite_errors(self.path):

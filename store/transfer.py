@@ -1,5 +1,5 @@
-"""Exports all rows of a session from one database and imports them into another. It knows the columns and their types,
-but does not interpret the rows."""
+"""Exports all rows of a session from one database and imports them into another. Checks the types of columns, but does
+not interpret the rows."""
 
 import secrets
 import sqlite3
@@ -144,28 +144,31 @@ class TransferStore:
 
     def messages(self, session: str, count: int) -> Iterator[TransferRow]:
         """Yield the first `count` messages of a session, read page by page."""
-        names = ", ".join(COLUMNS[MESSAGES_TABLE])
+        column_names = ", ".join(COLUMNS[MESSAGES_TABLE])
         for start in range(0, count, MESSAGES_PER_PAGE):
-            found = self._store.query(
-                f"select {names} from messages where session = ? and position >= ? and position < ? order by position",
+            rows = self._store.query(
+                f"select {column_names} from messages where session = ? and position >= ? and position < ? "
+                "order by position",
                 session,
                 start,
                 min(start + MESSAGES_PER_PAGE, count),
             )
-            for row in found:
+            for row in rows:
                 yield dict(zip(COLUMNS[MESSAGES_TABLE], row, strict=True))
 
     def unused_id(self) -> str:
         """Return an id that no session has yet."""
-        while self._store.session(id := secrets.token_hex(6)) is not None:
+        while self._store.session(session_id := secrets.token_hex(6)) is not None:
             pass
-        return id
+        return session_id
 
     def sessions_with(self, kind: str, key: str) -> tuple[str, ...]:
         """Return the ids of the sessions that have a fact of this kind and key."""
         return tuple(
-            str(id)
-            for (id,) in self._store.query("select session from situation where kind = ? and key = ?", kind, key)
+            str(session_id)
+            for (session_id,) in self._store.query(
+                "select session from situation where kind = ? and key = ?", kind, key
+            )
         )
 
     def facts_of_kind(self, kind: str) -> tuple[tuple[str, str, str], ...]:
@@ -199,9 +202,9 @@ class TransferStore:
 
 
 def _read_rows(db: sqlite3.Connection, table: str, session: str) -> tuple[TransferRow, ...]:
-    names = ", ".join(COLUMNS[table])
+    column_names = ", ".join(COLUMNS[table])
     order = ", ".join(KEY_COLUMNS.get(table, ("id",))) or "session"
-    rows = db.execute(f"select {names} from {table} where session = ? order by {order}", (session,))
+    rows = db.execute(f"select {column_names} from {table} where session = ? order by {order}", (session,))
     return tuple(dict(zip(COLUMNS[table], row, strict=True)) for row in rows)
 
 
@@ -212,14 +215,14 @@ def _with_digest(message: TransferRow) -> TransferRow:
 def _insert_rows(
     db: sqlite3.Connection, table: str, session: str, rows: Iterable[TransferRow], columns: Sequence[str]
 ) -> None:
-    marks = ", ".join("?" * (len(columns) + 1))
+    placeholders = ", ".join("?" * (len(columns) + 1))
     db.executemany(
-        f"insert into {table} (session, {', '.join(columns)}) values ({marks})",
+        f"insert into {table} (session, {', '.join(columns)}) values ({placeholders})",
         ((session, *(row[name] for name in columns)) for row in rows),
     )
 
 
 def _settle_blobs(db: sqlite3.Connection, blobs: Blobs, session: str) -> None:
-    used = "select distinct digest from outputs where session = ? and digest is not null"
-    for (digest,) in db.execute(used, (session,)):
+    sql = "select distinct digest from outputs where session = ? and digest is not null"
+    for (digest,) in db.execute(sql, (session,)):
         blobs.settle(digest, session)

@@ -1,4 +1,4 @@
-"""The usage of requests: of each request of a session, page by page, and totals over all sessions."""
+"""Token usage: the usage of each request of a session, and totals over all sessions."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -57,7 +57,10 @@ class UsageStore:
 
     def requests(self, session: str) -> Iterator[UsageRow]:
         """Yield the usage of each request of a session, oldest first."""
-        ids = [id for (id,) in self._store.query("select id from usage where session = ? order by id", session)]
+        ids = [
+            request_id
+            for (request_id,) in self._store.query("select id from usage where session = ? order by id", session)
+        ]
         for start in range(0, len(ids), REQUESTS_PER_PAGE):
             rows = self._store.query(
                 "select model, purpose, input, cache_read, cache_write, output, cost, created from usage "

@@ -50,7 +50,7 @@ class QuantizedVector:
 
 
 class VectorStore:
-    """Vectors computed by one model. Those of other models are deleted when the store is first used. Raises
+    """Vectors computed by one model. Vectors of other models are deleted when the store is first used. Raises
     `StoreError`; call it in the thread of the session store, after the full-text index was created."""
 
     def __init__(self, store: SessionStore, model: str) -> None:
@@ -71,8 +71,8 @@ class VectorStore:
 
     def unembedded_count(self) -> int:
         """Return the number of documents without vectors, which are always the newest ones."""
-        found = self._store.query("select count(*) from documents where id > ?", self._last_embedded_document())
-        return int(found[0][0])
+        rows = self._store.query("select count(*) from documents where id > ?", self._last_embedded_document())
+        return int(rows[0][0])
 
     def unembedded_documents(self, limit: int) -> tuple[UnembeddedDocument, ...]:
         """Return the oldest documents without vectors."""
@@ -87,14 +87,14 @@ class VectorStore:
         """Add vectors of documents, at least one for each document. Documents that have been deleted or already have
         vectors are skipped."""
         with self._store.transaction() as db:
-            last = self._last_embedded_document()
+            last_document = self._last_embedded_document()
             db.executemany(
                 "insert into vectors (document, start, end, model, sketch, body) "
                 "select ?1, ?2, ?3, ?4, ?5, ?6 where exists (select 1 from documents where id = ?1)",
                 [
                     (vector.document, vector.start, vector.end, self._model, vector.sketch, vector.body)
                     for vector in vectors
-                    if vector.document > last  # another process may have added them
+                    if vector.document > last_document  # another process may have added them
                 ],
             )
 
@@ -136,10 +136,10 @@ class VectorStore:
     def _last_embedded_document(self) -> int:
         """Return the id of the newest document with vectors; 0 if there is none. Vectors are added in the order of
         documents, so all earlier documents also have vectors."""
-        found = self._store.query(
+        rows = self._store.query(
             "select document from vectors where model = ? order by document desc limit 1", self._model
         )
-        return int(found[0][0]) if found else 0
+        return int(rows[0][0]) if rows else 0
 
 
 def create_vectors(db: sqlite3.Connection) -> None:

@@ -11,17 +11,17 @@ from ebbtide.store.errors import translate_os_errors
 
 def enable_wal(db: sqlite3.Connection, timeout_s: float) -> None:
     """Enable WAL mode. In this mode, other processes can read during a write, commits survive if the process is killed,
-    and `sync_log` makes them survive a power loss. A network file system does not support WAL: there, the database
-    stays in rollback journal mode and syncs every commit, which prevents corruption. `timeout_s`: the timeout in
-    seconds."""
-    end = time.monotonic() + timeout_s
+    and `sync_log` makes them survive a power loss. Network file systems do not support WAL. On these, the database
+    stays in rollback journal mode and syncs every commit, which prevents corruption. `timeout_s`: how long to keep
+    trying, in seconds."""
+    deadline = time.monotonic() + timeout_s
     while True:
         try:
             ((mode,),) = db.execute("pragma journal_mode = wal").fetchall()
             break
         except sqlite3.OperationalError as error:
             # If another process is enabling WAL for a new database, SQLite fails immediately, without its busy timeout.
-            if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > end:
+            if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > deadline:
                 raise
             time.sleep(0.005)
     db.execute(f"pragma synchronous = {'normal' if mode == 'wal' else 'extra'}")
@@ -32,10 +32,10 @@ def sync_log(path: Path) -> None:
     Raises `StoreError`."""
     with translate_os_errors(path.parent):
         try:
-            log = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return
         try:
-            os.fsync(log)
+            os.fsync(descriptor)
         finally:
-            os.close(log)
+            os.close(descriptor)

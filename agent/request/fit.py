@@ -53,7 +53,7 @@ async def make_room(conversation: Conversation, ctx: SessionContext) -> Measured
         conversation, budget = await choose_model(conversation, budget, window, turn)
     if budget.verdict != "fits" and is_automatic and not ends_in_report(budget, window):
         conversation, budget, problem = await compact_to_fit(conversation, budget, window, turn)
-    model_before = model.provider
+    previous_provider = model.provider
     conversation, budget = await choose_model(conversation, budget, window, turn)
     if is_automatic and is_stuck(budget, window):
         # As a last resort, shorten long user text of the open request, because the session would be stuck without that.
@@ -61,12 +61,12 @@ async def make_room(conversation: Conversation, ctx: SessionContext) -> Measured
             conversation, budget, window, turn, "full", forced_strategy("words")
         )
         conversation = compacted.conversation
-    if model.provider is not model_before:
+    if model.provider is not previous_provider:
         # The new model's cache is empty, so masking now has no additional cost.
         conversation, budget = await rewrite_if_due(conversation, budget, window, turn)
     conversation, budget = await correct_budget_note(conversation, budget, window, turn)
-    parts = tuple((name, size) for name, size in budget.components.items() if size)
-    turn.emit(ContextMeasured(budget.used, budget.window.size, budget.window.effective, parts))
+    components = tuple((name, size) for name, size in budget.components.items() if size)
+    turn.emit(ContextMeasured(budget.used, budget.window.size, budget.window.effective, components))
     if is_stuck(budget, window) and not turn.interrupt.is_requested():
         policy_problem = "" if is_automatic else "`rewrite.policy` is `off`; `/compact` makes room"
         raise ContextExhausted(window_full_message(budget, problem or policy_problem, model))
@@ -92,11 +92,11 @@ async def choose_model(
     """Switch to the first model that has room: the session's own or a fallback. If none has room, return conversation
     and budget unchanged."""
     while True:
-        found = preflight(budget, window)
-        log_preflight(found, budget, window)
-        if found.verdict != "skip" or found.target is None or turn.interrupt.is_requested():
+        decision = preflight(budget, window)
+        log_preflight(decision, budget, window)
+        if decision.verdict != "skip" or decision.target is None or turn.interrupt.is_requested():
             return conversation, budget
-        switched = await _switch_model(conversation, found.target, budget, window, turn)
+        switched = await _switch_model(conversation, decision.target, budget, window, turn)
         conversation, budget = switched or (conversation, budget)
 
 
@@ -106,25 +106,26 @@ async def switch_to_fallback(
     """Switch to the next fallback that has room, because the current model has permanently rejected the request or does
     not answer. `failure`: the reason, for the user. None if there is no such fallback."""
     while not turn.interrupt.is_requested():
-        found = turn_preflight(window.model.meter.counters, with_shares(window.model.targets.fallbacks, window))
-        if found.target is None:
+        decision = turn_preflight(window.model.meter.counters, with_shares(window.model.targets.fallbacks, window))
+        if decision.target is None:
             return None
-        switched = await _switch_model(conversation, found.target, budget, window, turn, failure)
+        switched = await _switch_model(conversation, decision.target, budget, window, turn, failure)
         if switched is not None:
             return switched
     return None
 
 
 def preflight(budget: ContextBudget, window: WindowContext) -> Preflight:
-    """Return which model can take the request that was just measured. If a full window ends in a report, the current
-    model gets no further request, except for the report; and a limit counts even if only tool definitions exceed it."""
+    """Return the model that can take the request that was just measured. If a full window ends in a report, the current
+    model gets no further request except the one for the report, and limits apply even if only tool definitions exceed
+    them."""
     model = window.model
-    own = model.facts
-    chain = with_shares((ModelTarget(own.provider, own.name, budget.window), *model.targets.fallbacks), window)
+    facts = model.facts
+    targets = with_shares((ModelTarget(facts.provider, facts.name, budget.window), *model.targets.fallbacks), window)
     if ends_in_report(budget, window):
         # The window may be full because an output did not fit. Then this model must not get even a small request.
-        chain = (replace(chain[0], share=0.0), *chain[1:])
-    return turn_preflight(model.meter.counters, chain, allow_large_tools=not ends_in_report(budget, window))
+        targets = (replace(targets[0], share=0.0), *targets[1:])
+    return turn_preflight(model.meter.counters, targets, allow_large_tools=not ends_in_report(budget, window))
 
 
 def ends_in_report(budget: ContextBudget, window: WindowContext) -> bool:
@@ -133,8 +134,7 @@ def ends_in_report(budget: ContextBudget, window: WindowContext) -> bool:
 
 
 def with_shares(chain: Sequence[ModelTarget], window: WindowContext) -> tuple[ModelTarget, ...]:
-    """Return the targets, each with the share of its limit that a request may take. A larger request goes to the next
-    target."""
+    """Return the targets, each with the share of its limit that a request may take before the next target is tried."""
     if window.compaction_settings.on_full == "final":
         return tuple(replace(target, share=target.window.compact_trigger) for target in chain)
     return tuple(replace(target, share=target.window.hard_block) for target in chain)
@@ -142,7 +142,7 @@ def with_shares(chain: Sequence[ModelTarget], window: WindowContext) -> tuple[Mo
 
 async def _switch_model(
     conversation: Conversation,
-    wanted: ModelTarget,
+    requested_target: ModelTarget,
     budget: ContextBudget,
     window: WindowContext,
     turn: TurnContext,
@@ -151,35 +151,35 @@ async def _switch_model(
     """Switch to another model, and return the conversation for it with its budget. None if it cannot be connected or
     its window is too small after all."""
     model = window.model
-    before, reason = model.facts.id, failure or _full_reason(budget, window)
-    target = next(target for target in model.targets.fallbacks if target.id == wanted.id)
+    previous_id, reason = model.facts.id, failure or _full_reason(budget, window)
+    target = next(target for target in model.targets.fallbacks if target.id == requested_target.id)
     connected = await _connect_target(target, window, turn.emit)
     if connected is None:
         model.targets.drop_fallback(target)
         return None
-    after = connected.provider.facts.id
-    learned = model.encoded_calibration
+    new_id = connected.provider.facts.id
+    calibration = model.encoded_calibration
     model.targets.switch_to(target, connected.provider)
-    await turn.recorder.record_calibration(before, learned)
+    await turn.recorder.record_calibration(previous_id, calibration)
     conversation = reset_measurements(conversation, connected.meter, window, turn.emit)
-    turn.emit(ModelSwitched(before, after, reason, budget.used))
-    await turn.recorder.switch_model(after)
+    turn.emit(ModelSwitched(previous_id, new_id, reason, budget.used))
+    await turn.recorder.switch_model(new_id)
     await turn.recorder.record_snapshot(conversation, User(()), request_mark(window))
     return conversation, budget_of(conversation, window)
 
 
 def _full_reason(budget: ContextBudget, window: WindowContext) -> str:
     """Return why the current model does not get the next request, with the numbers behind the decision."""
-    facts, meter, room = window.model.facts, window.model.meter, budget.window.effective
-    if budget.used > room:
-        return f"the conversation takes about {budget.used:,} tokens, and `{facts.id}` has room for {room:,}"
+    facts, meter, window_tokens = window.model.facts, window.model.meter, budget.window.effective
+    if budget.used > window_tokens:
+        return f"the conversation takes about {budget.used:,} tokens, and `{facts.id}` has room for {window_tokens:,}"
     if meter.is_output_cut:
-        return f"an output did not fit into `{facts.id}`: about {budget.used:,} of {room:,} tokens are in use"
-    (own,) = with_shares((ModelTarget(facts.provider, facts.name, budget.window),), window)
-    expected = meter.counters.projected_tokens()
+        return f"an output did not fit into `{facts.id}`: about {budget.used:,} of {window_tokens:,} tokens are in use"
+    (current_target,) = with_shares((ModelTarget(facts.provider, facts.name, budget.window),), window)
+    expected_tokens = meter.counters.projected_tokens()
     return (
-        f"the next request would take about {expected:,} tokens, and `{facts.id}` takes at most "
-        f"{own.max_request_tokens:,}"
+        f"the next request would take about {expected_tokens:,} tokens, but `{facts.id}` accepts at most "
+        f"{current_target.max_request_tokens:,}"
     )
 
 
@@ -221,7 +221,7 @@ async def announce_final_turn(
         return conversation, "none"
     if is_final_turn_announced(conversation):
         return conversation, "overdue"
-    blocked = [asdict(one) for one in preflight(budget, window).blocked]
+    blocked = [asdict(target) for target in preflight(budget, window).blocked]
     window.model.meter.enter_final_turn()
     note = User((FINAL_TURN_NOTE,))
     await turn.recorder.record_user_message(note)
@@ -248,13 +248,13 @@ def begin_session(conversation: Conversation, window: WindowContext, emit: Calla
     window.tools.deferral.user_deferred = conversation.excluded_tools
     choose_tools(window, emit)
     mark, facts = window.watch.mark, model.facts
-    begins_as_before = window.watch.has_same_prefix(window.instructions.text, window.tools.offered)
-    if not begins_as_before:
+    has_same_prefix = window.watch.has_same_prefix(window.instructions.text, window.tools.offered)
+    if not has_same_prefix:
         conversation = replace(conversation, anchor=None, anchored=0)
     elif mark is not None and mark.tool_tokens is not None:
         model.meter.restore_tool_tokens(window.tools.offered, mark.tool_tokens)
     if mark is not None and (mark.model, mark.server) == (facts.id, facts.server):
-        model.meter.restore_counts(mark.record, mark.scale, is_prefix_unchanged=begins_as_before)
+        model.meter.restore_counts(mark.record, mark.scale, is_prefix_unchanged=has_same_prefix)
     model.meter.end_turn(conversation)
     window.debug.log("context-guard/init-counters", **model.meter.counters.debug_fields())
     return conversation

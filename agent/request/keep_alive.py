@@ -89,10 +89,10 @@ async def next_renewal(conversation: Conversation, window: WindowContext, turn: 
         or not can_renew(last_request.request, facts)
     ):
         return Renewal(conversation)
-    wait = max((1 - RENEWAL_LEAD_SHARE) * facts.cache_ttl - last_request.cache_age_seconds, 0.0)
-    if not is_affordable(last_request, wait, window, turn):
+    wait_seconds = max((1 - RENEWAL_LEAD_SHARE) * facts.cache_ttl - last_request.cache_age_seconds, 0.0)
+    if not is_affordable(last_request, wait_seconds, window, turn):
         return Renewal(conversation)
-    return Renewal(conversation, wait, facts.cache_ttl - last_request.cache_age_seconds - wait)
+    return Renewal(conversation, wait_seconds, facts.cache_ttl - last_request.cache_age_seconds - wait_seconds)
 
 
 async def renew_cache(
@@ -129,8 +129,8 @@ async def renew_cache(
 
 
 def can_renew(request: Request, facts: ModelFacts) -> bool:
-    """Whether the provider keeps its cache for a known time, and a request for one token renews it. With a thinking
-    budget, a model cannot be asked for a single token unless thinking is off, and turning it off would invalidate the
+    """Whether the provider keeps its cache for a known time, and a request for one token renews it. A model with a
+    thinking budget cannot be asked for a single token unless thinking is off, and turning it off would invalidate the
     cache of the messages."""
     return facts.renews_cache and (facts.thinking != "budget" or request.effort == "none")
 
@@ -151,7 +151,7 @@ def is_affordable(last_request: RenewableRequest, wait: float, window: WindowCon
 
 
 async def _send_once(provider: Provider, request: Request) -> Reply:
-    """Send a request without retries, and return the reply. Nothing of it is displayed."""
+    """Send a request without retries, and return the reply, which is not displayed."""
     async with asyncio.timeout(REPLY_TIMEOUT_S):
         async for chunk in provider.stream(request):
             if isinstance(chunk, Reply):
@@ -159,7 +159,9 @@ async def _send_once(provider: Provider, request: Request) -> Reply:
     raise AssertionError("a provider's stream ends in a reply or raises")
 
 
-def _give_up(conversation: Conversation, why: str, window: WindowContext, on_event: Callable[[Event], None]) -> Renewal:
+def _give_up(
+    conversation: Conversation, reason: str, window: WindowContext, on_event: Callable[[Event], None]
+) -> Renewal:
     window.watch.has_given_up_renewal = True
-    on_event(Noticed(f"keeping the provider's cache alive failed and is off for this session: {why}"))
+    on_event(Noticed(f"keeping the provider's cache alive failed and is off for this session: {reason}"))
     return Renewal(conversation)

@@ -22,10 +22,10 @@ async def run_calls_within_budget(
     """Run the calls and return one output per call. If the next step can free space, all calls are run, and their
     outputs share it. If it cannot, no further call is run after an output that does not fit."""
     position = call_position(conversation, window)
-    room = room_for_outputs(conversation, window)
+    output_budget = room_for_outputs(conversation, window)
     runner.progress.begin(calls)
-    outputs = await run_calls(calls, runner, room, position)
-    window.model.meter.is_output_cut = not room.is_open
+    outputs = await run_calls(calls, runner, output_budget, position)
+    window.model.meter.is_output_cut = not output_budget.is_open
     return outputs
 
 
@@ -33,20 +33,23 @@ def room_for_outputs(conversation: Conversation, window: WindowContext) -> Outpu
     """Return the room for the outputs of the conversation's last calls."""
     model = window.model
     budget = budget_of(conversation, window)
-    notes = NOTE_RESERVE_TOKENS + REFUSAL_RESERVE_TOKENS * len(conversation.unanswered_calls)
-    reserve = min(notes, max(budget.remaining, 0) // 2)
-    room = tool_preflight(model.meter.counters, budget.window, reserve)
+    note_tokens = NOTE_RESERVE_TOKENS + REFUSAL_RESERVE_TOKENS * len(conversation.unanswered_calls)
+    reserved_tokens = min(note_tokens, max(budget.remaining, 0) // 2)
+    tool_budget = tool_preflight(model.meter.counters, budget.window, reserved_tokens)
 
-    def shared_room() -> int:
+    def get_shared_tokens() -> int:
         return compaction.room.output_share_tokens(conversation, budget)
 
     def count_tokens(output: ToolOutput) -> int:
         return model.meter.message_tokens(User((output,)))
 
     if window.compaction_settings.on_full == "final":
-        return OutputBudget(room, count_tokens, NOT_RUN_WINDOW_FULL)
+        return OutputBudget(tool_budget, count_tokens, NOT_RUN_WINDOW_FULL)
     return OutputBudget(
-        room, count_tokens, WINDOW_FULL_NOTE, shared_room if window.compaction_settings.is_automatic else None
+        tool_budget,
+        count_tokens,
+        WINDOW_FULL_NOTE,
+        get_shared_tokens if window.compaction_settings.is_automatic else None,
     )
 
 

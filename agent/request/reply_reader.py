@@ -1,5 +1,5 @@
-"""Interfaces of the integrations that help models: reading calls that a model writes as text, adding files that a
-message is about, and reminding it of unfinished work."""
+"""Interfaces for integrations that support weaker models: reading calls that a model wrote as text, adding the files
+that a message is about, and reminding the model of unfinished work."""
 
 from collections.abc import Callable, Collection
 from typing import Protocol, TypeAlias, cast
@@ -22,21 +22,21 @@ class ReplyReader(Protocol):
         offered: Collection[str],
         runner: CallRunner,
     ) -> Assistant:
-        """Take a reply without calls, and return it with the calls that its text contains."""
+        """Return a reply without calls together with the calls that its text contains."""
 
     def without_mistakes(self, reply: Assistant, conversation: Conversation, runner: CallRunner) -> Assistant:
-        """Return the reply, with calls refused that the model has probably made by mistake."""
+        """Return the reply with those calls refused that the model has probably made by mistake."""
 
 
 class SmallModelHelp(Protocol):
     async def with_first_look(
         self, message: User, runner: CallRunner, window: WindowContext, emit: Callable[[Event], None], /
     ) -> User:
-        """Return the message with the content that the model needs to begin; the same message if there is nothing to
+        """Return the message with content that the model needs to start; the same message if there is nothing to
         add."""
 
     def work_reminder(self, conversation: Conversation, /) -> User | None:
-        """Return a reminder to make the requested change, if the final reply of the turn only talks about it; otherwise
+        """Return a reminder to make the requested change if the final reply of the turn only talks about it; otherwise
         None."""
 
 
@@ -52,7 +52,7 @@ def reader_for(facts: ModelFacts) -> ReplyReader | None:
 
 
 def help_for(facts: ModelFacts) -> SmallModelHelp | None:
-    """Return the help that a small model gets; None for any other."""
+    """Return the support for a small model; None for other models."""
     if facts.is_small:
         for object_path in SMALL_MODEL_HELPS.values():
             return cast(SmallModelHelp, load_integration(object_path))

@@ -1,4 +1,4 @@
-"""Sends a request. If the provider finds it too large, shrinks it and sends it again, and finally tries the next
+"""Sends a request. If the provider rejects it as too large, shrinks and resends it, and finally tries the next
 model."""
 
 import itertools
@@ -32,15 +32,15 @@ from ebbtide.agent.window.measure import MeasuredConversation, budget_of, to_req
 from ebbtide.agent.window.session_context import ModelContext, SessionContext, TurnContext, WindowContext
 
 MAX_RECOVERIES = 3
-"""Maximum number of attempts to shrink and resend a request that the provider found too large."""
+"""Maximum number of attempts to shrink and resend a request that the provider rejected as too large."""
 
 
 async def send_request(
     conversation: Conversation, budget: ContextBudget, ctx: SessionContext
 ) -> tuple[Conversation, Reply]:
-    """Send the request, and return the conversation with the reply. If the provider finds the request too large, it is
-    shrunk and sent again, at most three times, and then sent to the next model. The tools may change each time. If the
-    server has silently truncated the request, it is shrunk and sent again as well. Raises `ContextExhausted`."""
+    """Send the request, and return the conversation with the reply. If the provider rejects the request as too large,
+    shrink and resend it up to `MAX_RECOVERIES` times; if that fails, send it to the next model. The tools may change
+    each time. A request that the server has silently truncated is also shrunk and resent. Raises `ContextExhausted`."""
     window, model, turn = ctx.window, ctx.model, ctx.turn
     known_window, first_reply = model.learned_limits.window, None
     retry: MeasuredConversation | None
@@ -69,7 +69,7 @@ async def send_request(
                 return conversation.plus(reply.message), reply
             # This is recorded, so that the next request begins with this one.
             await turn.recorder.record_user_message(answer_request)
-            turn.emit(Noticed(f"`{model.facts.id}` returned an empty answer and is asked for a sentence"))
+            turn.emit(Noticed(f"`{model.facts.id}` returned an empty answer, so it is asked for a sentence"))
             conversation = conversation.plus(answer_request)
             retry = conversation, budget_of(conversation, window)
         except ImageRejected as error:
@@ -81,8 +81,8 @@ async def send_request(
             if retry is None:
                 raise exhausted_error(str(error).rstrip("."), known_window, model) from error
         except ProviderError as error:
-            can_leave = may_leave and error.retryable
-            retry = await switch_to_fallback(conversation, budget, window, turn, str(error)) if can_leave else None
+            can_switch = may_leave and error.retryable
+            retry = await switch_to_fallback(conversation, budget, window, turn, str(error)) if can_switch else None
             if retry is None and first_reply is None:
                 raise
             if retry is None:
@@ -101,20 +101,20 @@ async def send_request(
                     conversation, budget, window, turn, attempt, size, None, may_leave=is_empty
                 )
                 if retry is None and is_empty:
-                    raise exhausted_error(f"`{model.facts.id}` finds the request too large", known_window, model)
-                with_reply = conversation if retry else model.meter.anchor_reply(conversation, reply, budget, turn.emit)
+                    raise exhausted_error(f"`{model.facts.id}` rejects the request as too large", known_window, model)
+                answered = conversation if retry else model.meter.anchor_reply(conversation, reply, budget, turn.emit)
             else:
-                with_reply = model.meter.anchor_reply(conversation, reply, budget, turn.emit)
+                answered = model.meter.anchor_reply(conversation, reply, budget, turn.emit)
                 retry, first_reply = await recover_truncated(conversation, reply, budget, window, turn, attempt), reply
             if retry is None:
-                return with_reply, reply
+                return answered, reply
         conversation, budget = retry
     raise AssertionError("the count never ends")
 
 
 def exhausted_error(problem: str, known_window: Window | None, model: ModelContext) -> ContextExhausted:
-    """Return the error for a request that every model finds too large. What was learned about the window is forgotten,
-    so that the next turn asks the provider again, with the window `known_window` before."""
+    """Return the error for a request that is too large for every model. What was learned about the window is forgotten:
+    it is reset to `known_window`, so that the next turn asks the provider again."""
     model.learned_limits.window = known_window
     return ContextExhausted(f"{problem}, even after compaction; {NEW_SESSION_HINT}")
 
@@ -130,7 +130,7 @@ async def recover_overflow(
     *,
     may_leave: bool = True,
 ) -> MeasuredConversation | None:
-    """Shrink a conversation that the provider found too large, or switch to the next model. None if neither is
+    """Shrink a conversation that the provider rejected as too large, or switch to the next model. None if neither is
     possible."""
     shrunk = await shrink_request(conversation, budget, window, turn, attempt, size, limit, REPORTED_BY_SERVER)
     if shrunk is not None or not may_leave:
@@ -148,22 +148,22 @@ async def shrink_request(
     limit: int | None,
     source: str,
 ) -> MeasuredConversation | None:
-    """Shrink a conversation that the provider found too large, and record the real window that this reveals. None if
-    there are no attempts left or nothing can be shrunk."""
+    """Shrink a conversation that the provider rejected as too large, and record the real window that this reveals. None
+    if there are no attempts left or nothing can be shrunk."""
     if attempt > MAX_RECOVERIES:
         return None
-    learned = window_after_overflow(budget.window, size or budget.used, limit, source)
-    window.model.learned_limits.window = learned
-    budget = replace(budget, window=learned)
-    turn.emit(WindowLearned(learned.size, learned.effective, attempt, MAX_RECOVERIES))
+    learned_window = window_after_overflow(budget.window, size or budget.used, limit, source)
+    window.model.learned_limits.window = learned_window
+    budget = replace(budget, window=learned_window)
+    turn.emit(WindowLearned(learned_window.size, learned_window.effective, attempt, MAX_RECOVERIES))
     if attempt > 1:
-        # The request should have fitted. The most uncertain part of the estimate is how a provider counts pictures, so
+        # The request should have fitted. The most uncertain part of the estimate is how a provider counts images, so
         # they are removed first.
-        without_pictures, measured = await compact_and_measure(
+        without_images, measured = await compact_and_measure(
             conversation, budget, window, turn, "overflow", forced_strategy("pictures"), size
         )
-        if without_pictures.result.strategies:
-            return without_pictures.conversation, measured
+        if without_images.result.strategies:
+            return without_images.conversation, measured
     compacted, budget = await compact_and_measure(conversation, budget, window, turn, "overflow", counted=size)
     return (compacted.conversation, budget) if compacted.result.strategies else None
 
@@ -175,26 +175,26 @@ async def remove_rejected_pictures(
     window: WindowContext,
     turn: TurnContext,
 ) -> MeasuredConversation | None:
-    """Remove rejected pictures from the view, with the strategy that removes the fewest. If they stayed, every request
-    would be rejected. None if no picture is left to remove."""
-    before = visible_image_count(conversation)
-    for strategy in compaction.strategies.LADDERS["pictures"] if before else ():
-        without_pictures, budget = await compact_and_measure(
+    """Remove rejected images from the view, with the strategy that removes the fewest. If they stayed, every request
+    would be rejected. None if there is no image to remove."""
+    previous_count = visible_image_count(conversation)
+    for strategy in compaction.strategies.LADDERS["pictures"] if previous_count else ():
+        without_images, budget = await compact_and_measure(
             conversation, budget, window, turn, "pictures", forced_strategy(strategy)
         )
-        conversation = without_pictures.conversation
-        if visible_image_count(conversation) < before:
+        conversation = without_images.conversation
+        if visible_image_count(conversation) < previous_count:
             turn.emit(Noticed(str(rejection)))
             return conversation, budget
     return None
 
 
 def visible_image_count(conversation: Conversation) -> int:
-    """Return the number of pictures that the model sees."""
-    users = [message for message in messages_in_view(conversation) if isinstance(message, User)]
-    parts = [part for message in users for part in message.parts]
-    in_outputs = sum(len(part.images) for part in parts if isinstance(part, ToolOutput))
-    return in_outputs + sum(isinstance(part, Image) for part in parts)
+    """Return the number of images that the model sees."""
+    user_messages = [message for message in messages_in_view(conversation) if isinstance(message, User)]
+    parts = [part for message in user_messages for part in message.parts]
+    output_image_count = sum(len(part.images) for part in parts if isinstance(part, ToolOutput))
+    return output_image_count + sum(isinstance(part, Image) for part in parts)
 
 
 async def recover_truncated(
@@ -205,9 +205,9 @@ async def recover_truncated(
     turn: TurnContext,
     attempt: int,
 ) -> MeasuredConversation | None:
-    """Shrink the conversation if the server has truncated the request and answered only the rest. None if the request
-    was read completely, if the reply has calls, or if nothing can be shrunk. The real window is recorded in any case,
-    because the next request must fit it."""
+    """Shrink the conversation if the server has truncated the request and answered only what was left of it. None if
+    the request was read completely, if the reply has calls, or if nothing can be shrunk. The real window is recorded in
+    any case, because the next request must fit it."""
     model = window.model
     size = model.meter.take_real_window()
     if size is None:

@@ -22,22 +22,22 @@ async def with_requested_model(conversation: Conversation, window: WindowContext
     requested, targets.turn_request = targets.turn_request, None
     if requested is None:
         return conversation
-    own = model.facts
-    name = providers.choices.resolve_model_name(requested.model, own.id)
-    if name == own.id:
+    own_facts = model.facts
+    model_id = providers.choices.resolve_model_name(requested.model, own_facts.id)
+    if model_id == own_facts.id:
         return conversation
-    if name is None:
-        problem = f"`{own.provider}` has no known model by that name"
+    if model_id is None:
+        problem = f"`{own_facts.provider}` has no known model by that name"
         return _keep_model(conversation, requested, problem, turn.emit)
     if targets.own_model is not None:
         return _keep_model(conversation, requested, "this turn already uses another model", turn.emit)
     try:
-        connected = await targets.connect(name)
+        connected = await targets.connect(model_id)
     except (UsageError, ProviderError) as error:
         return _keep_model(conversation, requested, str(error), turn.emit)
     budget, requested_provider = budget_of(conversation, window), connected.provider
     (target,) = with_shares(
-        (ModelTarget(own.provider, requested_provider.facts.name, requested_provider.window),), window
+        (ModelTarget(own_facts.provider, requested_provider.facts.name, requested_provider.window),), window
     )
     if turn_preflight(model.meter.counters, (target,)).target is None:
         problem_text = (
@@ -45,11 +45,13 @@ async def with_requested_model(conversation: Conversation, window: WindowContext
             f"{requested_provider.window.effective:,}"
         )
         return _keep_model(conversation, requested, problem_text, turn.emit)
-    learned = model.encoded_calibration
+    calibration = model.encoded_calibration
     own_meter = Meter(model.meter.estimator, model.meter.ruler)
-    targets.run_turn_with(requested_provider, ModelTarget(own.provider, own.name, budget.window), own_meter)
-    await turn.recorder.record_calibration(own.id, learned)
-    turn.emit(ModelSwitched(own.id, name, f"{requested.requested_by} asks for it until this turn ends", budget.used))
+    targets.run_turn_with(requested_provider, ModelTarget(own_facts.provider, own_facts.name, budget.window), own_meter)
+    await turn.recorder.record_calibration(own_facts.id, calibration)
+    turn.emit(
+        ModelSwitched(own_facts.id, model_id, f"{requested.requested_by} asks for it until this turn ends", budget.used)
+    )
     return reset_measurements(conversation, connected.meter, window, turn.emit)
 
 
@@ -69,10 +71,10 @@ async def restoring_own_model(window: WindowContext, turn: TurnContext) -> Async
     try:
         yield
     finally:
-        turn_model, learned = model.facts.id, model.encoded_calibration
-        own = model.targets.end_turn()
-        if own is not None:
-            reset_measurements(Conversation(), own.meter, window, turn.emit)
+        turn_model, calibration = model.facts.id, model.encoded_calibration
+        own_model = model.targets.end_turn()
+        if own_model is not None:
+            reset_measurements(Conversation(), own_model.meter, window, turn.emit)
             model.learned_limits.window = learned_window
-            turn.emit(ModelSwitched(turn_model, own.provider.facts.id, "the turn has ended", 0))
-            await turn.recorder.record_calibration(turn_model, learned)
+            turn.emit(ModelSwitched(turn_model, own_model.provider.facts.id, "the turn has ended", 0))
+            await turn.recorder.record_calibration(turn_model, calibration)

@@ -144,7 +144,7 @@ async def test_a_request_that_is_too_large_is_made_smaller_and_sent_again(home: 
     ("how", "why"),
     [
         ({"error": "overflow"}, "the script says that this request fails: overflow"),
-        ({"stop": "overflow"}, "`scripted/script` finds the request too large"),
+        ({"stop": "overflow"}, "`scripted/script` rejects the request as too large"),
     ],
 )
 async def test_a_request_that_stays_too_large_ends_the_turn(home: Home, how: dict[str, Any], why: str) -> None:
