@@ -542,8 +542,7 @@ def window_context(
 
 
 def _create_model_context(opening: OpeningSession) -> ModelContext:
-    """Create the model context. For a restored session, it includes what its last request has revealed about the
-    model."""
+    """Create the model context. For a resumed session, it includes what the last request revealed about the model."""
     config, connected, provider, last_request = (
         opening.setup.config,
         opening.connected,

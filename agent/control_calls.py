@@ -33,7 +33,7 @@ def submitted_report(reply: Assistant, outputs: Iterable[ToolOutput], *, plan_en
 
 
 def skipped_call_outputs(reply: Assistant, reason: str, *, takes_plans: bool) -> tuple[ToolOutput, ...]:
-    """Return outputs for calls that are too late to be run. A submitted report or plan is accepted nevertheless."""
+    """Return outputs for calls that are too late to be run. A submitted report or plan is still accepted."""
     return tuple(
         ToolOutput(call.id, f"{'report' if call.name == REPORT else 'plan'} accepted")
         if _is_report(call) or (takes_plans and _is_plan(call))

@@ -20,7 +20,7 @@ StopReason: TypeAlias = Literal[
 or paused; the user interrupted it; or it was stopped because it repeated itself."""
 
 USER_CALL_PREFIX = "by-user-"
-"""Prefix of the ids of calls made by the user."""
+"""Prefix of call ids for calls that the user made."""
 
 Native: TypeAlias = Mapping[str, object]
 """A part in its provider's own format. It is sent back unchanged to that provider, and to no other."""
@@ -239,7 +239,7 @@ Message: TypeAlias = User | Assistant
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one request, in the same form for every provider. The first four numbers do not overlap."""
+    """Tokens of one request, in a form that does not depend on the provider. The first four numbers do not overlap."""
 
     input: int = 0
     """Prompt tokens that were neither read from nor written to a cache."""

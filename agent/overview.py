@@ -224,7 +224,7 @@ def overview_of(
 
 def prices_again(prices: Prices | None, requests: Sequence[RequestUsage]) -> tuple[float, ...] | None:
     """Return, for each request except the first, US dollars per token for content that was sent before. Cached tokens
-    count at the cache price, the others at the full price."""
+    are priced at the cache price, all others at the full price."""
     if prices is None or not prices.input:
         return None
     step_usages = [request.usage for request in requests if request.purpose == "step"]

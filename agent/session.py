@@ -91,7 +91,7 @@ class Session:
         self._compaction_interrupt = Interrupt()
         self._background_compaction: asyncio.Task[None] | None = None
         self._has_answered = False
-        """Whether the newest turn was answered in this process. If so, the context may be compacted before the next
+        """Whether the newest turn was answered in this process. If it was, the context may be compacted before the next
         turn."""
         channel.observe_events(ctx.records.recorder.note_event)
         channel.observe_events(ctx.window.tools.deferral.record_tool_use)

@@ -81,7 +81,7 @@ def policy_of(config: Config, root: Path, mode: Mode, outputs: Path) -> Policy:
 
 
 def additional_roots(config: Config) -> tuple[Path, ...]:
-    """Return the additional folders that count as working folders, resolved. Raises `ConfigError`."""
+    """Return the real paths of the additional working folders. Raises `ConfigError`."""
     roots = tuple(Path(path).expanduser() for path in config.roots)
     for root in roots:
         if not root.is_dir():
@@ -268,7 +268,7 @@ def system_text(
     is_small_model: bool = False,
 ) -> SystemText:
     """Return the system prompt of a new session. `windows`: the windows of the model and of its fallbacks, because the
-    prompt must suit all of them."""
+    prompt must fit all of them."""
     instructions = load_instructions(
         root,
         config.project,

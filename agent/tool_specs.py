@@ -31,7 +31,7 @@ HostedSearch: TypeAlias = Literal["none", "plain", "grouped"]
 deferred definitions. `grouped`: it searches groups, whose names and descriptions the model sees."""
 
 SEARCH, CALL = ToolSearch.name, CallTool.name
-"""Tools with which the model finds and calls deferred tools. They are offered only if tools are deferred and the
+"""Tools that the model uses to find and call deferred tools. They are offered only if tools are deferred and the
 provider has no search of its own; a tool that the provider finds is called by its name."""
 
 
@@ -48,7 +48,7 @@ class ToolSpec:
 
 
 def unwrapped_call(call: ToolCall) -> ToolCall:
-    """If the call is a `call_tool`, return the call that it wraps, with the same id; otherwise return it unchanged."""
+    """If the call is a `call_tool`, return the wrapped call with the same id; otherwise return it unchanged."""
     if call.name != CALL or call.problem:
         return call
     name, arguments = call.arguments.get("name"), call.arguments.get("arguments", {})
@@ -60,7 +60,7 @@ def unwrapped_call(call: ToolCall) -> ToolCall:
 
 
 def executed_call(call: ToolCall, output: ToolOutput) -> ToolCall:
-    """Return the call as it was run: unwrapped, and with edits by the user or a hook."""
+    """Return the call as it was run: unwrapped, and with any edits by the user or a hook."""
     call = unwrapped_call(call)
     return call if output.edited is None else replace(call, arguments=output.edited, source="")
 

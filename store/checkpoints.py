@@ -86,7 +86,7 @@ class CheckpointStore:
         if self._version() == SCHEMA_VERSION:
             return
         with self.transaction():
-            # Read the version again, because another process may have created the tables in the meantime.
+            # Read the version again, because another process may have created the tables since then.
             for statement in () if self._version() else _SCHEMA:
                 self._db.execute(statement)
             self._db.execute(f"pragma user_version = {SCHEMA_VERSION}")
@@ -257,7 +257,7 @@ class CheckpointStore:
             return tuple(PathRow(*row) for row in rows.fetchall())
 
     def add_paths(self, point: int, rows: Iterable[PathRow], digests: Iterable[bytes]) -> None:
-        """Add paths to a point. The contents with these `digests` stay stored as long as the point exists. Call it in a
+        """Add paths to a point. The contents with these `digests` are kept as long as the point exists. Call it in a
         transaction."""
         self._db.executemany(
             "insert into paths (point, path, before, after, told) values (?, ?, ?, ?, ?)",

@@ -26,8 +26,8 @@ def message_digest(role: str, body: str) -> str:
 
 
 def matches_digest(role: object, body: object, digest: object) -> bool:
-    """Whether role and body are text and match the digest. Messages of earlier versions have no digest, which counts as
-    a match."""
+    """Whether role and body are text and match the digest. Messages stored by earlier versions have no digest and
+    always match."""
     if not isinstance(role, str) or not isinstance(body, str):
         return False
     return digest is None or message_digest(role, body) == digest
@@ -202,7 +202,7 @@ def open_copy(path: Path, timeout: float) -> sqlite3.Connection:
 
 def back_up(db: sqlite3.Connection, path: Path, version: int) -> str:
     """Back up the database before a migration, and return a message for the user. The message is empty if another
-    process has migrated the database in the meantime. Raises `StoreError`."""
+    process has already migrated the database. Raises `StoreError`."""
     backup_path, part_path = path.with_name(f"{path.name}.v{version}-backup"), None
     try:
         for abandoned in path.parent.glob(f"{path.name}.v*-backup.*.part"):

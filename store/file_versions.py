@@ -24,8 +24,8 @@ class ChangeRow(NamedTuple):
 
 
 def save_change(store: SessionStore, session: str, row: ChangeRow) -> None:
-    """Add a row, or replace the row for the same turn and file. The previous content, put for the session earlier,
-    stays stored as long as the row exists."""
+    """Add a row, or replace the row for the same turn and file. The previous content must already have been put for the
+    session; it is kept as long as the row exists."""
     body = json.dumps({"before": row.before, "after": row.after, "at": row.at})
     with store.transaction() as db:
         db.execute(

@@ -21,7 +21,7 @@ _SAMPLE_BYTES = 1 << 12
 _MAX_PENDING_FRAMES = 32
 """Maximum number of frames waiting to be written."""
 _MIN_BULK_LOOKUPS = 500
-"""Number of lookups after which loading all digests at once is faster than further single lookups."""
+"""Number of lookups after which loading all digests at once is faster than looking them up one by one."""
 _RAW, _DEFLATE, _ZSTD = 0, 1, 2
 """Storage formats of a frame."""
 _ZSTD_LEVEL = 3

@@ -119,7 +119,7 @@ def _number_earlier_outputs(db: sqlite3.Connection) -> None:
 
 
 def _part_descriptions(output: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
-    """Yield the size, number of lines and media type of an output's text and of each of its images."""
+    """Yield the size, line count and media type of an output's text and of each image."""
     text = str(output.get("text", ""))
     size = len(text.encode("utf-8", "surrogatepass"))
     yield size, text.count("\n") + (not text.endswith("\n") and size > 0), "text/plain"

@@ -18,8 +18,8 @@ _FileId: TypeAlias = tuple[int, int]
 _counts: Counter[_FileId] = Counter()
 
 opening_lock = threading.RLock()
-"""Must be held from the check whether a database is open in this process until the database has been opened, so that no
-other thread opens it in between."""
+"""Hold this lock from checking whether a database is open in this process until the database has been opened, so that
+no other thread opens it in between."""
 
 
 class OpenDatabase(sqlite3.Connection):

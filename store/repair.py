@@ -112,7 +112,8 @@ def _file_states(path: Path) -> tuple[tuple[int, int] | None, ...]:
 
 def _replace_database(path: Path, new_path: Path) -> Path:
     """Move the damaged database to another name and the new one to its place. Return the new path of the damaged one. A
-    hard link with the new name is made first, so that a database exists at the old path even if the process is killed.
+    hard link with the new name is created first, so that a database exists at the old path even if the process is
+    killed.
     """
     damaged = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
     suffix_number = 1

@@ -395,7 +395,7 @@ def has_table(db: sqlite3.Connection, table: str) -> bool:
 _ACCESS_KEY_SQL = (
     "case d.kind when 'output' then 'r' || d.number when 'summary' then 'sum-' || d.number else 'm' || d.position end"
 )
-"""An SQL expression with the same value as `access_key`."""
+"""An SQL expression that returns the same value as `access_key`."""
 
 
 def access_key(kind: DocumentKind, position: int, number: int) -> str:

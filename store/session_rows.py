@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 SESSION_ID = r"[0-9a-f]{12}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-"""A regular expression for session ids: ids made by this program, and UUIDs chosen by the user."""
+"""A regular expression for session ids, both those created by this program and UUIDs chosen by the user."""
 
 
 @dataclass(frozen=True, slots=True)

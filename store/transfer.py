@@ -127,7 +127,7 @@ def _is_encodable(text: str) -> bool:
 
 
 class TransferStore:
-    """Reads and writes whole sessions. Raises `StoreError`; call it in the thread of the store."""
+    """Reads and writes complete sessions. Raises `StoreError`; call it in the thread of the store."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store

@@ -71,7 +71,7 @@ FORMER_ID_FACT = "former"
 """The kind of facts that record the id and project that an imported session had before its export."""
 
 REPEATED_MESSAGE_SEPARATOR = "\n\n[The same message was sent earlier, with this attached:]\n"
-"""Separates messages that have the same name but different attachments. Files and pastes do not affect a message's
+"""Separates messages with the same name but different attachments. Attached files and pastes do not affect a message's
 name."""
 
 REMOVAL_REASONS = {

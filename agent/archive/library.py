@@ -168,9 +168,9 @@ class Library:
         delete nothing and raise an error."""
         row = await self._find_session(prefix)
         agents = await self.agents(row.id)
-        with ExitStack() as locks:
-            for id in (row.id, *(agent.id for agent in agents)):
-                locks.enter_context(self._lock(id))
+        with ExitStack() as exit_stack:
+            for session_id in (row.id, *(agent.id for agent in agents)):
+                exit_stack.enter_context(self._lock(session_id))
             await delete_session(self._thread, self._store, row.id)
             await self._thread.run(ArchiveStore(self._store).collect_garbage)
         return replace(session_info(row), agents=agents)

@@ -1,4 +1,5 @@
-"""Lists what a session has stored: its outputs, and messages that left the view. Listing does not count as access."""
+"""Lists what a session has stored: its outputs, and messages that left the view. Listing an item does not count as an
+access."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing

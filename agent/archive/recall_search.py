@@ -101,7 +101,7 @@ class RecallSearch:
         return RecallResult(items, (*notes, *scan_notes))
 
     async def _agent_sessions(self) -> tuple[str, ...]:
-        """Return the sessions of this session's sub-agents, which count as part of it."""
+        """Return the ids of the sessions of this session's sub-agents, which are searched with it."""
         return await self._thread.run(self._store.agent_sessions, self._session)
 
     async def _scan_long_outputs(
@@ -190,9 +190,9 @@ class RecallSearch:
         """Record an access to an item. Frequently used items rank higher in searches."""
         await self._thread.run(self._indexer.index.record_access, located.session, _access_key(located))
 
-    async def _recalled_item(self, match: SearchMatch, asked: RecallQuery) -> RecalledItem:
+    async def _recalled_item(self, match: SearchMatch, query: RecallQuery) -> RecalledItem:
         document = match.document
-        words = query_pieces(asked.query)
+        words = query_pieces(query.query)
         start, end = match.part or (0, len(document.text))
         passage = excerpt(document.text[start:end], words, MAX_EXCERPT_CHARS if words else MAX_BEGINNING_CHARS)
         searched = min(document.size, MAX_INDEXED_OUTPUT_BYTES)
@@ -249,9 +249,9 @@ class RecallSearch:
 def _partial_search_note(refs: Sequence[str], advice: str, unlisted_count: int = 0) -> str:
     """Return the note about partly searched outputs. `unlisted_count`: number of such outputs in addition to `refs`."""
     unnamed_count = max(len(refs) - MAX_NAMED_OUTPUTS, 0) + unlisted_count
-    more = f" and {unnamed_count} more" if unnamed_count else ""
+    more_text = f" and {unnamed_count} more" if unnamed_count else ""
     names = ", ".join(refs[:MAX_NAMED_OUTPUTS])
-    return f"only the first {MAX_INDEXED_OUTPUT_BYTES:,} bytes of {names}{more} are searched here; {advice}"
+    return f"only the first {MAX_INDEXED_OUTPUT_BYTES:,} bytes of {names}{more_text} are searched here; {advice}"
 
 
 def _access_key(located: ResolvedReference) -> str:

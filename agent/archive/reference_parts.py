@@ -57,7 +57,7 @@ class ResolvedReference:
     """Unix seconds."""
     output: OutputRow | None = None
     attachments: tuple[int, ...] = ()
-    """Numbers of the image parts of the output, if the reference means the whole output."""
+    """Numbers of the output's image parts, if the reference names the whole output."""
 
     @property
     def uri(self) -> str:
@@ -107,7 +107,7 @@ def part_content(message: Message, number: int, known: Reference) -> bytes:
 
 
 def is_mainly_image(parts: Sequence[OutputRow]) -> bool:
-    """Whether an output is mainly an image: its text is a single line in the message."""
+    """Whether an output is mainly an image: its text is only one line in the message."""
     return len(parts) > 1 and parts[0].digest is None and parts[0].lines <= 1 and parts[1].media_type in PICTURE_TYPES
 
 

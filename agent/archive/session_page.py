@@ -15,7 +15,7 @@ def newest_sessions(
     config: Config, limit: int, *, everywhere: bool = False, tags: tuple[str, ...] = ()
 ) -> tuple[tuple[SessionInfo, ...], str]:
     """Return the newest sessions of the project, or of all projects, that have all of the tags. Also return any notice
-    from opening the store. Runs garbage collection if it is due. Raises `AgentError`."""
+    from opening the store. Also runs garbage collection if it is due. Raises `AgentError`."""
     with opened_store(config.folders) as store:
         catalogue = Catalogue(store)
         rows = catalogue.page(None if everywhere else project_name(config), limit, tags=tags)

@@ -183,7 +183,7 @@ _UNSENT_FIELDS = ("whole", "stored", "pictures", "files", "digest", "tools", "no
 
 
 def canonical(value: PromptPart | ToolSpec) -> bytes:
-    """Serialise the fields of a value that can reach a provider. If two results are equal, the same bytes are sent."""
+    """Serialise the fields of a value that can reach a provider. Equal results mean that the same bytes are sent."""
     sent_fields = {name: content for name, content in _sent_values(value).items() if content not in (None, "")}
     return json.dumps([digest_name(value), sent_fields], default=_json_default, separators=(",", ":")).encode()
 
@@ -245,7 +245,7 @@ def fingerprint(
 
 def first_difference(previous: Fingerprint, current: Fingerprint) -> str | None:
     """Return where a request first differs from the previous one: `model`, `settings`, `system`, `tools` or `message
-    N`. None if it begins with the whole previous request. The last message of that request may have grown, because
+    N`. None if it begins with the full previous request. The last message of that request may have grown, because
     adjacent messages of the same role are merged."""
     for section in ("model", "settings", "system", "tools"):
         if getattr(previous, section) != getattr(current, section):

@@ -16,7 +16,7 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """A session's token counts, from those of finished turns to the newest."""
+    """A session's token counts, from finished turns to the newest output."""
 
     current: int = 0
     """Tokens of finished turns."""
@@ -131,7 +131,7 @@ class Preflight:
     """The model to which the request is sent; None if the request fits none."""
     blocked: tuple[BlockedTarget, ...] = ()
     schema_only: bool = False
-    """Whether the request exceeds the limit only because of the tool definitions. It is sent nevertheless."""
+    """Whether the request exceeds the limit only because of the tool definitions. It is still sent."""
 
 
 def turn_preflight(
@@ -175,7 +175,7 @@ class ToolBudget:
     reserved: int = 0
     """Tokens of the outputs accepted so far."""
     exceeded: bool = False
-    """Whether an output did not fit. If so, no further call is run."""
+    """Whether an output did not fit. After that, no further call is run."""
 
     @property
     def remaining(self) -> int:

@@ -70,7 +70,7 @@ class Window:
         return dict(self.sources).get(name, "default")
 
     def is_set_by_user(self, name: str) -> bool:
-        """Whether the user set this number. If not, it comes from the registry, a server or learned errors."""
+        """Whether the user set this number. Otherwise it comes from the registry, a server or earlier errors."""
         return not self.source_of(name).startswith(("default", "registry", "live", "learned", REPORTED_BY_SERVER))
 
 
@@ -127,7 +127,7 @@ class ContextBudget:
     pending: int = 0
     """Messages added since then, as an estimate."""
     crowded: bool = False
-    """Whether an output of the last step did not fit. If so, space must be freed before the next step."""
+    """Whether an output of the last step did not fit. If one did not, space must be freed before the next step."""
 
     @property
     def components(self) -> dict[str, int]:

@@ -16,7 +16,7 @@ from ebbtide.agent.tokens.incremental import memoized
 from ebbtide.tools.lazy import dataclass, regex
 
 TruncationFinding: TypeAlias = Literal["whole", "fresh", "doubtful", "truncated"]
-"""`whole`: as far as can be known, the server read everything. `fresh`: it counted only new text. `doubtful`: its count
+"""`whole`: as far as we can tell, the server read everything. `fresh`: it counted only new text. `doubtful`: its count
 is impossibly low, which may happen once. `truncated`: it dropped the beginning."""
 
 MIN_WINDOW_TOKENS = 1000

@@ -1,4 +1,4 @@
-"""Finds and reads the instruction files of a folder, within limits. Each text is read only once.
+"""Finds and reads the instruction files of a folder, within size limits. Identical texts are used only once.
 
 A project's files belong to a repository that others may have written, so they can only import files of the project.
 """
@@ -28,9 +28,10 @@ configuration folder contains none of `MAIN_FILE_NAMES`."""
 MAX_FILE_BYTES = 32_768
 """Maximum number of bytes read of each file. The rest is omitted with a note, so that no file can fill the window."""
 MAX_TOTAL_BYTES = 131_072
-"""Maximum total size of all instruction files with their imports, in bytes; the same limit applies to all memories."""
+"""Maximum total size of all instruction files with their imports, in bytes. The memories have a separate limit of this
+size."""
 MAX_IMPORT_DEPTH = 5
-"""Maximum depth of imports. The importing file at the top does not count."""
+"""Maximum depth of imports, not counting the first importing file."""
 
 _CODE_OR_COMMENT = regex(r"^(```|~~~).*?^\1|`[^`\n]*`|<!--.*?(?:-->|\Z)", re.MULTILINE | re.DOTALL)
 """Matches code and comments, in which imports are ignored."""

@@ -54,7 +54,7 @@ def memory_files(config: Config) -> tuple[MemoryFile, ...]:
 
 @dataclass(frozen=True, slots=True)
 class MemoryNote:
-    """A private memory of the user: one line of a file, or a whole file."""
+    """A private memory of the user: one line of a file, or an entire file."""
 
     path: Path
     text: str

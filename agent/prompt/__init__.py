@@ -1,4 +1,4 @@
-"""Builds the content of a request: system prompt, messages, notes, attachments and offered tools. Pure."""
+"""Builds the content of a request: system prompt, messages, notes, attachments and offered tools."""
 
 from typing import TYPE_CHECKING
 

@@ -86,7 +86,7 @@ MIN_NOTE_BYTES = 200
 """Size below which a note is not shortened further, in bytes."""
 
 MIN_ATTACHMENT_BYTES = 400
-"""Minimum size of a shown attachment, in bytes. A smaller one is not worth its line."""
+"""Minimum size of a shown attachment, in bytes. A smaller one would be of little use."""
 
 LONG_TEXT_CHARS = 2_000
 """Length above which the user's text may be shortened, in characters."""

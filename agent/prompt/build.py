@@ -44,7 +44,7 @@ class PromptBuilder:
 
 @dataclass(frozen=True, slots=True)
 class InstructionFile:
-    """An instruction file, as it was read."""
+    """An instruction file as it was read."""
 
     path: str
     section: str

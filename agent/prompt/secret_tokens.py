@@ -226,5 +226,5 @@ def has_tokens(value: object) -> bool:
             return False
 
 
-def _is_same(left: object, right: object) -> bool:
-    return left is right
+def _is_same(first: object, second: object) -> bool:
+    return first is second

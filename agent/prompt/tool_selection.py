@@ -8,7 +8,7 @@ from ebbtide.agent.tool_specs import CALL, SEARCH, Group, HostedSearch, ToolKind
 from ebbtide.tools.outputs.extent import ellipsize
 
 MAX_GROUP_TOOLS = 10
-"""Maximum number of tools in a group. It is small because a search may load the whole group."""
+"""Maximum number of tools in a group. It is small, because a search may load all tools of a group."""
 
 MAX_GROUP_NAME_CHARS = 64
 """Maximum characters of a group's name."""
@@ -39,8 +39,8 @@ def groups_of(names: Sequence[str]) -> Mapping[str, Group]:
 
 def _server_prefix(name: str) -> str:
     """Return the server prefix: `mcp__tracker` for `mcp__tracker__create_issue`."""
-    kind, _, rest = name.partition("__")
-    server, separator, _ = rest.partition("__")
+    kind, _, remainder = name.partition("__")
+    server, separator, _ = remainder.partition("__")
     return f"{kind}__{server}" if kind == "mcp" and separator else _DEFAULT_GROUP
 
 

@@ -116,9 +116,9 @@ async def switch_to_fallback(
 
 
 def preflight(budget: ContextBudget, window: WindowContext) -> Preflight:
-    """Return the model that can take the request that was just measured. If a full window ends in a report, the current
-    model gets no further request except the one for the report, and limits apply even if only tool definitions exceed
-    them."""
+    """Return the model that can take the request that was just measured. If the turn ends in a report because the
+    window is full, the current model gets no further request except the one for the report, and limits apply even if
+    only tool definitions exceed them."""
     model = window.model
     facts = model.facts
     targets = with_shares((ModelTarget(facts.provider, facts.name, budget.window), *model.targets.fallbacks), window)
@@ -285,5 +285,5 @@ def log_preflight(found: Preflight, budget: ContextBudget, window: WindowContext
         provider=facts.provider,
         model=facts.name,
         status=found.verdict,
-        blocked=[asdict(one) for one in found.blocked],
+        blocked=[asdict(blocked_target) for blocked_target in found.blocked],
     )

@@ -1,5 +1,5 @@
-"""Keeps a provider's cache alive while the user thinks, if that pays off, by sending the last request again and asking
-for a single token."""
+"""Keeps a provider's cache alive while the user thinks, if that is worth its cost, by sending the last request again
+and asking for one token."""
 
 import asyncio
 import math

@@ -73,9 +73,10 @@ class Deferral:
         *,
         is_small_model: bool = False,
     ) -> None:
-        """Choose the tools to defer in a window with room for `effective` tokens, and the search that finds them: the
-        provider's, or the program's if the provider's groups would take too much. If the choice fails, all tools are
-        offered, and the user gets a notice. `max_tools`: maximum number of definitions that the provider accepts."""
+        """Choose the tools to defer in a window with room for `effective` tokens, and whether the provider's search or
+        the program's own finds them. The program's own is used if the provider's groups would take too many tokens. If
+        the choice fails, all tools are offered, and the user gets a notice. `max_tools`: maximum number of definitions
+        that the provider accepts."""
         self._deferrable = frozenset(spec.name for spec in specs if spec.kind != "builtin")
         self._offered, self._effective_window, self._max_tools, self._is_small_model = (
             None,
@@ -121,8 +122,8 @@ class Deferral:
         size: Callable[[ToolSpec], int],
         search: HostedSearch,
     ) -> tuple[frozenset[str], HostedSearch]:
-        """Return the tools to defer, and the search that finds them: the provider's, if its definitions fit or take no
-        more than those of the program's search."""
+        """Return the tools to defer, and the search that finds them. The provider's search is used if its definitions
+        fit, or take no more tokens than the definitions for the program's own search."""
         deferred = self._tools_to_defer(self.user_deferred, specs, max_definition_tokens, size, search)
         total_tokens = definitions_size(self._select(specs, deferred, search), size)
         if not deferred or search == "none" or total_tokens <= max_definition_tokens:

@@ -277,7 +277,7 @@ class RecordContext:
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """The parts for running a turn: what it reports and records, and what ends it."""
+    """The parts for running a turn, recording and reporting it, and ending it."""
 
     records: RecordContext
     interrupt: Interrupt

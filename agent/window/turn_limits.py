@@ -1,5 +1,5 @@
-"""Limits of turns, and how much of them is used. A sub-agent has limits of its own, and what it uses also counts
-towards its parent's."""
+"""Limits of turns, and how much of them is used. A sub-agent has its own limits, and its usage also counts towards its
+parent's limits."""
 
 from collections.abc import Callable
 
@@ -29,8 +29,8 @@ class Allowance:
         self._steps = 0
 
     def begin(self, limits: TurnLimits, cost_so_far: Callable[[], float]) -> None:
-        """Begin a turn. `cost_so_far` returns the cost in US dollars since the program was started, including that of
-        sub-agents."""
+        """Begin a turn. `cost_so_far` returns the cost in US dollars since the program was started, including the cost
+        of sub-agents."""
         self._limits, self._cost_so_far, self._steps = limits, cost_so_far, 0
 
     def count_step(self) -> None:
