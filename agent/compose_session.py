@@ -152,7 +152,7 @@ class SessionGrants:
     roots: list[Path]
     """Additional working folders."""
     was_open: bool
-    """Whether the session has been open before since the program was started."""
+    """Whether the session was already opened in this run of the program."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ TOPICS: Mapping[Topic, tuple[str, ...]] = {
 
 
 def is_enabled(environment: Mapping[str, str]) -> bool:
-    """Whether the debug log is enabled."""
+    """Whether `CONTEXT_DEBUG` enables the debug log."""
     return environment.get("CONTEXT_DEBUG", "").strip().lower() in ("true", "1")
 
 

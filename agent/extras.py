@@ -9,7 +9,8 @@ from importlib.util import find_spec
 
 def install_command(extra: str) -> str:
     """Return the command that installs the packages of an extra into the program's environment. The packages are named
-    individually, because Ebbtide itself may have been installed from a folder or a wheel that is on no index."""
+    individually, because Ebbtide itself may have been installed from a folder or from a wheel that no package index
+    has."""
     marker = f'extra == "{extra}"'
     try:
         requirements = [requirement.partition(";") for requirement in requires("ebbtide") or ()]

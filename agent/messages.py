@@ -162,7 +162,8 @@ class PendingEdit:
 
 
 CallState: TypeAlias = Literal["waiting", "asked", "begun"] | PendingEdit | ToolOutput
-"""State of a call: not begun; waiting for the user's answer; begun; edited by the user; or ended with an output."""
+"""State of a call: `waiting` for its turn, `asked` while the user is being asked, `begun`, edited by the user, or ended
+with an output."""
 
 
 NoteKind: TypeAlias = Literal[

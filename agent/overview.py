@@ -249,8 +249,8 @@ def budget_by_component(
     meter: Meter,
     tool_tokens: int | None = None,
 ) -> tuple[SourcedNumber, ...]:
-    """Return the components of the next request with these tools, each with its source. `tool_tokens`: known size of
-    the definitions, if `tools` does not contain all of them."""
+    """Return the components of the next request with these tools, each with its source. `tool_tokens`: tokens of all
+    definitions, if known and `tools` does not contain all of them."""
     prompt = build_prompt(conversation, instructions, images=images)
     budget = meter.measure(prompt, conversation, tuple(tools), window, sections_of(instructions))
     is_counted = conversation.anchor is not None

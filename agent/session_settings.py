@@ -63,8 +63,8 @@ def mode_of(config: Config, stored_mode: str) -> Mode:
 
 
 def policy_of(config: Config, root: Path, mode: Mode, outputs: Path) -> Policy:
-    """Return the permission policy of a working folder. The folder `outputs`, which contains long outputs, may always
-    be read. Raises `ConfigError`."""
+    """Return the permission policy of a working folder. Reading the folder `outputs`, which contains long outputs, is
+    always allowed. Raises `ConfigError`."""
     allow = tuple(parse_rule(rule) for rule in config.allow)
     if Rule(OUTSIDE_SANDBOX) in allow:
         raise ConfigError('`outside` needs a program; write `outside(docker)`, or `agent.sandbox = "off"` for all')
@@ -220,8 +220,8 @@ def rewrite_patience(config: Config) -> RewritePatience:
 
 
 def _default_protection(config: Config, effective: int) -> int:
-    """Return the default for `protect`, in tokens. If the policy uses it as the budget for all outputs, it grows with
-    the window."""
+    """Return the default for `protect`, in tokens. If the rewrite policy uses it as the budget for all outputs, it
+    grows with the window."""
     if config.rewrite_policy == "total_budget":
         return min(max(effective // 4, 20_000), 60_000)
     return CompactionCaps().protect

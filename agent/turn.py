@@ -103,7 +103,7 @@ async def run_turn(message: User, conversation: Conversation, ctx: SessionContex
 
 
 async def answer_open_calls(conversation: Conversation, ctx: SessionContext) -> Conversation:
-    """Finish the calls that were open when the session was left at a question, and return the conversation with their
+    """Finish the calls that were open when the session was closed at a question, and return the conversation with their
     outputs."""
     if not conversation.unanswered_calls:
         return conversation

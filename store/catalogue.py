@@ -85,7 +85,7 @@ class Catalogue:
         return self._read_sessions(clause, values, limit)
 
     def sessions_by_id(self, ids: tuple[str, ...]) -> tuple[ListedRow, ...]:
-        """Return the sessions with these ids that exist, in the given order."""
+        """Return the existing sessions with these ids, in the given order."""
         clause = f"s.id in ({', '.join('?' * len(ids))})"
         rows_by_id = {row.session.id: row for row in self._read_sessions(clause, list(ids), len(ids))}
         return tuple(rows_by_id[session_id] for session_id in ids if session_id in rows_by_id)

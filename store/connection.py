@@ -47,7 +47,7 @@ MAX_BACKUPS = 2
 
 
 def open_connection(path: Path | str, timeout: float, *, uri: bool = False) -> OpenDatabase:
-    """Open a connection. Invalid UTF-8 in text is replaced, because message digests reveal such damage."""
+    """Open a connection. Invalid UTF-8 in text is replaced; message digests reveal such damage."""
     db = sqlite3.connect(path, isolation_level=None, timeout=timeout, uri=uri, factory=OpenDatabase)
     if isinstance(path, Path):
         db.register(path)

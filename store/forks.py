@@ -44,7 +44,6 @@ class Forks:
             )
 
     def unused_drafts(self) -> tuple[str, ...]:
-        """Return the ids of the unused drafts."""
         return tuple(
             str(session_id)
             for (session_id,) in self._store.query(f"select s.id from sessions s where s.draft and not {IS_LISTED_SQL}")

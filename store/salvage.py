@@ -62,7 +62,7 @@ class _Pages:
 
     @property
     def max_row_bytes(self) -> int:
-        """Maximum size of a row in bytes."""
+        """Upper bound for the size of a row: the size of all pages."""
         return len(self._data) + len(self.log_pages) * self._size
 
     def __getitem__(self, page_index: int) -> bytes:

@@ -40,7 +40,6 @@ def create_words_index(db: sqlite3.Connection) -> None:
 
 
 def create_parts_index(db: sqlite3.Connection) -> None:
-    """Create the index of word parts."""
     db.execute("create virtual table parts using fts5 (term, tokenize=trigram)")
 
 

@@ -52,7 +52,7 @@ def _message_rows(rows: Iterable[tuple[Any, ...]]) -> tuple[MessageRow, ...]:
 
 
 def _reparent_forks(db: sqlite3.Connection, session: str) -> None:
-    """Attach the forks of a session that is about to be deleted to its parent."""
+    """Before a session is deleted, attach its forks to its parent."""
     (parent, forked) = db.execute("select parent, forked from sessions where id = ?", (session,)).fetchone() or (0, 0)
     if parent:
         db.execute(

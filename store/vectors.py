@@ -129,7 +129,7 @@ class VectorStore:
         )
 
     def paths_like(self, paths: Sequence[str], pattern: str) -> frozenset[str]:
-        """Return the paths that match a glob pattern, as evaluated by SQLite."""
+        """Return the paths that match a glob pattern by SQLite's rules."""
         rows = self._store.query("select value from json_each(?) where value glob ?", json.dumps(paths), pattern)
         return frozenset(path for (path,) in rows)
 

@@ -86,7 +86,7 @@ class Indexer:
         )
 
     async def find(self, query: SearchQuery, on_progress: OnProgress = no_progress) -> tuple[SearchMatch, ...]:
-        """Search the index."""
+        """Search the index. If it is damaged, rebuild it first."""
         return await self.retry_after_repair(lambda: self._thread.run(self.index.find, query), on_progress)
 
     async def retry_after_repair(

@@ -134,7 +134,7 @@ class Library:
         return await self._thread.run(change_tags)
 
     async def tags(self) -> tuple[tuple[str, int], ...]:
-        """Return every tag, with the number of sessions in all projects that have it."""
+        """Return every tag with the number of sessions that have it, in all projects."""
         return await self._thread.run(self._catalogue.tags)
 
     async def fork(self, prefix: str, message_count: int | None = None, *, draft: bool = False) -> SessionInfo:
@@ -176,11 +176,9 @@ class Library:
         return replace(session_info(row), agents=agents)
 
     async def has_session(self, id: str) -> bool:
-        """Whether the session exists."""
         return await self._thread.run(self._store.session, id) is not None
 
     async def delete_unused_draft(self, id: str) -> None:
-        """Delete an unused draft."""
         row = await self._thread.run(self._store.session, id)
         if row is not None and row.is_unused:
             await delete_session(self._thread, self._store, id, is_copy=True)

@@ -141,7 +141,7 @@ def user_recall(
     everywhere: bool,
     embedding_model: str | None = None,
 ) -> SessionRecall:
-    """Return a lookup for the user on behalf of a session, which need not be open."""
+    """Return the user's access to stored content, starting from a session. The session need not be open."""
     scope: RecallScope = "all" if everywhere else "project"
     archive = Archive(thread, store, session, project)
     return SessionRecall(thread, store, archive, session, project, scope, embedding_model=embedding_model)

@@ -109,7 +109,7 @@ class PartCounts:
     tokens: int = 0
     """Tokens of the messages. No longer updated once the minimum is reached."""
     parts_at_minimum: int | None = None
-    """Number of parts that together reach the minimum; None if all of them do not."""
+    """Number of leading parts that together reach the minimum; None if even all parts do not."""
 
     def plus(self, message: Message) -> "PartCounts":
         if self.settled_parts is None and isinstance(message, User):

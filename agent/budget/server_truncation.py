@@ -57,7 +57,7 @@ class CountedRequest:
     is_first: bool = False
     """Whether this is the first request of the session, so that the server cannot have read its messages before."""
     exceeds_window: bool = False
-    """Whether the request exceeds the window by our estimate, but not by the server's count."""
+    """Whether the request exceeds the window according to our estimate, but not according to the server's count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,6 @@ def pasted_note(name: str, text: str) -> Note:
 
 
 def piped_note(text: str) -> Note:
-    """Return the note for piped input."""
     return note_with_heading("What the user piped in:\n\n", text, "piped")
 
 

@@ -87,7 +87,7 @@ class ViewCache:
         return self._last_user_text.value_for(conversation.messages)
 
     def call_ids(self, conversation: Conversation) -> Set[str]:
-        """Return the ids of all calls."""
+        """Return the ids of all calls in the conversation."""
         return self._call_ids.value_for(conversation.messages)
 
 

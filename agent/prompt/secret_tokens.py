@@ -214,7 +214,7 @@ class SecretTokens:
 
 
 def has_tokens(value: object) -> bool:
-    """Whether the arguments contain a token."""
+    """Whether a value, usually a call's arguments, contains a token."""
     match value:
         case str():
             return "⟦secret:" in value and _TOKEN.search(value) is not None

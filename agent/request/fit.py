@@ -43,8 +43,8 @@ NEW_SESSION_HINT = "start a new session or use a model with a larger window"
 
 async def make_room(conversation: Conversation, ctx: SessionContext) -> MeasuredConversation:
     """Free space in the window, and return the conversation with its budget. If it still does not fit, switch to the
-    next model that has room. If a full window is to end in a report, compact only when there is no room for the report.
-    Raises `ContextExhausted`."""
+    next model that has room. If the turn is to end in a report when the window is full, compact only when there is no
+    room for the report. Raises `ContextExhausted`."""
     window, model, turn = ctx.window, ctx.model, ctx.turn
     is_automatic, problem = window.compaction_settings.is_automatic, ""
     budget = budget_of(conversation, window)

@@ -72,7 +72,6 @@ def request_mark(window: WindowContext) -> RequestMark | None:
 
 
 def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], window: WindowContext) -> Request:
-    """Return the request for the provider."""
     model = window.model
     return Request(
         prompt.system,

@@ -92,7 +92,7 @@ class PrefixWatch:
         self._static_part: tuple[str, tuple[ToolSpec, ...], int] = ("", (), 0)
         """A system prompt and tools, with their size in tokens."""
         self._sent_part_count = self._settled_part_count = 0
-        """Number of parts of the last request, and how many of them the next mask is expected to leave unchanged."""
+        """Number of parts of the last request, and how many of them the next masking will probably leave unchanged."""
         self._sent: Fingerprint | None = None
         self._is_rewritten = self._has_other_tools = False
         self._is_reloaded = False

@@ -33,8 +33,8 @@ class ServerTools:
         """Subsets for sub-agents, each with the filter that selects its tools."""
 
     def subset(self, includes: Callable[[str], bool]) -> "ServerTools":
-        """Return the tools for a sub-agent: those whose names satisfy `includes`. The result follows later changes of
-        the servers."""
+        """Return the tools for a sub-agent: those whose names satisfy `includes`. The result is updated when the
+        servers change."""
         subset = ServerTools()
         self._subsets[subset] = includes
         self._update_subset(subset, includes)

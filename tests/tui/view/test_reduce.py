@@ -275,7 +275,7 @@ def test_what_was_attached_is_told_again_and_pictures_are_named_once() -> None:
     )
     assert resumed_view(Conversation((message, User((Image("image/gif", "x"),))))).blocks == (
         UserText("look at [image #1 1×1], @a.py and @b.png"),
-        Notice("attached `@a.py` (2 lines), `@b.png` (picture)"),
+        Notice("attached `@a.py` (2 lines), `@b.png` (image)"),
         UserText("[image, image/gif]"),
     )
 
