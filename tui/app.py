@@ -1,4 +1,4 @@
-"""The full-screen app: widgets around one session. Their work is done by the classes imported here."""
+"""The full-screen app: connects the widgets to one session. The classes imported here do the work."""
 
 import os
 from collections.abc import Callable
@@ -43,12 +43,12 @@ if TYPE_CHECKING:  # session and command modules load only after the first paint
 
 
 class EbbApp(CaretApp, App[str]):
-    """The full-screen app. Returns the id of the session to resume, if it has any messages.
+    """The full-screen app. `run` returns the id of the session, if it has any messages.
 
     After its first paint it calls `sessions`, if that is a function, and opens a session: the one named by `resume`,
     one chosen from a list (`choose`), or a new one, with `model` if given. `first_message` is sent once it is open;
     with `may_be_word`, `resume` is the first word of the message if it matches no session id. If the first
-    session cannot be opened, the app exits and `jobs.refused` contains the error. Prompt history is stored in
+    session cannot be opened, the app exits with the error in `jobs.opening_error`. Prompt history is stored in
     `history_file` under `project`. The app closes every session that it shows; the caller closes `sessions`. `guard`:
     minimum seconds without a key before a key counts as an answer. `theme` and `keys` apply from the first paint.
     Queued messages are saved in `drafts` on exit. `notify`: how to notify the user when the terminal is not focused.
@@ -79,18 +79,19 @@ class EbbApp(CaretApp, App[str]):
         status: "tuple[StatusPart, ...] | None" = None,
         settings: "Callable[[], Settings] | None" = None,
     ) -> None:
-        colorless = os.environ.get("NO_COLOR", "")
-        super().__init__(driver_class=driver_class(), ansi_color=True if colorless else None)
-        if colorless:
-            os.environ["NO_COLOR"] = colorless  # Textual removes it, but child processes need it
+        no_color = os.environ.get("NO_COLOR", "")
+        super().__init__(driver_class=driver_class(), ansi_color=True if no_color else None)
+        if no_color:
+            os.environ["NO_COLOR"] = no_color  # Textual removes it, but child processes need it
         self.animation_level = "none"
-        self.theme_choice = ThemeChoice(self, theme, bool(colorless))
+        self.theme_choice = ThemeChoice(self, theme, bool(no_color))
         self.attention = TerminalFeatures(self, notify, lambda: self.controller.title)
-        first = FirstSession(resume, may_be_word, choose, model, first_message or "")
-        self.jobs = Jobs(self, first, partial(load_sessions, sessions), lambda: self.context)
+        first_session = FirstSession(resume, may_be_word, choose, model, first_message or "")
+        self.jobs = Jobs(self, first_session, partial(load_sessions, sessions), lambda: self.context)
         self._sessions, self._drafts, self._settings = sessions, drafts, settings
         self._type_ahead = TypeAhead(self, lambda: self.main_screen.prompt, guard)
-        self._pastes, self._key_set = Pastes(), keys
+        self._pastes = Pastes()
+        self._key_set = keys
         self._history = History(history_file, str(project or ""))
         self._leave_keys, self._rewind_keys = LeaveKeys(), DoublePress()
         self._status_parts = status
@@ -109,7 +110,8 @@ class EbbApp(CaretApp, App[str]):
             presenter.status_parts = self._status_parts
         settings = self._settings() if self._settings is not None else None
         jobs = self.jobs
-        jobs.greeter.settings, presenter.greeter = settings, jobs.greeter
+        jobs.greeter.settings = settings
+        presenter.greeter = jobs.greeter
         return tui.screen_context.ScreenContext(
             self,
             controller,
@@ -156,8 +158,8 @@ class EbbApp(CaretApp, App[str]):
             self.context.presenter.recolor()
 
     async def on_event(self, event: events.Event) -> None:
-        """Filter all events. Keys typed before a question appeared are dropped, and so are mouse events outside the
-        screen, which are possible while it shrinks and would clear the focus."""
+        """Handle an event, but drop keys typed before a question appeared, and mouse events outside the screen, which
+        can occur while it shrinks and would clear the focus."""
         event = with_text_key(event)
         self.attention.handle_event(event)
         if self._type_ahead.should_drop(event):
@@ -235,16 +237,15 @@ class EbbApp(CaretApp, App[str]):
             return
         has_open_question = self._is_session_busy and bool(self.controller.view.open_questions)
         is_over_main = self.screen is not self.main_screen and not has_open_question
-        is_for_prompt = (
-            self.main_screen.prompt.has_focus or not has_open_question
-        )  # a question gets Ctrl-C unless the prompt has focus
+        # A question gets Ctrl-C unless the prompt has focus.
+        is_for_prompt = self.main_screen.prompt.has_focus or not has_open_question
         clears_prompt = not is_over_main and is_for_prompt and bool(self.main_screen.prompt.text)
-        key_meaning = self._leave_keys.ctrl_c(
+        leave_action = self._leave_keys.ctrl_c(
             has_text=clears_prompt, is_running=self._is_session_busy and not is_over_main
         )
-        if is_over_main and key_meaning == "warn":
+        if is_over_main and leave_action == "warn":
             self.simulate_key("escape")  # closes the list, so that the hint is visible
-        self._leave(key_meaning, "Ctrl-C")
+        self._leave(leave_action, "Ctrl-C")
 
     def action_leave(self) -> None:
         self._leave(self._leave_keys.ctrl_d(is_running=self._is_session_busy), "Ctrl-D")
@@ -253,8 +254,8 @@ class EbbApp(CaretApp, App[str]):
     def _is_session_busy(self) -> bool:
         return self.jobs.is_open and self.controller.is_occupied
 
-    def _leave(self, key_meaning: LeaveAction, key: str) -> None:
-        match key_meaning:
+    def _leave(self, leave_action: LeaveAction, key: str) -> None:
+        match leave_action:
             case "clear":
                 self.main_screen.prompt.stash()
                 self.context.presenter.show_hint("Up restores it")

@@ -22,50 +22,50 @@ class Dialogs:
     ) -> None:
         """`stop` interrupts the turn and its open questions."""
         self._app = app
-        self._answer = answer
-        self._stop = stop
-        self._displayed: tuple[OpenQuestion, QuestionDisplay] | None = None
+        self._send_answer = answer
+        self._interrupt_turn = stop
+        self._displayed_question: OpenQuestion | None = None
+        self._display: QuestionDisplay | None = None
         self._open_questions: tuple[OpenQuestion, ...] = ()
         self._answered_count = 0
-        """Number of questions answered since more than one was open; 0 once none is left."""
-        self._answered: set[str] = set()
+        """Number of questions answered since none was open."""
+        self._unconfirmed_ids: set[str] = set()
         """Ids of questions whose answer was sent but is not yet confirmed by the session."""
 
     def show(self, view: SessionView) -> None:
-        self._show(view.open_questions)
+        self._update(view.open_questions)
 
-    def _show(self, open_questions: Sequence[OpenQuestion]) -> None:
+    def _update(self, open_questions: Sequence[OpenQuestion]) -> None:
         self._open_questions = tuple(open_questions)
-        self._answered &= {question.id for question in open_questions}
-        unanswered = [question for question in open_questions if question.id not in self._answered]
+        self._unconfirmed_ids &= {question.id for question in open_questions}
+        unanswered = [question for question in open_questions if question.id not in self._unconfirmed_ids]
         next_question = unanswered[0] if unanswered else None
-        if self._displayed is not None and self._displayed[0] != next_question and self._displayed[1].can_close:
-            display, self._displayed = self._displayed[1], None
+        if self._display is not None and self._displayed_question != next_question and self._display.can_close:
+            display = self._display
+            self._displayed_question = self._display = None
             display.close()
         if not unanswered:
             self._answered_count = 0
-        position = (
+        position_text = (
             f"{self._answered_count + 1} of {self._answered_count + len(unanswered)}"
             if self._answered_count + len(unanswered) > 1
             else ""
         )
-        if next_question is not None and self._displayed is None:
-            self._displayed = (
-                next_question,
-                QuestionDisplay(
-                    self._app, question_spec(next_question), partial(self._record_answer, next_question), position
-                ),
+        if next_question is not None and self._display is None:
+            self._displayed_question = next_question
+            self._display = QuestionDisplay(
+                self._app, question_spec(next_question), partial(self._record_answer, next_question), position_text
             )
-        elif self._displayed is not None:
-            self._displayed[1].show_position(position)
+        elif self._display is not None:
+            self._display.show_position(position_text)
 
     def _record_answer(self, question: OpenQuestion, answer: Answer | None) -> None:
         """Pass the answer to the session. None (Esc) interrupts the turn."""
-        self._displayed = None
-        self._answered.add(question.id)
+        self._displayed_question = self._display = None
+        self._unconfirmed_ids.add(question.id)
         self._answered_count += 1
         if isinstance(answer, Decision | PlanDecision | str):
-            self._answer(question.id, answer)
+            self._send_answer(question.id, answer)
         else:
-            self._stop()
-        self._show(self._open_questions)
+            self._interrupt_turn()
+        self._update(self._open_questions)

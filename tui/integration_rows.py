@@ -1,5 +1,5 @@
-"""What each folder of `ebbtide.tui.integrations` adds to the command line. A folder can be deleted together with its
-rows without affecting the others."""
+"""What each integration, a folder in `ebbtide.tui.integrations`, adds to the command line and the slash commands. A
+folder can be deleted together with its rows without affecting the others."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -11,7 +11,7 @@ class SubcommandRow(NamedTuple):
 
     description: str
     target: str
-    """`MODULE:NAME` of its function, below `ebbtide.tui.integrations`."""
+    """Its function, as `MODULE:NAME` within `ebbtide.tui.integrations`."""
     handles_signals: bool = False
     """Whether the subcommand handles Ctrl-C itself. If not, Ctrl-C raises an exception in it."""
 
@@ -30,7 +30,7 @@ class CommandRow(NamedTuple):
     """The arguments, as shown in help and completion."""
     description: str
     target: str
-    """`MODULE:NAME` of its function, which takes the context and the argument."""
+    """Its function, as `MODULE:NAME`. It takes the command context and the argument."""
     of_session: bool = True
     """Whether the command acts on a session."""
 
@@ -51,7 +51,7 @@ SUBCOMMANDS: Mapping[str, SubcommandRow] = {
 
 SESSION_ACTIONS: Mapping[str, SubcommandRow] = {
     "export": SubcommandRow("save a session to a file", "export.subcommands:export"),
-    "import": SubcommandRow("read a session that was exported", "export.subcommands:import_archive"),
+    "import": SubcommandRow("import an exported session", "export.subcommands:import_archive"),
 }
 
 MCP_ACTIONS: Mapping[str, SubcommandRow] = {
@@ -74,6 +74,6 @@ SLASH_COMMANDS: Mapping[str, CommandRow] = {
 
 
 def load_integration(target: str) -> object:
-    """Import and return the object at `MODULE:NAME` in the integrations. Raises `ImportError`."""
-    module, _, name = target.partition(":")
-    return getattr(import_module(f"ebbtide.tui.integrations.{module}"), name)
+    """Import and return the object at `MODULE:NAME` within the integrations. Raises `ImportError`."""
+    module_name, _, name = target.partition(":")
+    return getattr(import_module(f"ebbtide.tui.integrations.{module_name}"), name)

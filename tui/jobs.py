@@ -37,7 +37,7 @@ class Jobs(JobQueue):
         self._load = load
         self._get_context = context
         self.first = first
-        """What to open as the first session, and later if that failed."""
+        """Which session to open first; if that fails, the next attempt opens it, too."""
         self.opening_error: AgentError | None = None
         """Why the first session could not be opened."""
         self.is_busy = True
@@ -139,6 +139,6 @@ class Jobs(JobQueue):
         """Stop the running job, close the session and exit the app, which returns the session's id if it has
         messages."""
         context = self._context
-        id = await self.close_session(context.prompt.text)
+        session_id = await self.close_session(context.prompt.text)
         context.presenter.end()
-        self._app.exit(id)
+        self._app.exit(session_id)

@@ -55,7 +55,7 @@ class Presenter:
         self._app = app
         self._controller = controller
         self._view_callbacks = view_callbacks
-        self._draw_at = 0.0
+        self._earliest_drawing_time = 0.0
         """Earliest time of the next drawing of streamed text."""
         self._drawing_timer: asyncio.TimerHandle | None = None
         """Timer of the next drawing."""
@@ -94,7 +94,7 @@ class Presenter:
     def schedule_drawing(self) -> None:
         """Schedule a drawing. Streamed text is drawn only a few times per second, even if it arrives faster."""
         if self._drawing_timer is None and self._app.is_running and not self._has_ended:
-            wait = max(0.0, self._draw_at - monotonic())
+            wait = max(0.0, self._earliest_drawing_time - monotonic())
             # A Textual timer is unreliable here: on a busy machine short timers are lost, and later drawings with them.
             self._drawing_timer = asyncio.get_running_loop().call_later(wait, self._app.call_next, self.draw_view)
 
@@ -108,16 +108,16 @@ class Presenter:
         if self._drawing_timer is not None:
             self._drawing_timer.cancel()
             self._drawing_timer = None
-        began = monotonic()
+        start_time = monotonic()
         view = self._controller.view
         self._main.is_new = self._main.is_new and not (view.past_blocks or view.turn_blocks)
         self._app.query_one(TranscriptView).show(view.past_blocks, view.turn_blocks)
         self._run_clock(view.busy)
         self._draw_status()
         self._update_side_panel()
-        for drawn in self._view_callbacks:
-            drawn(view)
-        self._draw_at = next_drawing_time(began, monotonic())
+        for show_view in self._view_callbacks:
+            show_view(view)
+        self._earliest_drawing_time = next_drawing_time(start_time, monotonic())
 
     def show_session(self) -> None:
         """Reset the transcript to show the end of the new session."""
@@ -145,9 +145,9 @@ class Presenter:
     def _restart_transcript(self) -> None:
         self._app.query_one(TranscriptView).replace_blocks(self._controller.view.blocks)
 
-    def _show_earlier_blocks(self, count: int) -> None:
+    def _show_earlier_blocks(self, block_count: int) -> None:
         view = self._controller.view
-        self._app.query_one(TranscriptView).prepend_blocks(view.past_blocks, view.turn_blocks, count)
+        self._app.query_one(TranscriptView).prepend_blocks(view.past_blocks, view.turn_blocks, block_count)
         self._app.query_one(TranscriptPane).search_again()
 
     def recolor(self) -> None:
@@ -161,13 +161,13 @@ class Presenter:
             screen, can_draw = self._main, not is_ascii_locale(os.environ)
             screen.is_new = not self._controller.view.blocks
 
-            def draw_greeting_lines(width: int, height: int) -> Text:
+            def build_greeting_text(width: int, height: int) -> Text:
                 indent = screen.indent
-                drawn_by = centred_greeting if indent else greeting_lines
-                lines = drawn_by(greeting, max(1, width - 2 * indent), height, can_draw=can_draw)
+                build_lines = centred_greeting if indent else greeting_lines
+                lines = build_lines(greeting, max(1, width - 2 * indent), height, can_draw=can_draw)
                 return clipped_text(indent_lines(lines, indent), palette)
 
-            self._app.query_one(TranscriptView).show_greeting(draw_greeting_lines)
+            self._app.query_one(TranscriptView).show_greeting(build_greeting_text)
             screen.below_prompt.update(clipped_text(lines_below_prompt(greeting, CENTRED_WIDTH), palette))
 
     async def _collect_greeting(self) -> None:
@@ -185,32 +185,34 @@ class Presenter:
         return self._panel is not None
 
     @has_panel.setter
-    def has_panel(self, wanted: bool) -> None:
+    def has_panel(self, is_visible: bool) -> None:
         """Show or hide the side panel, which is visible only on a wide screen."""
-        self._main.set_class(wanted, "beside")
-        if wanted and self._panel is None:
+        self._main.set_class(is_visible, "beside")
+        if is_visible and self._panel is None:
             self._panel = SidePanel(id="side")
             self._main.mount(self._panel)
             self._app.call_after_refresh(self._update_side_panel)
             self._app.call_after_refresh(self._app.run_worker, self._count_files, group="aside")
-        elif not wanted and self._panel is not None:
+        elif not is_visible and self._panel is not None:
             self._panel.remove()
             self._panel = None
             self._update_side_panel()
 
     async def _count_files(self) -> None:
         """Recount the files changed in the session, because some changes may have been reverted."""
-        session, turn = self._controller.session, self._controller.view.turn_blocks
+        session, turn_blocks = self._controller.session, self._controller.view.turn_blocks
         if session is None or self._panel is None:
             return
-        ended = frozenset(block.call_id for block in turn if isinstance(block, Call) and block.status == "done")
+        finished_call_ids = frozenset(
+            block.call_id for block in turn_blocks if isinstance(block, Call) and block.status == "done"
+        )
         try:
             changes = await session.files.changes_by_tools()
         except AgentError:  # the panel then uses the counts of the calls
             return
         files = await asyncio.to_thread(file_line_counts, changes)
         if self._panel is not None and self._panel.is_attached and self._controller.session is session:
-            self._panel.set_counted_files(files, ended, self._controller.view)
+            self._panel.set_counted_files(files, finished_call_ids, self._controller.view)
 
     def _update_side_panel(self) -> None:
         if not self._app.is_running or self._has_ended:
@@ -220,9 +222,11 @@ class Presenter:
         if self._panel is None:
             return
         controller = self._controller
-        servers = controller.session.servers.statuses() if controller.session and controller.session.servers else ()
-        summaries = tuple(ServerLine(each.name, each.phase, each.tool_count) for each in servers)
-        self._panel.show(controller.view, summaries, len(controller.queue.items))
+        server_statuses = (
+            controller.session.servers.statuses() if controller.session and controller.session.servers else ()
+        )
+        server_lines = tuple(ServerLine(status.name, status.phase, status.tool_count) for status in server_statuses)
+        self._panel.show(controller.view, server_lines, len(controller.queue.items))
 
     def show_hint(self, hint: str) -> None:
         self._hint = hint
@@ -270,7 +274,7 @@ class Presenter:
         self._draw_status()
 
     def _run_clock(self, is_busy: bool) -> None:
-        """Run the clock while something is running, and stop it afterwards."""
+        """Start the clock when work begins, and stop it when work ends."""
         if is_busy and self._tick_timer is None:
             wait = ANIMATION_INTERVAL_S if self.is_animated else 1.0
             self._tick_timer = self._app.query_one(StatusBar).set_interval(wait, self._tick)

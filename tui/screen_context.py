@@ -109,9 +109,10 @@ class ScreenContext:
             self.set_prompt_text(chosen)
 
     async def edit_message(self, _: str) -> None:
-        before, pastes = self.prompt.text, self.controller.pastes
-        text = await self.edit_text(pastes.expand(before), "message.md")
-        self.set_prompt_text(pastes.collapse_unchanged(text.rstrip("\n"), before))
+        collapsed_text = self.prompt.text
+        pastes = self.controller.pastes
+        text = await self.edit_text(pastes.expand(collapsed_text), "message.md")
+        self.set_prompt_text(pastes.collapse_unchanged(text.rstrip("\n"), collapsed_text))
 
     async def edit_text(self, text: str, name: str) -> str:
         return await terminal.editor_screen.edit_while_running(self.app, text, name)

@@ -1,4 +1,4 @@
-"""The table of slash commands, and their parser. The modules in `tui/commands` contain what each command does."""
+"""The table of slash commands, and their parser. The modules in `tui/commands` implement the commands."""
 
 import difflib
 import re
@@ -120,7 +120,7 @@ _BUILT_IN: tuple[SlashCommand, ...] = (
 )
 
 
-def _with_integrations() -> Iterator[SlashCommand]:
+def _all_commands() -> Iterator[SlashCommand]:
     for command in _BUILT_IN:
         yield command
         for name, row in SLASH_COMMANDS.items():
@@ -128,7 +128,7 @@ def _with_integrations() -> Iterator[SlashCommand]:
                 yield SlashCommand(name, row.hint, row.description, when_busy=True, needs_session=row.of_session)
 
 
-COMMANDS: tuple[SlashCommand, ...] = (*_with_integrations(),)
+COMMANDS: tuple[SlashCommand, ...] = (*_all_commands(),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,20 +154,22 @@ class UnknownCommand:
     suggestions: tuple[str, ...]
 
     alternative: str = ""
-    """What to use instead; empty if nothing is known."""
+    """What to use instead; empty if unknown."""
 
     @property
     def message(self) -> str:
         if self.alternative:
             return f"no command `/{self.name}`: {self.alternative}"
-        near = " or ".join(f"`/{name}`" for name in self.suggestions)
-        return f"unknown command `/{self.name}`; " + (f"did you mean {near}?" if near else "see `/help`")
+        suggestions_text = " or ".join(f"`/{name}`" for name in self.suggestions)
+        return f"unknown command `/{self.name}`; " + (
+            f"did you mean {suggestions_text}?" if suggestions_text else "see `/help`"
+        )
 
 
 MCP_PROMPT_PREFIX = "mcp__"
 """Prefix of commands for MCP prompts."""
 
-_BY_NAME = {command.name: command for command in COMMANDS}
+_COMMANDS_BY_NAME = {command.name: command for command in COMMANDS}
 
 _CUSTOM_COMMAND = regex(r"/(\w[\w.:-]*)(?:\s.*)?", re.DOTALL)
 _COMMAND_LINE = regex(r"/([a-zA-Z][\w-]*)(?:\s+(.*))?", re.DOTALL)
@@ -201,10 +203,10 @@ def parse_command(text: str) -> Invocation | UnknownCommand | None:
     if match is None or match.group(1).startswith(MCP_PROMPT_PREFIX):
         return None
     name, argument = match.group(1).lower(), (match.group(2) or "").strip()
-    if name in ALIASES and name not in _BY_NAME:
+    if name in ALIASES and name not in _COMMANDS_BY_NAME:
         name, _, fixed_argument = ALIASES[name].partition(" ")
         argument = f"{fixed_argument} {argument}".strip()
-    command = _BY_NAME.get(name)
+    command = _COMMANDS_BY_NAME.get(name)
     if command is not None:
         return Invocation(command, argument)
     return UnknownCommand(name, commands_for_word(name) or closest_names(name), MISSING_COMMAND_ADVICE.get(name, ""))
@@ -213,19 +215,21 @@ def parse_command(text: str) -> Invocation | UnknownCommand | None:
 def custom_command_name(text: str) -> str:
     """Return the command name at the start of a message; empty if it is built in or there is none."""
     match = _CUSTOM_COMMAND.fullmatch(text.strip())
-    return match[1] if match is not None and match[1].lower() not in _BY_NAME else ""
+    return match[1] if match is not None and match[1].lower() not in _COMMANDS_BY_NAME else ""
 
 
 def command_by_name(name: str) -> SlashCommand:
     """Return the command with this name. Raises `KeyError`."""
-    return _BY_NAME[name]
+    return _COMMANDS_BY_NAME[name]
 
 
-def closest_names(name: str, names: Sequence[str] = tuple(_BY_NAME), min_similarity: float = 0.5) -> tuple[str, ...]:
+def closest_names(
+    name: str, names: Sequence[str] = tuple(_COMMANDS_BY_NAME), min_similarity: float = 0.5
+) -> tuple[str, ...]:
     """Return the names that start with `name` or, if there are none, the two most similar ones. `min_similarity` is
     between 0 and 1."""
-    starting = [known for known in names if known.startswith(name)]
-    return tuple(starting or difflib.get_close_matches(name, names, n=2, cutoff=min_similarity))
+    prefix_matches = [candidate for candidate in names if candidate.startswith(name)]
+    return tuple(prefix_matches or difflib.get_close_matches(name, names, n=2, cutoff=min_similarity))
 
 
 def command_completions(text: str) -> tuple[SlashCommand, ...]:
@@ -236,11 +240,11 @@ def command_completions(text: str) -> tuple[SlashCommand, ...]:
 
 
 def alias_completions(text: str) -> tuple[tuple[str, SlashCommand], ...]:
-    """Return the aliases that complete the text of the prompt, once it has two letters."""
+    """Return the aliases that complete the text of the prompt, with their commands; none before its second letter."""
     if not re.fullmatch(r"/[\w-]{2,}", text):
         return ()
     return tuple(
-        (name, _BY_NAME[target.partition(" ")[0]])
+        (name, _COMMANDS_BY_NAME[target.partition(" ")[0]])
         for name, target in ALIASES.items()
         if name.startswith(text[1:].lower())
     )
@@ -248,6 +252,6 @@ def alias_completions(text: str) -> tuple[tuple[str, SlashCommand], ...]:
 
 def command_awaiting_argument(text: str) -> SlashCommand | None:
     """Return the command whose argument is being typed, or None."""
-    name, blank, _ = text.partition(" ")
-    command = _BY_NAME.get(name[1:].lower()) if blank and name.startswith("/") else None
+    name, space, _ = text.partition(" ")
+    command = _COMMANDS_BY_NAME.get(name[1:].lower()) if space and name.startswith("/") else None
     return command if command is not None and command.argument_hint else None

@@ -18,7 +18,7 @@ class FirstSession:
     """Which session to open first."""
 
     resume: str | None = None
-    """The start of the session's id; empty for the newest session, None for a new one."""
+    """The beginning of a session id; empty for the most recent session, None for a new one."""
     resume_may_be_word: bool = False
     """Whether `resume` may be the first word of the message, which is the case if it matches no session id."""
     chooses_from_list: bool = False
@@ -32,14 +32,14 @@ class LazySessions:
     """Sessions that are created on first use. Thread-safe."""
 
     def __init__(self, make: "Callable[[], Sessions]") -> None:
-        self._make = make
+        self._create_sessions = make
         self._lock = Lock()
         self.sessions: Sessions | None = None
 
     def __call__(self) -> "Sessions":
         with self._lock:
             if self.sessions is None:
-                self.sessions = self._make()
+                self.sessions = self._create_sessions()
             return self.sessions
 
 

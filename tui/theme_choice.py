@@ -57,7 +57,7 @@ class ThemeChoice:
         return ANSI if self.colorless else theme_for(self.chosen, self._background)
 
     def _set_initial_theme(self, theme: Theme) -> None:
-        """Set a theme before anything is drawn. Textual's own way would parse all style sheets again."""
+        """Set a theme before anything is drawn. Assigning `App.theme` would parse all style sheets again."""
         app = self._app
         app.register_theme(theme)
         app.set_reactive(App.theme, theme.name)

@@ -11,7 +11,7 @@ from ebbtide.tui.prompt.key_arrivals import Arrival, KeyArrivals, arrival_of
 from ebbtide.tui.screens.typeahead_guard import TypeaheadGuard
 from ebbtide.tui.widgets.prompt import PromptInput
 
-_NEVER_ANSWERS = ("ctrl+c", "ctrl+z")
+_NON_ANSWER_KEYS = ("ctrl+c", "ctrl+z")
 """Keys that never answer a question."""
 
 
@@ -29,7 +29,7 @@ class TypeAhead:
     def __init__(self, app: App[Any], prompt: Callable[[], PromptInput], guard: float) -> None:
         """`guard`: minimum seconds without a key before a key counts as an answer."""
         self._app = app
-        self._prompt = prompt
+        self._get_prompt = prompt
         self._arrivals = KeyArrivals(guard)
         self._drops_release = False
         """Whether to drop the next release of a mouse button, because the button was pressed too soon to be a click on
@@ -70,7 +70,7 @@ class TypeAhead:
             # Do not submit a line that arrived in one read if its start was moved from a question to the prompt.
             return key.key == "enter" and arrival.read is not None and arrival.read == self._prompt_read
         purpose = self._arrivals.take(arrival, question.painted_at)
-        if key.key in _NEVER_ANSWERS:
+        if key.key in _NON_ANSWER_KEYS:
             return False
         if purpose == "answer":
             if question.accepts_key(key):
@@ -81,7 +81,7 @@ class TypeAhead:
         elif purpose == "text" and question.has_text_focus and (key.is_printable or key.key == "backspace"):
             return question.insert_key(key)
         if key.character and key.is_printable:
-            self._prompt().insert(key.character)
+            self._get_prompt().insert(key.character)
             self._prompt_read = arrival.read
             question.handle_rejected_key(key)
         return True
@@ -95,14 +95,14 @@ class TypeAhead:
         if purpose != "ahead" and question.has_text_focus:
             return False
         self._arrivals.mark_ignored()
-        self._prompt().post_message(events.Paste(paste.text))
+        self._get_prompt().post_message(events.Paste(paste.text))
         question.handle_rejected_key(None)
         return True
 
     def _drops_mouse_event(self, event: events.MouseDown | events.MouseUp) -> bool:
         if isinstance(event, events.MouseUp):
-            dropped, self._drops_release = self._drops_release, False
-            return dropped
+            drops_release, self._drops_release = self._drops_release, False
+            return drops_release
         question = self._question_screen()
         if question is not None:
             self._drops_release = (
