@@ -62,7 +62,7 @@ _SESSION_ID_START = r"[0-9a-f]{4,12}|[0-9a-f]{8}-[0-9a-f-]{0,27}"
 OUTPUT_FORMATS = ("text", "json", "stream-json", *STREAM_FORMATS)
 INPUT_FORMATS = ("text", "stream-json", *STREAM_FORMATS)
 
-_inspecting: ContextVar[bool] = ContextVar("_inspecting", default=False)
+_is_capturing: ContextVar[bool] = ContextVar("_is_capturing", default=False)
 
 
 class ParserMade(Exception):
@@ -74,17 +74,17 @@ class ParserMade(Exception):
 
 
 class CliParser(argparse.ArgumentParser):
-    """An argument parser that reports usage errors in one line, and raises errors on writing its output."""
+    """An argument parser that reports usage errors in one line, and does not hide errors in writing its output."""
 
     def parse_known_args(  # type: ignore[override]  # no caller passes a namespace of another type
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        if _inspecting.get():
+        if _is_capturing.get():
             raise ParserMade(self)
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Print the error in one line and exit with 2. The usual list of flags would hide it."""
+        """Print the error in one line and exit with 2. The list of flags that argparse prints would hide it."""
         text = tui_text.sanitise.sanitised_line(secrets.redaction.redact_text(message, {}))
         self.exit(2, f"ebb: {text}; see `{self.prog} --help`\n")
 
@@ -113,13 +113,13 @@ def decimal_number(word: str) -> float:
 
 def captured_parser(command: Callable[[Sequence[str]], object], arguments: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser that a command would use for these arguments, without running the command."""
-    token = _inspecting.set(True)
+    token = _is_capturing.set(True)
     try:
         command(arguments)
-    except ParserMade as made:
-        return made.parser
+    except ParserMade as captured:
+        return captured.parser
     finally:
-        _inspecting.reset(token)
+        _is_capturing.reset(token)
     raise LookupError("the command reads no arguments")
 
 
@@ -159,9 +159,9 @@ def first_positional_index(arguments: Sequence[str]) -> int | None:
     return None
 
 
-def _starts_with_flag(rest: Sequence[str]) -> bool:
+def _starts_with_flag(words: Sequence[str]) -> bool:
     """Whether the next word is a flag. A preceding flag with an optional value then has no value."""
-    return bool(rest) and rest[0].startswith("-") and rest[0] != "-"
+    return bool(words) and words[0].startswith("-") and words[0] != "-"
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -173,19 +173,21 @@ def make_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("words", nargs="*", metavar="PROMPT", help="start an interactive session with this message")
-    headless_prompt = "print the answer and exit; without TEXT, or with `-`, read the prompt from stdin"
-    parser.add_argument("-p", "--prompt", nargs="?", const="-", metavar="TEXT", help=headless_prompt)
+    prompt_help = "print the answer and exit; without TEXT, or with `-`, read the prompt from stdin"
+    parser.add_argument("-p", "--prompt", nargs="?", const="-", metavar="TEXT", help=prompt_help)
     add_common(parser)
     parser.add_argument("--plain", action="store_true", help="line mode: no full-screen interface")
     headless = parser.add_argument_group("without an interface (`-p`)")
-    forms = "plain text, one JSON object, a stream of JSON events, or Claude Code's format"
-    headless.add_argument("--output-format", choices=OUTPUT_FORMATS, default="text", help=forms)
-    lines = "read stdin as the prompt, or as one JSON message per line"
-    headless.add_argument("--input-format", choices=INPUT_FORMATS, default="text", help=lines)
-    asks = "who answers permission requests; `stdio`: the calling program (needs `--input-format claude-stream-json`)"
-    headless.add_argument("--permission-prompt-tool", choices=("stdio",), help=asks)
-    parts = "include partial messages as they stream (needs `--output-format claude-stream-json`)"
-    headless.add_argument("--include-partial-messages", action="store_true", help=parts)
+    output_format_help = "plain text, one JSON object, a stream of JSON events, or Claude Code's format"
+    headless.add_argument("--output-format", choices=OUTPUT_FORMATS, default="text", help=output_format_help)
+    input_format_help = "read stdin as the prompt, or as one JSON message per line"
+    headless.add_argument("--input-format", choices=INPUT_FORMATS, default="text", help=input_format_help)
+    permission_tool_help = (
+        "who answers permission requests; `stdio`: the calling program (needs `--input-format claude-stream-json`)"
+    )
+    headless.add_argument("--permission-prompt-tool", choices=("stdio",), help=permission_tool_help)
+    partial_messages_help = "include partial messages as they stream (needs `--output-format claude-stream-json`)"
+    headless.add_argument("--include-partial-messages", action="store_true", help=partial_messages_help)
     headless.add_argument("--output-schema", metavar="FILE", help="require an answer that matches this JSON Schema")
     headless.add_argument("--max-turns", type=whole_number, metavar="N", help="stop after N model requests")
     headless.add_argument("--max-cost", type=decimal_number, metavar="USD", help="stop when the cost reaches USD")
@@ -194,31 +196,31 @@ def make_parser() -> argparse.ArgumentParser:
     headless.add_argument("--session-id", metavar="UUID", help="id for the new session")
     headless.add_argument("--verbose", action="store_true", help="log every step and tool call to stderr")
     headless.add_argument("--quiet", action="store_true", help="do not report compactions on stderr")
-    modes = "what may run without asking"
-    parser.add_argument("--permission-mode", choices=("ask", "accept-edits", "plan", "auto"), help=modes)
+    permission_mode_help = "what may run without asking"
+    parser.add_argument("--permission-mode", choices=("ask", "accept-edits", "plan", "auto"), help=permission_mode_help)
     parser.add_argument(
         "--allow", action="append", metavar="RULE", help="always allow matching calls, e.g. 'bash(git status)'"
     )
     parser.add_argument(
         "--deny", action="append", metavar="RULE", help="never allow matching calls, e.g. 'write(.env)'"
     )
-    more = "also allow work in this folder (repeatable)"
-    parser.add_argument("--add-dir", action="append", metavar="DIR", help=more)
+    add_dir_help = "also allow work in this folder (repeatable)"
+    parser.add_argument("--add-dir", action="append", metavar="DIR", help=add_dir_help)
     parser.add_argument("--no-sandbox", action="store_true", help="run commands outside the sandbox")
-    trust = "start the project's MCP servers without asking, for this run"
-    parser.add_argument("--trust", action="store_true", help=trust)
+    trust_help = "start the project's MCP servers without asking, for this run"
+    parser.add_argument("--trust", action="store_true", help=trust_help)
     worktree_help = "work in a git worktree of this name, on its own branch; created if missing"
     parser.add_argument("-w", "--worktree", metavar="NAME", help=worktree_help)
     parser.add_argument("--ephemeral", action="store_true", help="do not save this session")
-    prompt_help = "append TEXT to the system prompt"
-    parser.add_argument("--append-system-prompt", metavar="TEXT", help=prompt_help)
-    own = "replace the built-in system prompt with FILE"
-    parser.add_argument("--system-prompt-file", metavar="FILE", help=own)
-    session = parser.add_mutually_exclusive_group()
-    session.add_argument(
+    append_help = "append TEXT to the system prompt"
+    parser.add_argument("--append-system-prompt", metavar="TEXT", help=append_help)
+    system_prompt_help = "replace the built-in system prompt with FILE"
+    parser.add_argument("--system-prompt-file", metavar="FILE", help=system_prompt_help)
+    session_group = parser.add_mutually_exclusive_group()
+    session_group.add_argument(
         "-c", "--continue", dest="resume", action="store_const", const="", help="continue the most recent session"
     )
-    session.add_argument(
+    session_group.add_argument(
         "-r",
         "--resume",
         dest="pick",
@@ -235,11 +237,11 @@ def _help_epilog() -> str:
     """Return the epilog of `--help`: commands and exit codes."""
     import textwrap  # noqa: PLC0415  # deferred: argparse loads it only to print help
 
-    commands = "\n".join(f"  ebb {name:<12} {does}" for name, does in SUBCOMMANDS.items())
-    codes = ", ".join(f"{code} {short}" for code, (short, _) in EXIT_CODES.items())
+    commands = "\n".join(f"  ebb {name:<12} {description}" for name, description in SUBCOMMANDS.items())
+    exit_codes = ", ".join(f"{code} {meaning}" for code, (meaning, _) in EXIT_CODES.items())
     return (
         f"commands (`ebb COMMAND --help` for details; `ebb -- WORD` sends a command name as a prompt):\n{commands}\n\n"
-        + textwrap.fill(f"exit codes: {codes}", 78, subsequent_indent="  ")
+        + textwrap.fill(f"exit codes: {exit_codes}", 78, subsequent_indent="  ")
     )
 
 
@@ -287,23 +289,23 @@ def confirm(question: str, *, as_json: bool) -> bool:
 def join_resume_id(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with `-r WORD` joined if WORD is meant as a session id: it looks like one, it is the only
     word, or there is another prompt. Several words, or one with spaces, are a prompt."""
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    before_separator, rest = arguments[:end], arguments[end:]
+    separator_index = arguments.index("--") if "--" in arguments else len(arguments)
+    before_separator, after_separator = arguments[:separator_index], arguments[separator_index:]
     has_prompt = any(re.match(r"-p|--prompt(=|$)", word) for word in before_separator)
-    joined: list[str] = []
+    joined_arguments: list[str] = []
     for index, word in enumerate(before_separator):
-        if joined and joined[-1] in ("-r", "--resume"):
-            is_alone = (
+        if joined_arguments and joined_arguments[-1] in ("-r", "--resume"):
+            is_only_word = (
                 word.split() == [word]
                 and first_positional_index([*before_separator[:index], *before_separator[index + 1 :]]) is None
             )
             is_word = not word.startswith("-")
-            may_be_id = is_word and (has_prompt or is_alone or re.fullmatch(_SESSION_ID_START, word))
-            joined[-1] = f"--resume={word}" if may_be_id else "--resume="
+            may_be_id = is_word and (has_prompt or is_only_word or re.fullmatch(_SESSION_ID_START, word))
+            joined_arguments[-1] = f"--resume={word}" if may_be_id else "--resume="
             if may_be_id:
                 continue
-        joined.append(word)
-    return [*("--resume=" if word in ("-r", "--resume") else word for word in joined), *rest]
+        joined_arguments.append(word)
+    return [*("--resume=" if word in ("-r", "--resume") else word for word in joined_arguments), *after_separator]
 
 
 def open_sessions(options: argparse.Namespace, *, interactive: bool) -> "Sessions":
@@ -377,23 +379,25 @@ def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
     return root, replace(
         config,
         trusts_project=getattr(options, "trust", False),
-        system_prompt=_system_prompt(getattr(options, "system_prompt_file", None)),
+        system_prompt=_read_system_prompt(getattr(options, "system_prompt_file", None)),
         append_system_prompt=(getattr(options, "append_system_prompt", None) or "").encode("utf-8", "replace").decode(),
     )
 
 
-def _system_prompt(name: str | None) -> str:
+def _read_system_prompt(file_name: str | None) -> str:
     """Read the system prompt file; empty if none is given. Raises `UsageError`."""
-    if name is None:
+    if file_name is None:
         return ""
     try:
-        with Path(name).open(encoding="utf-8") as file:
+        with Path(file_name).open(encoding="utf-8") as file:
             text = file.read(_MAX_SYSTEM_PROMPT_CHARS + 1).strip()
     except (OSError, ValueError) as error:
-        why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", None) or error
-        raise UsageError(f"cannot read the system prompt `{name}`: {why}") from error
+        problem = (
+            "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", None) or error
+        )
+        raise UsageError(f"cannot read the system prompt `{file_name}`: {problem}") from error
     if not text:
-        raise UsageError(f"the system prompt `{name}` is empty; omit the flag to use the built-in one")
+        raise UsageError(f"the system prompt `{file_name}` is empty; omit the flag to use the built-in one")
     if len(text) > _MAX_SYSTEM_PROMPT_CHARS:
-        raise UsageError(f"the system prompt `{name}` is longer than a million characters; make it shorter")
+        raise UsageError(f"the system prompt `{file_name}` is longer than a million characters; make it shorter")
     return text

@@ -1,4 +1,4 @@
-"""Shell completions for the word being typed. Pure apart from its sources."""
+"""Shell completions for the word being typed. No I/O except through `CompletionSources`."""
 
 import re
 from argparse import Action, ArgumentParser
@@ -19,18 +19,18 @@ class CommandParsers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CompletionSources:
-    """Completion sources outside the program."""
+    """Functions that list names for completion, from stored sessions, settings and the model registry."""
 
     sessions: LazyNames
     """Session ids with titles, newest first."""
     models: LazyNames
     """Models as PROVIDER/NAME."""
     settings: LazyNames
-    """Configuration keys with their help."""
+    """Configuration keys with their help texts."""
     servers: LazyNames
     """Names of MCP servers."""
     tags: LazyNames
-    """Session tags with their number of sessions."""
+    """Session tags, each with its number of sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,48 +42,53 @@ class ShellCompletion:
 
 
 def complete(before: Sequence[str], word: str, parsers: CommandParsers, sources: CompletionSources) -> ShellCompletion:
-    """Complete `ebb BEFORE… WORD`; WORD may be empty."""
+    """Return the completions of `word`, which may be empty, in `ebb BEFORE… WORD`."""
     if "--" in before:
         return ShellCompletion(paths="files")
-    parser, rest = _parser_for(before, parsers)
+    parser, command_words = _parser_for(before, parsers)
     flags = {name: action for action in parser._actions for name in action.option_strings}
-    if rest and (action := flags.get(rest[-1])) and _takes_value(action) and not word.startswith("-"):
-        return _matching_prefix(_value_completion(action, sources), word)
+    if command_words and (action := flags.get(command_words[-1])) and _takes_value(action) and not word.startswith("-"):
+        return _filter_by_prefix(_value_completion(action, sources), word)
     flag, equals, value = word.partition("=")
     if equals and (action := flags.get(flag)) and _takes_value(action):
-        found = _matching_prefix(_value_completion(action, sources), value)
-        return ShellCompletion(tuple((f"{flag}={name}", help) for name, help in found.words), found.paths)
-    if word.startswith("-"):
-        return _matching_prefix(
-            ShellCompletion(tuple((name, action.help or "") for name, action in _long_flags(flags))), word
+        completion = _filter_by_prefix(_value_completion(action, sources), value)
+        return ShellCompletion(
+            tuple((f"{flag}={name}", description) for name, description in completion.words), completion.paths
         )
-    return _matching_prefix(_positional_completion(parser, rest, sources), word)
+    if word.startswith("-"):
+        return _filter_by_prefix(
+            ShellCompletion(tuple((name, action.help or "") for name, action in _longest_names(flags))), word
+        )
+    return _filter_by_prefix(_positional_completion(parser, command_words, sources), word)
 
 
-def _parser_for(before: Sequence[str], parsers: CommandParsers) -> tuple[ArgumentParser, Sequence[str]]:
-    """Return the parser of the command in `before`, and the words without the command's name."""
-    first = first_positional_index(before)
-    if first is None or before[first] not in SUBCOMMANDS:
-        return parsers(), before
-    name, rest = before[first], [*before[:first], *before[first + 1 :]]
+def _parser_for(preceding_words: Sequence[str], parsers: CommandParsers) -> tuple[ArgumentParser, Sequence[str]]:
+    """Return the parser of the command in `preceding_words`, and the words without the command's name."""
+    command_index = first_positional_index(preceding_words)
+    if command_index is None or preceding_words[command_index] not in SUBCOMMANDS:
+        return parsers(), preceding_words
+    name = preceding_words[command_index]
+    command_words = [*preceding_words[:command_index], *preceding_words[command_index + 1 :]]
     parser = parsers(name)
-    second = first_positional_index(rest)
-    if second is not None and rest[second] in action_names(parser):
-        own = parsers(name, rest[second])
-        if own.prog != parser.prog:
-            return own, [*rest[:second], *rest[second + 1 :]]
-    return parser, rest
+    action_index = first_positional_index(command_words)
+    if action_index is not None and command_words[action_index] in action_names(parser):
+        action_parser = parsers(name, command_words[action_index])
+        if action_parser.prog != parser.prog:
+            return action_parser, [*command_words[:action_index], *command_words[action_index + 1 :]]
+    return parser, command_words
 
 
-def _long_flags(flags: dict[str, Action]) -> Iterator[tuple[str, Action]]:
-    """Yield each flag under its long name, if it has one."""
+def _longest_names(flags: dict[str, Action]) -> Iterator[tuple[str, Action]]:
+    """Yield each flag once, under the longest of its names."""
     for name, action in flags.items():
         if name == max(action.option_strings, key=len):
             yield name, action
 
 
-def _positional_completion(parser: ArgumentParser, rest: Sequence[str], sources: CompletionSources) -> ShellCompletion:
-    words = [*_positional_words(rest, parser)]
+def _positional_completion(
+    parser: ArgumentParser, command_words: Sequence[str], sources: CompletionSources
+) -> ShellCompletion:
+    words = [*_positional_words(command_words, parser)]
     positionals = [action for action in parser._actions if not action.option_strings]
     if parser.prog == "ebb":
         return ShellCompletion(() if words else tuple(SUBCOMMANDS.items()))
@@ -95,13 +100,13 @@ def _positional_completion(parser: ArgumentParser, rest: Sequence[str], sources:
     return _value_completion(action, sources)
 
 
-def _positional_words(rest: Sequence[str], parser: ArgumentParser) -> Iterator[str]:
+def _positional_words(command_words: Sequence[str], parser: ArgumentParser) -> Iterator[str]:
     """Yield the positional words, without flags and their values."""
-    valued = {name for action in parser._actions if _takes_value(action) for name in action.option_strings}
-    skip = False
-    for word in rest:
-        if skip or word.startswith("-"):
-            skip = not skip and word in valued
+    flags_with_value = {name for action in parser._actions if _takes_value(action) for name in action.option_strings}
+    is_flag_value = False
+    for word in command_words:
+        if is_flag_value or word.startswith("-"):
+            is_flag_value = not is_flag_value and word in flags_with_value
             continue
         yield word
 
@@ -120,7 +125,7 @@ def _value_completion(action: Action, sources: CompletionSources) -> ShellComple
         case "PROVIDER/NAME":
             return ShellCompletion(tuple(sources.models()))
         case "KEY=VALUE":
-            return ShellCompletion(tuple((f"{key}=", help) for key, help in sources.settings()))
+            return ShellCompletion(tuple((f"{key}=", description) for key, description in sources.settings()))
         case "id" | "ID":
             return ShellCompletion(tuple(sources.sessions()))
         case "SERVER":
@@ -135,7 +140,7 @@ def _value_completion(action: Action, sources: CompletionSources) -> ShellComple
             return ShellCompletion()
 
 
-def _matching_prefix(completion: ShellCompletion, word: str) -> ShellCompletion:
+def _filter_by_prefix(completion: ShellCompletion, word: str) -> ShellCompletion:
     return ShellCompletion(
-        tuple((name, help) for name, help in completion.words if name.startswith(word)), completion.paths
+        tuple((name, description) for name, description in completion.words if name.startswith(word)), completion.paths
     )

@@ -14,15 +14,15 @@ def command_parser(*words: str) -> ArgumentParser:
 
 
 def all_parsers() -> Iterator[tuple[Sequence[str], ArgumentParser]]:
-    """Yield all commands and verbs with their parsers, `ebb` first."""
+    """Yield the words and the parser of each command, and of each action that has its own parser; `ebb` first."""
     yield (), make_parser()
     for name in SUBCOMMANDS:
         parser = command_parser(name)
         yield (name,), parser
-        for verb in action_names(parser):
-            own = command_parser(name, verb)
-            if own.prog != parser.prog:
-                yield (name, verb), own
+        for action in action_names(parser):
+            action_parser = command_parser(name, action)
+            if action_parser.prog != parser.prog:
+                yield (name, action), action_parser
 
 
 def _subcommand_function(name: str) -> Callable[[Sequence[str]], object]:

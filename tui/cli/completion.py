@@ -34,19 +34,19 @@ def run(arguments: Sequence[str], parsers: CommandParsers) -> int:
         "`compinit`. fish: `ebb completion fish > ~/.config/fish/completions/ebb.fish`.",
     )
     parser.add_argument("shell", choices=SHELLS)
-    asked = parser.add_argument_group("used by the script")
-    asked.add_argument("--line", help="complete the end of this line")
-    asked.add_argument("--last", help="replace this part of the last word")
-    end = list(arguments).index("--") if "--" in arguments else None
-    options = parser.parse_args(arguments[:end])
-    if options.line is None and end is None:
+    script_group = parser.add_argument_group("used by the script")
+    script_group.add_argument("--line", help="complete the end of this line")
+    script_group.add_argument("--last", help="replace this part of the last word")
+    separator_index = list(arguments).index("--") if "--" in arguments else None
+    options = parser.parse_args(arguments[:separator_index])
+    if options.line is None and separator_index is None:
         print(Path(__file__).with_name("shells").joinpath(f"ebb.{options.shell}").read_text("utf-8"), end="")
         return 0
-    words = split_line(options.line) if options.line is not None else arguments[(end or 0) + 1 :]
-    *before, word = words or ("",)
-    found = complete(before, word, parsers, _completion_sources(before))
-    stripped = "" if options.last is None else word.removesuffix(options.last)
-    for line in _shell_lines(found, options.shell, len(stripped)):
+    words = split_line(options.line) if options.line is not None else arguments[(separator_index or 0) + 1 :]
+    *preceding_words, word = words or ("",)
+    completion = complete(preceding_words, word, parsers, _completion_sources(preceding_words))
+    inserted_text = "" if options.last is None else word.removesuffix(options.last)
+    for line in _shell_lines(completion, options.shell, len(inserted_text)):
         print(line)
     return 0
 
@@ -64,56 +64,58 @@ def split_line(line: str) -> Sequence[str]:
 def _shell_lines(result: ShellCompletion, shell: str, inserted_chars: int) -> Iterable[str]:
     """Yield the completions as lines for the shell script. `inserted_chars`: number of characters of the word that the
     shell has already inserted."""
-    for name, help in result.words:
-        description = sanitised_line(help) if help and shell != "bash" else ""
+    for name, help_text in result.words:
+        description = sanitised_line(help_text) if help_text and shell != "bash" else ""
         yield f"{name[inserted_chars:]}\t{description}" if description else name[inserted_chars:]
     if result.paths:
         yield f":{result.paths}"
 
 
-def _completion_sources(before: Sequence[str]) -> CompletionSources:
-    """Return the completion sources on this machine, using the settings selected in `before`. Unreadable sources are
-    skipped."""
+def _completion_sources(preceding_words: Sequence[str]) -> CompletionSources:
+    """Return the completion sources on this machine, for the folder that `-C` in `preceding_words` selects. Unreadable
+    sources are skipped."""
     flags = [
         word
-        for place, word in enumerate(before)
-        if word in ("-C", "--cd") or (place and before[place - 1] in ("-C", "--cd"))
+        for index, word in enumerate(preceding_words)
+        if word in ("-C", "--cd") or (index and preceding_words[index - 1] in ("-C", "--cd"))
     ]
     options = make_parser().parse_args(flags if len(flags) % 2 == 0 else [])
 
-    def sessions() -> Iterable[tuple[str, str]]:
-        async def page(opened: "Sessions") -> Iterable[tuple[str, str]]:
-            return [(info.id, info.title) for info in await (await opened.library()).page(limit=MAX_SUGGESTED_SESSIONS)]
+    def list_sessions() -> Iterable[tuple[str, str]]:
+        async def load_newest(sessions: "Sessions") -> Iterable[tuple[str, str]]:
+            return [
+                (info.id, info.title) for info in await (await sessions.library()).page(limit=MAX_SUGGESTED_SESSIONS)
+            ]
 
         with suppress(AgentError):
-            return run_with_sessions(options, page)
+            return run_with_sessions(options, load_newest)
         return ()
 
-    def tags() -> Iterable[tuple[str, str]]:
-        async def all_tags(opened: "Sessions") -> Iterable[tuple[str, str]]:
-            return [(tag, pluralize(count, "session")) for tag, count in await (await opened.library()).tags()]
+    def list_tags() -> Iterable[tuple[str, str]]:
+        async def load_tags(sessions: "Sessions") -> Iterable[tuple[str, str]]:
+            return [(tag, pluralize(count, "session")) for tag, count in await (await sessions.library()).tags()]
 
         with suppress(AgentError):
-            return run_with_sessions(options, all_tags)
+            return run_with_sessions(options, load_tags)
         return ()
 
-    def models() -> Iterable[tuple[str, str]]:
+    def list_models() -> Iterable[tuple[str, str]]:
         configured: Sequence[str] = ()
         with suppress(AgentError):
             configured = providers.factory.configured_models(read_settings(options)[1])
-        usual = (
+        registry_models = (
             f"{provider}/{name}"
             for provider in _OFFLINE_PROVIDERS
             for name in providers.registry.registry_models(provider)
         )
-        return [(name, "") for name in dict.fromkeys((*configured, *usual))]
+        return [(name, "") for name in dict.fromkeys((*configured, *registry_models))]
 
-    def servers() -> Iterable[tuple[str, str]]:
+    def list_servers() -> Iterable[tuple[str, str]]:
         with suppress(AgentError):
             return [(name, "") for name in read_settings(options)[1].servers]
         return ()
 
-    def settings() -> Iterable[tuple[str, str]]:
+    def list_settings() -> Iterable[tuple[str, str]]:
         return [(option.key, option.help) for option in config.options.OPTIONS]
 
-    return CompletionSources(sessions, models, settings, servers, tags)
+    return CompletionSources(list_sessions, list_models, list_settings, list_servers, list_tags)

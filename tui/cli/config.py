@@ -33,8 +33,8 @@ def run(arguments: Sequence[str]) -> int:
     }
     for key in config.sources:
         if key not in rows:
-            value = _server_value if key.startswith("mcp.") else _provider_value
-            rows[key] = (value(config, key), config.sources[key], "")
+            get_value = _server_value if key.startswith("mcp.") else _provider_value
+            rows[key] = (get_value(config, key), config.sources[key], "")
     if config.threshold_ratio is not None:
         window = _model_window(config)
         share = round(window.compact_trigger, 4) if window else None
@@ -47,8 +47,8 @@ def run(arguments: Sequence[str]) -> int:
         )
         return 0
     print(sanitised_line(f"# {config.folders.config / 'config.toml'}, then {config.project / '.ebb' / 'config.toml'}"))
-    for key, (value, source, text) in rows.items():
-        print(sanitised_line(f"{key} = {_value_text(value)}    # {source}{'; ' + text if text else ''}"))
+    for key, (value, source, help_text) in rows.items():
+        print(sanitised_line(f"{key} = {_value_text(value)}    # {source}{'; ' + help_text if help_text else ''}"))
     for line in (*config.notices, *_window_lines(config), *_saved_rules(root, config)):
         print(sanitised_line(f"# {line}"))
     return 0
@@ -98,25 +98,21 @@ def _window_lines(config: Config) -> list[str]:
         "price_tier": window.price_tier,
     }
     lines = [f"{key} {values[key]:,} ({source})" for key, source in window.sources]
-    name, _, model = (config.model or "").partition("/")
-    named = ((key, find_setting(config, name, model, key)) for key in ("tokenizer", "reasoning_effort"))
-    lines += [f"{key} {found.value} ({found.source})" for key, found in named if found is not None]
-    triggers = f"compact at {window.compact_trigger * window.effective:,.0f}"
-    triggers += f", hard limit {window.hard_block * window.effective:,.0f}"
-    return [f"{config.model}: {', '.join(lines)}; usable {window.effective:,}; {triggers}", *window.notices]
+    provider, _, model = (config.model or "").partition("/")
+    settings = ((key, find_setting(config, provider, model, key)) for key in ("tokenizer", "reasoning_effort"))
+    lines += [f"{key} {setting.value} ({setting.source})" for key, setting in settings if setting is not None]
+    limits_text = f"compact at {window.compact_trigger * window.effective:,.0f}"
+    limits_text += f", hard limit {window.hard_block * window.effective:,.0f}"
+    return [f"{config.model}: {', '.join(lines)}; usable {window.effective:,}; {limits_text}", *window.notices]
 
 
 def _model_window(config: Config) -> Window | None:
     """Return the context window of the configured model, if it is known offline."""
-    name, _, model = (config.model or "").partition("/")
-    if name in ("", "scripted") or not model:
+    provider, _, model = (config.model or "").partition("/")
+    if provider in ("", "scripted") or not model:
         return None
-    return find_window(
-        registry_facts(
-            name, model, registry_overrides(config, config.provider(name), name, model), config.folders.model_tables
-        ),
-        config,
-    )
+    overrides = registry_overrides(config, config.provider(provider), provider, model)
+    return find_window(registry_facts(provider, model, overrides, config.folders.model_tables), config)
 
 
 def _value_text(value: object) -> str:

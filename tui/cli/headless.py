@@ -22,10 +22,10 @@ def run(options: argparse.Namespace) -> int:
     resume = options.resume if options.pick is None else options.pick
     reads_messages = options.input_format != "text"
     if reads_messages and options.output_format != options.input_format:
-        form = options.input_format
-        raise UsageError(f"`--input-format {form}` needs `--output-format {form}`")
-    asks = options.permission_prompt_tool is not None
-    if asks and options.input_format != "claude-stream-json":
+        input_format = options.input_format
+        raise UsageError(f"`--input-format {input_format}` needs `--output-format {input_format}`")
+    asks_caller = options.permission_prompt_tool is not None
+    if asks_caller and options.input_format != "claude-stream-json":
         raise UsageError("`--permission-prompt-tool stdio` needs `--input-format claude-stream-json`")
     if options.include_partial_messages and options.output_format != "claude-stream-json":
         raise UsageError("`--include-partial-messages` needs `--output-format claude-stream-json`")
@@ -45,32 +45,34 @@ def run(options: argparse.Namespace) -> int:
         is_verbose=options.verbose,
         visible=sanitised,
     )
-    return asyncio.run(run_job(open_sessions(options, interactive=asks or options.input_format == "stream-json"), job))
+    return asyncio.run(
+        run_job(open_sessions(options, interactive=asks_caller or options.input_format == "stream-json"), job)
+    )
 
 
 def _first_message(options: argparse.Namespace) -> tuple[str, str]:
-    """Return the prompt from the command line, for a run in which stdin carries messages."""
-    return _join_parts([*([options.prompt] if options.prompt not in (None, "-") else ()), *options.words]), ""
+    """Return the prompt from the command line, and no piped input, for a run that reads messages from stdin."""
+    return _join_texts([*([options.prompt] if options.prompt not in (None, "-") else ()), *options.words]), ""
 
 
 def _prompt_and_input(prompt: str, words: Sequence[str]) -> tuple[str, str]:
     """Return the prompt and the piped input. Piped input may be untrusted, so `@PATH` in it attaches nothing. If it is
     the only input, or `-` is given, it is the prompt. Raises `UsageError` if both are empty."""
-    parts = [*words] if prompt == "-" else [prompt, *words]
+    texts = [*words] if prompt == "-" else [prompt, *words]
     if prompt == "-" and sys.stdin.isatty():
         print("ebb: type the prompt, then press Ctrl-D on an empty line", file=sys.stderr)
     piped = piped_input() if prompt == "-" or has_piped_input() else ""
     is_extra_input = prompt != "-" or is_attachment(piped)
-    if is_extra_input and piped.strip() and (joined := _join_parts(parts)):
-        return joined, piped
-    whole = _join_parts([*parts, piped])
-    if not whole:
+    if is_extra_input and piped.strip() and (joined_texts := _join_texts(texts)):
+        return joined_texts, piped
+    full_prompt = _join_texts([*texts, piped])
+    if not full_prompt:
         raise UsageError("no prompt; write one after `-p`, or pipe one into `ebb -p`")
-    return whole, ""
+    return full_prompt, ""
 
 
-def _join_parts(parts: Sequence[str]) -> str:
-    return "\n\n".join(part.strip("\n") for part in parts if part.strip())
+def _join_texts(texts: Sequence[str]) -> str:
+    return "\n\n".join(text.strip("\n") for text in texts if text.strip())
 
 
 def seconds(text: str | None) -> float | None:
@@ -91,24 +93,24 @@ def _session_id(text: str | None, resume: str | None) -> str:
         return ""
     if resume is not None:
         raise UsageError("`--session-id` works only for a new session; omit it, or omit `-c` and `-r`")
-    id = text.strip().lower()
-    if not is_session_id(id):
+    session_id = text.strip().lower()
+    if not is_session_id(session_id):
         example = "2f0c7c5e-6a3f-4d6e-9a53-0c7f2b9d1e44"
         raise UsageError(f"`--session-id` must be a UUID such as `{example}`, not {text!r}")
-    return id
+    return session_id
 
 
-def _read_schema(name: str) -> dict[str, object]:
+def _read_schema(file_name: str) -> dict[str, object]:
     try:
-        schema = json.loads(Path(name).read_bytes())
+        schema = json.loads(Path(file_name).read_bytes())
     except OSError as error:
-        raise UsageError(f"cannot read the schema `{name}`: {error.strerror or error}") from error
+        raise UsageError(f"cannot read the schema `{file_name}`: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the schema `{name}` is not JSON: {error}") from error
+        raise UsageError(f"the schema `{file_name}` is not JSON: {error}") from error
     if not isinstance(schema, dict):
-        raise UsageError(f"the schema `{name}` must be a JSON object")
+        raise UsageError(f"the schema `{file_name}` must be a JSON object")
     try:
         tools.schema.schema_violations(None, schema)  # checked first, because an invalid schema would waste a whole run
     except ValueError as error:
-        raise UsageError(f"the schema `{name}` is not valid: {str(error).splitlines()[0]}") from error
+        raise UsageError(f"the schema `{file_name}` is not valid: {str(error).splitlines()[0]}") from error
     return schema

@@ -19,7 +19,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     options = parse_subcommand_args(parser, arguments, "one JSON object")
     _, config = read_settings(options)
-    declared, of_project, of_user = collect_hooks(config), ProjectTrust(config), user_hook_trust(config)
+    declarations, project_trust, user_trust = collect_hooks(config), ProjectTrust(config), user_hook_trust(config)
     if options.json:
         rows = [
             {
@@ -30,24 +30,27 @@ def run(arguments: Sequence[str]) -> int:
                 "timeout": hook.timeout,
                 "owner": hook.owner,
                 "source": hook.source,
-                "standing": hook_standing(hook, of_project, of_user),
+                "standing": hook_standing(hook, project_trust, user_trust),
             }
-            for hook in declared.hooks
+            for hook in declarations.hooks
         ]
-        after = [{"match": each.match, "command": each.command} for each in config.hooks_after_tool]
-        print_json(sys.stdout, {"hooks": rows, "after_tool": after, "problems": declared.problems})
+        after_tool_rows = [
+            {"match": after_tool_hook.match, "command": after_tool_hook.command}
+            for after_tool_hook in config.hooks_after_tool
+        ]
+        print_json(sys.stdout, {"hooks": rows, "after_tool": after_tool_rows, "problems": declarations.problems})
         return 0
-    for hook in declared.hooks:
-        state = hook_standing(hook, of_project, of_user)
+    for hook in declarations.hooks:
+        standing = hook_standing(hook, project_trust, user_trust)
         print(
             sanitised_line(
-                f"{hook.entry.summary}  [{hook.owner}, {hook.source}{'' if state == 'on' else f', {state}'}]"
+                f"{hook.entry.summary}  [{hook.owner}, {hook.source}{'' if standing == 'on' else f', {standing}'}]"
             )
         )
-    for each in config.hooks_after_tool:
-        print(sanitised_line(f"hooks.after_tool ({each.match}): {each.command_line}"))
-    for problem in declared.problems:
+    for after_tool_hook in config.hooks_after_tool:
+        print(sanitised_line(f"hooks.after_tool ({after_tool_hook.match}): {after_tool_hook.command_line}"))
+    for problem in declarations.problems:
         print(f"ebb: {sanitised_line(problem)}", file=sys.stderr)
-    if not (declared.hooks or config.hooks_after_tool or declared.problems):
+    if not (declarations.hooks or config.hooks_after_tool or declarations.problems):
         print(NO_HOOKS.replace("`", ""))
     return 0

@@ -35,9 +35,11 @@ def run(arguments: Sequence[str]) -> int:
         case "set":
             result, message = _set_key(store, config, options.provider)
         case "remove":
-            is_gone = store.remove(options.provider)
-            result = {"provider": options.provider, "removed": is_gone}
-            message = f"removed the key for {options.provider}" if is_gone else f"no key stored for {options.provider}"
+            was_removed = store.remove(options.provider)
+            result = {"provider": options.provider, "removed": was_removed}
+            message = (
+                f"removed the key for {options.provider}" if was_removed else f"no key stored for {options.provider}"
+            )
         case _:
             result, message = _list_keys(store, config)
     if options.json:
@@ -51,8 +53,8 @@ def _set_key(store: KeyStore, config: Config, provider: str) -> tuple[dict[str, 
     origin = origin_of(provider_address(provider, config.provider(provider), os.environ))
     key = _read_key(provider)
     storage = store.put(provider, origin, key)
-    where = "in the system keyring" if storage == "keyring" else f"in `{store.path}`, readable only by you"
-    lines = [f"stored the key for {provider} {where}; it is sent only to {sanitised_line(origin)}"]
+    location = "in the system keyring" if storage == "keyring" else f"in `{store.path}`, readable only by you"
+    lines = [f"stored the key for {provider} {location}; it is sent only to {sanitised_line(origin)}"]
     variable = key_variable(provider, config.provider(provider))
     if variable and os.environ.get(variable):
         lines.append(f"{variable} is also set and takes precedence")

@@ -58,8 +58,8 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:  # noqa: BLE001  # unexpected errors are reported here
         if not is_unwritable(error):
             return _report_crash(error, arguments)
-        why = "standard output is closed" if error.errno == errno.EBADF else error.strerror
-        print(f"ebb: cannot write the output: {why}", file=sys.stderr)
+        problem = "standard output is closed" if error.errno == errno.EBADF else error.strerror
+        print(f"ebb: cannot write the output: {problem}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
@@ -72,11 +72,11 @@ def _raise_on_interrupt() -> None:
     sys.unraisablehook = _exit_on_ignored_interrupt
 
 
-def _exit_on_ignored_interrupt(fault: "sys.UnraisableHookArgs", /) -> None:
+def _exit_on_ignored_interrupt(unraisable: "sys.UnraisableHookArgs", /) -> None:
     """Exit on an interrupt that Python would print and then ignore, such as one in a finaliser."""
-    if isinstance(fault.exc_value, KeyboardInterrupt):
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
         os._exit(130)
-    sys.__unraisablehook__(fault)
+    sys.__unraisablehook__(unraisable)
 
 
 def _report_crash(error: Exception, arguments: Sequence[str]) -> int:
@@ -85,13 +85,13 @@ def _report_crash(error: Exception, arguments: Sequence[str]) -> int:
 
     if "--debug" in arguments:
         _print_traceback(error)
-    fault = crash_error(error, config.load.find_folders(os.environ).logs)
-    _print_error(str(fault))
-    return fault.exit_code
+    crash = crash_error(error, config.load.find_folders(os.environ).logs)
+    _print_error(str(crash))
+    return crash.exit_code
 
 
-def _print_error(sentence: str) -> None:
-    print(headless.printing.log_safe(f"ebb: {text.sanitise.sanitised(sentence)}", os.environ), file=sys.stderr)
+def _print_error(message: str) -> None:
+    print(headless.printing.log_safe(f"ebb: {text.sanitise.sanitised(message)}", os.environ), file=sys.stderr)
 
 
 def _print_traceback(error: BaseException) -> None:
@@ -104,8 +104,8 @@ def _prepare_streams() -> None:
         stream = getattr(sys, name)
         if stream is None and name == "stdout":
             # Output to a closed stdout must not be lost silently. Writing to a read-only descriptor fails.
-            nowhere = os.open(os.devnull, os.O_RDONLY)
-            sys.stdout = open(nowhere, mode, encoding="utf-8")  # noqa: SIM115  # open until the process ends
+            read_only_descriptor = os.open(os.devnull, os.O_RDONLY)
+            sys.stdout = open(read_only_descriptor, mode, encoding="utf-8")  # noqa: SIM115  # open until the process ends
         elif stream is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # as above
         elif mode == "w" and isinstance(stream, io.TextIOWrapper):
@@ -113,9 +113,9 @@ def _prepare_streams() -> None:
 
 
 def _dispatch(arguments: list[str]) -> int:
-    first = first_positional_index(arguments)
-    if first is not None and arguments[first] in SUBCOMMANDS:
-        return _run_subcommand(arguments[first], arguments[:first], arguments[first + 1 :])
+    word_index = first_positional_index(arguments)
+    if word_index is not None and arguments[word_index] in SUBCOMMANDS:
+        return _run_subcommand(arguments[word_index], arguments[:word_index], arguments[word_index + 1 :])
     options = make_parser().parse_args(join_resume_id(arguments))
     is_headless = options.prompt is not None or options.input_format != "text"
     if options.worktree is not None:
@@ -123,18 +123,18 @@ def _dispatch(arguments: list[str]) -> int:
     if is_headless:
         return _run_headless(options)
     is_new = options.resume is None and options.pick is None
-    if is_new and first is not None and options.words == [arguments[first]]:
-        _refuse_misspelt(arguments[first])
+    if is_new and word_index is not None and options.words == [arguments[word_index]]:
+        _refuse_misspelt(arguments[word_index])
     return _run_interactive(options)
 
 
 def _refuse_misspelt(word: str) -> None:
     """Raise `UsageError` if a one-word message looks like a misspelt subcommand, which would cost money to send."""
-    near = tui.slash_commands.closest_names(word.lower(), [*SUBCOMMANDS], _MIN_SIMILARITY)
-    if near and word.split() == [word]:
-        meant = " or ".join(f"`ebb {name}`" for name in near)
+    suggestions = tui.slash_commands.closest_names(word.lower(), [*SUBCOMMANDS], _MIN_SIMILARITY)
+    if suggestions and word.split() == [word]:
+        suggestions_text = " or ".join(f"`ebb {name}`" for name in suggestions)
         raise UsageError(
-            f"unknown command `{word}`; did you mean {meant}? To send it as a message, use `ebb -- {word}`"
+            f"unknown command `{word}`; did you mean {suggestions_text}? To send it as a message, use `ebb -- {word}`"
         )
 
 
@@ -148,13 +148,13 @@ def _run_interactive(options: argparse.Namespace) -> int:
     return run(options)
 
 
-def _run_subcommand(name: str, before: Sequence[str], after: Sequence[str]) -> int:
+def _run_subcommand(name: str, preceding_arguments: Sequence[str], following_arguments: Sequence[str]) -> int:
     if name == "completion":
-        return cli.completion.run([*before, *after], cli.command_tree.command_parser)
+        return cli.completion.run([*preceding_arguments, *following_arguments], cli.command_tree.command_parser)
     run, row = cli.subcommands.run, integration_rows.SUBCOMMANDS.get(name)  # imported before Ctrl-C raises an exception
     if row is None or not row.handles_signals:
         _raise_on_interrupt()
-    return run(name, [*before, *after])
+    return run(name, [*preceding_arguments, *following_arguments])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`ebb permissions test`: shows what is decided about a command and why, without running it."""
+"""`ebb permissions test`: shows whether a command or host would be allowed and why. Nothing is run."""
 
 import argparse
 import sys
@@ -59,26 +59,30 @@ _EXIT_CODES = {"allow": 0, "ask": 1, "deny": 5}
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run `ebb permissions`; return an exit code that states the decision."""
-    first = first_positional_index(arguments)
-    rest = [*arguments[:first], *arguments[first + 1 :]] if first is not None and arguments[first] == "test" else None
+    """Run `ebb permissions`; return the exit code, which depends on the decision."""
+    action_index = first_positional_index(arguments)
+    test_arguments = (
+        [*arguments[:action_index], *arguments[action_index + 1 :]]
+        if action_index is not None and arguments[action_index] == "test"
+        else None
+    )
     parser = subcommand_parser(
-        "permissions test" if rest is not None else "permissions",
+        "permissions test" if test_arguments is not None else "permissions",
         "Show whether a command or host would be allowed, and why. Nothing is run.",
         "Exit codes: 0 allowed, 1 would ask, 2 usage, 5 denied.",
     )
-    if rest is None:
+    if test_arguments is None:
         parser.add_argument("action", choices=("test",), help="`ebb permissions test COMMAND`")
         parse_subcommand_args(parser, arguments, "one JSON object")  # exits on `--help` or a wrong word
         raise UsageError("write `ebb permissions test COMMAND`")
-    wanted = parser.add_mutually_exclusive_group(required=True)
-    wanted.add_argument("command", metavar="COMMAND", nargs="?", help="command line to check, in quotes")
-    wanted.add_argument(
+    subject_group = parser.add_mutually_exclusive_group(required=True)
+    subject_group.add_argument("command", metavar="COMMAND", nargs="?", help="command line to check, in quotes")
+    subject_group.add_argument(
         "--host", metavar="HOST[:PORT]", help="check whether commands and web_fetch may reach this host"
     )
     parser.add_argument("--rules", metavar="FILE", help="use `allow` and `deny` of this TOML file instead of yours")
     parser.add_argument("--mode", choices=MODES, help="use this mode instead of yours")
-    options = parse_subcommand_args(parser, rest, "one JSON object", has_one_word=True)
+    options = parse_subcommand_args(parser, test_arguments, "one JSON object", has_one_word=True)
     return _test_command(options)
 
 
@@ -136,12 +140,12 @@ def _test_host(host: str, policy: Policy, private: Sequence[str], *, as_json: bo
 def _with_rules_from_file(policy: Policy, file: Path) -> Policy:
     """Return the policy with only the rules from a file. Raises `UsageError`."""
     try:
-        content: Mapping[str, object] = tomllib.loads(file.read_text())
+        document: Mapping[str, object] = tomllib.loads(file.read_text())
     except OSError as error:
         raise UsageError(f"cannot read the rules `{file}`: {error.strerror or error}") from error
     except ValueError as error:
         raise UsageError(f"the rules `{file}` are not TOML: {error}") from error
-    table = content.get("permissions", content)
+    table = document.get("permissions", document)
     rules_by_name = {name: table.get(name, []) if isinstance(table, dict) else None for name in ("allow", "deny")}
     for name, rules in rules_by_name.items():
         if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
@@ -153,13 +157,14 @@ def _with_rules_from_file(policy: Policy, file: Path) -> Policy:
 def _uncovered_commands(request: PermissionRequest, policy: Policy) -> list[str]:
     """Return the commands of a line that no rule matches, in backticks, each with the word that prevents a prefix rule
     from matching. Empty if there are no prefix rules."""
-    covered, descriptions = command_coverage(request, policy), list[str]()
-    beginnings = [rule.words for rule in policy.allow if rule.tool == request.tool and rule.words]
-    for command in (one.command for one in covered if one.prefix is None and beginnings):
+    coverages = command_coverage(request, policy)
+    descriptions: list[str] = []
+    prefixes = [rule.words for rule in policy.allow if rule.tool == request.tool and rule.words]
+    for command in (coverage.command for coverage in coverages if coverage.prefix is None and prefixes):
         words = wrapped_git_call(command.words) or command.words
         texts = [word.text for word in words]
-        begun = [rule for rule in beginnings if texts[: len(rule)] == rule]
-        descriptions.append(f"`{' '.join(command.texts)}`{_why_uncovered(words) if begun else ''}")
+        matching_prefixes = [prefix for prefix in prefixes if texts[: len(prefix)] == prefix]
+        descriptions.append(f"`{' '.join(command.texts)}`{_why_uncovered(words) if matching_prefixes else ''}")
     return descriptions
 
 
@@ -168,14 +173,14 @@ def _why_uncovered(words: Sequence[Word]) -> str:
     doubt = git_rule_doubt(words) if words[0].text == "git" else None
     proof = check_read_only(words, has_input=True)
     if doubt is not None and (proof is None or proof.last_unproved_index is None or not is_guarded_git_call(words)):
-        at, why = doubt
-        return f": `{words[at].text}` {why}"
-    beyond = (
+        word_index, reason = doubt
+        return f": `{words[word_index].text}` {reason}"
+    unproved_word = (
         words[proof.last_unproved_index].text if proof is not None and proof.last_unproved_index is not None else ""
     )
-    if not beyond:
+    if not unproved_word:
         return ""
-    return f", because of `{beyond}`" + (f": `{words[doubt[0]].text}` {doubt[1]}" if doubt is not None else "")
+    return f", because of `{unproved_word}`" + (f": `{words[doubt[0]].text}` {doubt[1]}" if doubt is not None else "")
 
 
 def _read_only_doubts(command: str, request: PermissionRequest, policy: Policy) -> list[str]:
@@ -187,28 +192,31 @@ def _read_only_doubts(command: str, request: PermissionRequest, policy: Policy) 
         Bash().read_only_access({"command": command}, Workspace(root, root))
     except ToolError as error:
         return [f"not known to be read-only: {error}"]
-    found = (
-        (one.texts, read_only_doubt(one.texts)) for one in parse_command_line(without_here_documents(command)).commands
+    doubts = (
+        (parsed_command.texts, read_only_doubt(parsed_command.texts))
+        for parsed_command in parse_command_line(without_here_documents(command)).commands
     )
-    return [f"`{' '.join(texts)}` {doubt}" for texts, doubt in found if doubt]
+    return [f"`{' '.join(texts)}` {doubt}" for texts, doubt in doubts if doubt]
 
 
 def _why_sandboxed(request: PermissionRequest, policy: Policy) -> str:
     """Return why an `outside` rule does not move the whole line out of the sandbox; empty if no rule applies."""
-    placed, rules = unsandboxed_variant(request, policy)
-    covered = command_coverage(placed, rules)
-    left = [f"`{' '.join(one.command.texts)}`" for one in covered if one.prefix is None]
-    is_begun = any(one.prefix for one in covered)
-    return f"it stays in the sandbox: no `outside` rule covers {' and '.join(left)}" if is_begun and left else ""
+    unsandboxed_request, unsandboxed_policy = unsandboxed_variant(request, policy)
+    coverages = command_coverage(unsandboxed_request, unsandboxed_policy)
+    uncovered = [f"`{' '.join(coverage.command.texts)}`" for coverage in coverages if coverage.prefix is None]
+    is_partly_covered = any(coverage.prefix for coverage in coverages)
+    return (
+        f"it stays in the sandbox: no `outside` rule covers {' and '.join(uncovered)}"
+        if is_partly_covered and uncovered
+        else ""
+    )
 
 
 def _print_decision(
     options: argparse.Namespace, policy: Policy, request: PermissionRequest, ruling: Ruling, sandbox_state: str
 ) -> None:
-    line, dangers = (
-        parse_command_line(without_here_documents(options.command)),
-        dangers_in(options.command, policy.root),
-    )
+    line = parse_command_line(without_here_documents(options.command))
+    dangers = dangers_in(options.command, policy.root)
     is_read_only = request.read_only_access is not None and request.read_only_access.paths != ("/",)
     if options.json:
         facts = {

@@ -35,8 +35,8 @@ def piped_input() -> str:
     Raises `UsageError`."""
     data = sys.stdin.buffer.read(_MAX_PIPED_BYTES + 1)
     if len(data) > _MAX_PIPED_BYTES:
-        most = f"more than {_MAX_PIPED_BYTES >> 20} MB piped in"
-        raise UsageError(f"{most}; save it to a file and name the file in the prompt")
+        problem = f"more than {_MAX_PIPED_BYTES >> 20} MB piped in"
+        raise UsageError(f"{problem}; save it to a file and name the file in the prompt")
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -52,7 +52,7 @@ def _decode_other_encoding(data: bytes) -> str:
 
 
 def is_attachment(piped: str) -> bool:
-    """Whether piped input becomes an attachment, because it is long or not only text."""
+    """Whether piped input becomes an attachment, because it is long or is not plain text."""
     return len(piped) > _MAX_INLINE_CHARS or "\0" in piped or not _is_text(piped)
 
 
@@ -62,11 +62,11 @@ def reattach_terminal() -> bool:
     if not sys.stdout.isatty():
         return False
     try:
-        terminal = os.open("/dev/tty", os.O_RDWR)
+        terminal_descriptor = os.open("/dev/tty", os.O_RDWR)
     except OSError:
         return False
-    os.dup2(terminal, sys.stdin.fileno())
-    os.close(terminal)
+    os.dup2(terminal_descriptor, sys.stdin.fileno())
+    os.close(terminal_descriptor)
     return True
 
 

@@ -39,9 +39,9 @@ def run(arguments: Sequence[str]) -> int:
     store = PluginStore(config)
     match options.action:
         case "add":
-            where = options.source
-            local = Path(folder, Path(where).expanduser())
-            source = str(local) if local.is_dir() else where
+            location = options.source
+            local_path = Path(folder, Path(location).expanduser())
+            source = str(local_path) if local_path.is_dir() else location
             return _add(store, source, options.plugin, options.ref, is_sure=options.yes, as_json=options.json)
         case "remove":
             return _remove(store, options.source, as_json=options.json)
@@ -52,30 +52,37 @@ def run(arguments: Sequence[str]) -> int:
 def _add(store: PluginStore, source: str, name: str, ref: str, *, is_sure: bool, as_json: bool) -> int:
     with plugin_copy(source, store.folder, name, ref) as plugin:
         contents = plugin_contents(plugin)
-        before = next((known for known, _ in store.all_with_problems() if known.name == plugin.name), None)
+        previous = next(
+            (installed for installed, _ in store.all_with_problems() if installed.name == plugin.name), None
+        )
         if not as_json:
-            _print_contents(plugin, contents, before)
-        is_wanted = is_sure or confirm("Add it?", as_json=as_json)
-        if is_wanted:
+            _print_contents(plugin, contents, previous)
+        is_confirmed = is_sure or confirm("Add it?", as_json=as_json)
+        if is_confirmed:
             store.add(plugin)
         if as_json:
-            row = {**_json_row(plugin, ""), "holds": contents.lines, "problems": contents.problems, "added": is_wanted}
+            row = {
+                **_json_row(plugin, ""),
+                "holds": contents.lines,
+                "problems": contents.problems,
+                "added": is_confirmed,
+            }
             print_json(sys.stdout, row)
-        elif is_wanted:
+        elif is_confirmed:
             print(f"added `{plugin.name}` for new sessions; remove it with `ebb plugin remove {plugin.name}`")
         else:
             print("nothing added; `--yes` adds it without asking")
     return 0
 
 
-def _print_contents(plugin: Plugin, contents: PluginContents, before: Plugin | None) -> None:
+def _print_contents(plugin: Plugin, contents: PluginContents, previous: Plugin | None) -> None:
     version = f" {plugin.version}" if plugin.version else ""
     print(sanitised_line(f"{plugin.name}{version}{f': {plugin.description}' if plugin.description else ''}"))
     print(sanitised_line(f"  from {plugin.source}{f' at commit {plugin.commit}' if plugin.commit else ''}"))
-    if before is not None:
-        same = "same files" if before.digest == plugin.digest else "different files"
-        was = f" at commit {before.commit}" if before.commit else ""
-        print(sanitised_line(f"  replaces the one from {before.source}{was} ({same})"))
+    if previous is not None:
+        comparison = "same files" if previous.digest == plugin.digest else "different files"
+        previous_commit = f" at commit {previous.commit}" if previous.commit else ""
+        print(sanitised_line(f"  replaces the one from {previous.source}{previous_commit} ({comparison})"))
     for line in contents.lines:
         print(sanitised_line(line))
     for problem in contents.problems:
@@ -84,11 +91,11 @@ def _print_contents(plugin: Plugin, contents: PluginContents, before: Plugin | N
 
 
 def _remove(store: PluginStore, name: str, *, as_json: bool) -> int:
-    is_gone = store.remove(name)
+    was_removed = store.remove(name)
     if as_json:
-        print_json(sys.stdout, {"plugin": name, "removed": is_gone})
+        print_json(sys.stdout, {"plugin": name, "removed": was_removed})
     else:
-        print(sanitised_line(f"removed `{name}`" if is_gone else f"no plugin `{name}`"))
+        print(sanitised_line(f"removed `{name}`" if was_removed else f"no plugin `{name}`"))
     return 0
 
 
@@ -98,10 +105,12 @@ def _list(store: PluginStore, config: Config, *, as_json: bool) -> int:
         print_json(sys.stdout, {"plugins": [_json_row(plugin, problem) for plugin, problem in plugins]})
         return 0
     for plugin, problem in plugins:
-        what = f"unusable: {problem}" if problem else plugin.description
+        details = f"unusable: {problem}" if problem else plugin.description
         commit = f"@{plugin.commit[:12]}" if plugin.commit else ""
         print(
-            sanitised_line(f"{plugin.name:<20}  {plugin.version or '-':<8}  {plugin.source}{commit}  {what}".rstrip())
+            sanitised_line(
+                f"{plugin.name:<20}  {plugin.version or '-':<8}  {plugin.source}{commit}  {details}".rstrip()
+            )
         )
     if not plugins:
         print("no plugins yet; add one with `ebb plugin add PATH|GIT-URL`")

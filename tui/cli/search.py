@@ -50,15 +50,15 @@ def search(arguments: Sequence[str]) -> int:
         finally:
             progress.erase()
 
-    memory = run_with_sessions(options, work)
-    for note in memory.notes:
+    recall_result = run_with_sessions(options, work)
+    for note in recall_result.notes:
         print(f"ebb: {note}", file=sys.stderr)
-    for result in memory.items:
+    for result in recall_result.items:
         if options.json:
             print_json(sys.stdout, asdict(result))
         else:
             print("\n".join(result_lines(result)))
-    if not memory.items and not options.json:
+    if not recall_result.items and not options.json:
         print("nothing found; `--all` searches the sessions of all projects")
     return 0
 
@@ -68,17 +68,17 @@ def show(options: argparse.Namespace) -> int:
     code."""
 
     async def work(sessions: "Sessions") -> None:
-        found = await (await sessions.recall(options.id, everywhere=True)).fetch(options.ref)
-        with closing(found.content):
-            _print_part(found)
-            for line in found.trailing_note.splitlines():  # on stderr, so that stdout contains only the bytes
+        stored = await (await sessions.recall(options.id, everywhere=True)).fetch(options.ref)
+        with closing(stored.content):
+            _print_referenced(stored)
+            for line in stored.trailing_note.splitlines():  # on stderr, so that stdout contains only the bytes
                 print(f"ebb: {sanitised_line(line)}", file=sys.stderr)
 
     run_with_sessions(options, work)
     return 0
 
 
-def _print_part(stored: StoredContent) -> None:
+def _print_referenced(stored: StoredContent) -> None:
     """Print the referenced bytes unchanged or, on a terminal, without control sequences."""
     try:
         start, end = referenced_range(stored)
@@ -91,34 +91,36 @@ def _print_part(stored: StoredContent) -> None:
         sys.stdout.buffer.flush()
         return
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    last = "\n"
+    last_character = "\n"
     for chunk in itertools.chain(stored.content.chunks(start, end), (b"",)):
         text = decoder.decode(chunk, final=not chunk)
         print(sanitised(text), end="")
-        last = text[-1:] or last
-    if last != "\n":
+        last_character = text[-1:] or last_character
+    if last_character != "\n":
         print()
 
 
 def result_lines(item: RecalledItem) -> list[str]:
     """Return the lines of a result: its reference, time, kind and title, and the excerpt that matched."""
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(item.at))
-    what = f"{item.kind} of {item.tool}" if item.tool else item.kind
-    head = "  ".join(filter(None, (item.ref, when, what, item.title, "(similar meaning)" if item.by_meaning else "")))
-    return [sanitised_line(head), *(f"    {line}" for line in sanitised(item.excerpt).split("\n") if line.strip())]
+    time_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(item.at))
+    kind = f"{item.kind} of {item.tool}" if item.tool else item.kind
+    heading = "  ".join(
+        filter(None, (item.ref, time_text, kind, item.title, "(similar meaning)" if item.by_meaning else ""))
+    )
+    return [sanitised_line(heading), *(f"    {line}" for line in sanitised(item.excerpt).split("\n") if line.strip())]
 
 
 class SearchProgress:
     """Shows indexing progress on a terminal and erases it when done."""
 
     def __init__(self) -> None:
-        self._began = time.monotonic()
+        self._start_time = time.monotonic()
         self._is_visible = False
 
     def __call__(self, done: int, total: int) -> None:
         if not sys.stderr.isatty():
             return
-        if done < total and time.monotonic() - self._began > 1:
+        if done < total and time.monotonic() - self._start_time > 1:
             print(f"\rindexing {done:,} of {total:,} messages", end="", file=sys.stderr, flush=True)
             self._is_visible = True
         elif done >= total:

@@ -23,7 +23,7 @@ MAX_PREVIEWED_SESSIONS = 20
 
 
 def delete(arguments: Sequence[str]) -> int:
-    """Run `ebb sessions delete ID…`, or with filters; return 2 if confirmation was impossible."""
+    """Run `ebb sessions delete ID…`, or with filters; return the exit code, 2 if confirmation was impossible."""
     parser = subcommand_parser(
         "sessions delete",
         "Delete sessions with their stored data and sub-agent sessions. Filters list them first and ask. "
@@ -31,8 +31,8 @@ def delete(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("id", nargs="*", help="beginning of a session id; deleted without asking")
     filters = parser.add_argument_group("filters, instead of ids; sessions of this project must match all of them")
-    age = "not used for AGE (`30d`, `12h`, `2w`, `6mo`, `1y`) or since a day (`2026-01-31`)"
-    filters.add_argument("--older-than", metavar="AGE", help=age)
+    older_than_help = "not used for AGE (`30d`, `12h`, `2w`, `6mo`, `1y`) or since a day (`2026-01-31`)"
+    filters.add_argument("--older-than", metavar="AGE", help=older_than_help)
     filters.add_argument("--tag", action="append", default=[], metavar="TAG", help="has this tag (repeatable)")
     filters.add_argument("--untagged", action="store_true", help="has no tags")
     filters.add_argument("--empty", action="store_true", help="has no model reply")
@@ -41,10 +41,10 @@ def delete(arguments: Sequence[str]) -> int:
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="show what would be deleted, and exit")
     options = parse_subcommand_args(parser, arguments, "one JSON object")
-    filtered = any((options.older_than, options.tag, options.untagged, options.empty, options.project, options.all))
-    if not options.id and not filtered:
+    has_filters = any((options.older_than, options.tag, options.untagged, options.empty, options.project, options.all))
+    if not options.id and not has_filters:
         parser.error("no sessions named; give ids, or a filter such as `--older-than 30d`")
-    if options.id and filtered:
+    if options.id and has_filters:
         parser.error("use either ids or filters, not both")
     _, config = read_settings_with_warnings(options)
     if options.id:
@@ -69,11 +69,11 @@ def _select_sessions(
     if options.project:
         # Sessions of a folder that no longer exists can also be deleted.
         project = str(Path(options.project).expanduser().resolve())
-    before = parse_time_argument(options.older_than) if options.older_than else None
+    cutoff = parse_time_argument(options.older_than) if options.older_than else None
     return selected_sessions(
         config,
         project=None if options.all else project,
-        before=before,
+        before=cutoff,
         tags=normalise_tags(options.tag),
         untagged=options.untagged,
         unanswered=options.empty,
@@ -84,14 +84,16 @@ def _delete_named(config: Config, options: argparse.Namespace) -> int:
     sessions = named_sessions(config, options.id)
     if options.dry_run:
         return _report_not_deleted(sessions, (), options)
-    deleted, skipped = delete_sessions(config, sessions, lambda number: None)
+    deleted, skipped = delete_sessions(config, sessions, lambda index: None)
     if not options.json:
         for info in deleted:
             print(deleted_message(info))
     else:
         _report_deleted(deleted, skipped, options)
     if skipped:
-        reasons = "; ".join(f"session `{one.info.id}` was not deleted: {one.why}" for one in skipped)
+        reasons = "; ".join(
+            f"session `{skipped_session.info.id}` was not deleted: {skipped_session.why}" for skipped_session in skipped
+        )
         raise StoreFailed(reasons, "in use")
     return 0
 
@@ -133,14 +135,14 @@ def _preview(sessions: Sequence[SessionInfo], skipped: Sequence[SkippedSession])
         print("no matching sessions")
     else:
         projects = sorted({info.project for info in sessions})
-        agents = sum(len(info.agents) for info in sessions)
-        parts = [
+        agent_count = sum(len(info.agents) for info in sessions)
+        phrases = [
             pluralize(len(sessions), "session"),
-            f"with {pluralize(agents, 'sub-agent session')}" if agents else "",
+            f"with {pluralize(agent_count, 'sub-agent session')}" if agent_count else "",
             pluralize(sum(info.messages for info in sessions), "message"),
             f"of {pluralize(len(projects), 'project')}" if len(projects) > 1 else f"of {projects[0]}",
         ]
-        print(sanitised_line(f"to be deleted: {', '.join(filter(None, parts))}"))
+        print(sanitised_line(f"to be deleted: {', '.join(filter(None, phrases))}"))
     _print_skipped(skipped)
 
 
@@ -150,21 +152,21 @@ def _report_deleted(
     if options.json:
         print_json(sys.stdout, {"deleted": [info.id for info in deleted], "kept": _skipped_json(skipped)})
         return
-    agents = sum(len(info.agents) for info in deleted)
-    more = f", with {pluralize(agents, 'sub-agent session')}" if agents else ""
-    print(f"deleted {pluralize(len(deleted), 'session')}{more}")
+    agent_count = sum(len(info.agents) for info in deleted)
+    agents_text = f", with {pluralize(agent_count, 'sub-agent session')}" if agent_count else ""
+    print(f"deleted {pluralize(len(deleted), 'session')}{agents_text}")
     _print_skipped(skipped)
 
 
 def _print_skipped(skipped: Sequence[SkippedSession]) -> None:
-    for one in skipped[:MAX_PREVIEWED_SESSIONS]:
-        print(sanitised(f"skipped: {one.info.id}  {sanitised_line(one.info.title)}: {one.why}"))
+    for entry in skipped[:MAX_PREVIEWED_SESSIONS]:
+        print(sanitised(f"skipped: {entry.info.id}  {sanitised_line(entry.info.title)}: {entry.why}"))
     if len(skipped) > MAX_PREVIEWED_SESSIONS:
         print(f"skipped: {len(skipped) - MAX_PREVIEWED_SESSIONS:,} more")
 
 
 def _skipped_json(skipped: Sequence[SkippedSession]) -> list[dict[str, str]]:
-    return [{"id": one.info.id, "why": one.why} for one in skipped]
+    return [{"id": entry.info.id, "why": entry.why} for entry in skipped]
 
 
 class _DeleteProgress:
@@ -174,8 +176,8 @@ class _DeleteProgress:
         self._total = total
         self._is_visible = total > 200 and sys.stderr.isatty()
 
-    def __call__(self, number: int) -> None:
-        if self._is_visible and number % 50 == 0:
-            print(f"\rdeleting {number:,} of {self._total:,}", end="\x1b[K", file=sys.stderr, flush=True)
-        if self._is_visible and number == self._total - 1:
+    def __call__(self, index: int) -> None:
+        if self._is_visible and index % 50 == 0:
+            print(f"\rdeleting {index:,} of {self._total:,}", end="\x1b[K", file=sys.stderr, flush=True)
+        if self._is_visible and index == self._total - 1:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

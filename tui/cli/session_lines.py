@@ -8,10 +8,10 @@ from ebbtide.tui.view.sessions import tags_text
 
 
 def session_line(info: SessionInfo) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated_at))
+    time_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated_at))
     title = f"└ {info.agent}  {info.title}" if info.agent else info.title
     title += f"  {tags_text(info.tags)}" if info.tags else ""
-    return sanitised_line(f"{info.id}  {when}  {info.messages:>4}  {info.model}  {title}")
+    return sanitised_line(f"{info.id}  {time_text}  {info.messages:>4}  {info.model}  {title}")
 
 
 def json_fields(info: SessionInfo) -> dict[str, object]:

@@ -38,8 +38,8 @@ def _change(options: argparse.Namespace, added: Sequence[str] = (), removed: Seq
     """Change the tags of a session. If `removed` is None, all tags are removed."""
 
     async def work(sessions: "Sessions") -> SessionInfo:
-        gone = None if removed is None else normalise_tags(removed)
-        return await (await sessions.library()).tag(options.id, normalise_tags(added), gone)
+        removed_tags = None if removed is None else normalise_tags(removed)
+        return await (await sessions.library()).tag(options.id, normalise_tags(added), removed_tags)
 
     info = run_with_sessions(options, work)
     if options.json:

@@ -25,36 +25,38 @@ if TYPE_CHECKING:  # imported for types only: a front end loads what it needs, w
     from ebbtide.agent.sessions import Sessions
 
 _SWITCH_INTERVAL_S = 0.001
-"""Seconds that a key press waits for a thread that is computing. Python's default is five times as long, and a key
-press may have to wait several times."""
+"""Python's thread switch interval, in seconds: how long a busy thread can delay a key press, perhaps several times. The
+default is five times as long."""
 
 
 def run(options: argparse.Namespace) -> int:
     """Run an interactive session; return the exit code. Raises `AgentError` if none can be opened."""
     is_served = os.environ.get("TEXTUAL_DRIVER", "").endswith(":ServedDriver")
-    has_user = is_served or (sys.stdin.isatty() and sys.stdout.isatty())
+    is_interactive = is_served or (sys.stdin.isatty() and sys.stdout.isatty())
     piped = ""
-    if not has_user and options.plain and not sys.stdin.isatty():
+    if not is_interactive and options.plain and not sys.stdin.isatty():
         piped = piped_input() if has_piped_input() else ""
-        has_user = reattach_terminal()
-    if not has_user and not (options.plain and (piped.strip() or options.words)):
+        is_interactive = reattach_terminal()
+    if not is_interactive and not (options.plain and (piped.strip() or options.words)):
         raise UsageError("no terminal; use `ebb -p PROMPT` to print the answer")
-    # The parent may ignore this signal (`nohup`). When its terminal closes, the program would then read end-of-file
-    # again and again.
+    # The parent may have made this signal ignored (`nohup`). The program would then read end-of-file endlessly once its
+    # terminal closes.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     root, config = read_settings_with_warnings(options)
     drafts = Drafts(None if options.ephemeral else config.folders.drafts)
     if not is_served and (options.plain or is_print_only(os.environ)):
-        session_id, code = asyncio.run(_run_line_mode(options, root, config, drafts, piped, has_user=has_user))
+        session_id, exit_code = asyncio.run(
+            _run_line_mode(options, root, config, drafts, piped, is_interactive=is_interactive)
+        )
     else:
-        session_id, code = asyncio.run(_run_full_screen(options, root, config, drafts))
-    was_hung_up = code == 128 + signal.SIGHUP
+        session_id, exit_code = asyncio.run(_run_full_screen(options, root, config, drafts))
+    was_hung_up = exit_code == 128 + signal.SIGHUP
     if session_id and not options.ephemeral and not is_served and not was_hung_up:
-        where = f"-w {options.worktree} " if options.worktree is not None else ""
-        print(f"Resume: ebb {where}-r {session_id}")
+        worktree_flag = f"-w {options.worktree} " if options.worktree is not None else ""
+        print(f"Resume: ebb {worktree_flag}-r {session_id}")
         if drafts.has_draft(session_id):
             print("Your unsent text will be in the prompt.")
-    return code
+    return exit_code
 
 
 async def _run_full_screen(
@@ -107,52 +109,54 @@ async def _run_full_screen(
 
 
 async def _run_line_mode(
-    options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts, piped: str, *, has_user: bool
+    options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts, piped: str, *, is_interactive: bool
 ) -> tuple[str | None, int]:
-    """Run line mode. `piped`: piped input; `has_user`: whether a user can type."""
-    sessions = _create_sessions(options, root, config, has_user=has_user)
+    """Run line mode. `piped`: piped input; `is_interactive`: whether a user can type."""
+    sessions = _create_sessions(options, root, config, is_interactive=is_interactive)
     try:
         # If the word after `-r` is not a session id, it is the beginning of the prompt.
-        is_word = bool(options.pick and options.words) and not await sessions.is_likely_session_id(options.pick)
-        choose = is_word or options.pick == ""
+        is_prompt_word = bool(options.pick and options.words) and not await sessions.is_likely_session_id(options.pick)
+        choose = is_prompt_word or options.pick == ""
         resume = options.resume if options.pick is None else options.pick
         history = prompt.history.History(config.folders.data / "history", str(config.project or ""))
-        front = plain.app.LineModeApp(
+        app = plain.app.LineModeApp(
             sessions,
             history,
             # Opened before anything is printed, so that an error is only one sentence and an exit code.
             session=None if choose else await sessions.open(resume),
             choose=choose,
-            first_message=" ".join([options.pick, *options.words] if is_word else options.words),
+            first_message=" ".join([options.pick, *options.words] if is_prompt_word else options.words),
             piped=piped,
             drafts=drafts,
             settings=_session_settings(options, config, lambda: sessions),
         )
-        return await plain.start.run_line_mode(front, history, os.environ, has_user=has_user)
+        return await plain.start.run_line_mode(app, history, os.environ, has_user=is_interactive)
     finally:
         await sessions.close()
 
 
-def _create_sessions(options: argparse.Namespace, root: Path, config: "Config", *, has_user: bool = True) -> "Sessions":
+def _create_sessions(
+    options: argparse.Namespace, root: Path, config: "Config", *, is_interactive: bool = True
+) -> "Sessions":
     """Create the sessions of a folder. From here on, only the front end prints."""
-    from ebbtide.agent.crash import log_stray_errors  # noqa: PLC0415  # deferred: behind the first paint
+    from ebbtide.agent.crash import log_stray_errors  # noqa: PLC0415  # deferred until after the first paint
 
     log_stray_errors(config.folders.logs)
-    return create_sessions(root, config, options, interactive=has_user)
+    return create_sessions(root, config, options, interactive=is_interactive)
 
 
 def _session_settings(
     options: argparse.Namespace, config: "Config", existing_sessions: "Callable[[], object]"
 ) -> "Settings":
     """Return the settings of this run. `existing_sessions` returns the sessions that use them, if they exist yet."""
-    from ebbtide.agent.sessions import Sessions  # noqa: PLC0415  # deferred: behind the first paint
+    from ebbtide.agent.sessions import Sessions  # noqa: PLC0415  # deferred until after the first paint
 
-    def use(changed: "Config") -> None:
+    def apply_config(changed_config: "Config") -> None:
         sessions = existing_sessions()
         if isinstance(sessions, Sessions):
-            sessions.set_config(changed, settings.environment)
+            sessions.set_config(changed_config, settings.environment)
 
     settings = agent_config.settings.Settings(
-        config, lambda: read_settings(options)[1], use, environment_with_keys(config)
+        config, lambda: read_settings(options)[1], apply_config, environment_with_keys(config)
     )
     return settings

@@ -1,4 +1,4 @@
-"""`ebb sessions`: runs its verbs, some of which are implemented in modules of their own."""
+"""`ebb sessions`: lists, shows, forks and renames stored sessions, and loads the functions of the other actions."""
 
 import argparse
 import sys
@@ -24,32 +24,32 @@ if TYPE_CHECKING:  # imported for types only: listing needs only the rows
 
 MAX_LISTED_SESSIONS = 100
 """Maximum number of sessions listed, without sub-agent sessions."""
-_VERB_FUNCTIONS: Mapping[str, str] = {
+_ACTION_FUNCTIONS: Mapping[str, str] = {
     "search": "search:search",
     "tag": "session_tags:tag",
     "untag": "session_tags:untag",
     "delete": "session_delete:delete",
 }
-"""The functions of verbs that parse their own arguments, as `MODULE:NAME`."""
+"""The functions of actions that parse their own arguments, as `MODULE:NAME`."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run `ebb sessions [VERB …]`; return the exit code."""
-    first = first_positional_index(arguments)
-    if first is not None and (verb := _verb_function(arguments[first])) is not None:
-        return verb([*arguments[:first], *arguments[first + 1 :]])
+    """Run `ebb sessions [ACTION …]`; return the exit code."""
+    action_index = first_positional_index(arguments)
+    if action_index is not None and (action := _action_function(arguments[action_index])) is not None:
+        return action([*arguments[:action_index], *arguments[action_index + 1 :]])
     parser = subcommand_parser("sessions", "List and manage stored sessions.")
-    verbs = ("list", "show", "fork", "rename", *_VERB_FUNCTIONS, *integration_rows.SESSION_ACTIONS)
-    parser.add_argument("action", nargs="?", choices=verbs, default="list")
+    actions = ("list", "show", "fork", "rename", *_ACTION_FUNCTIONS, *integration_rows.SESSION_ACTIONS)
+    parser.add_argument("action", nargs="?", choices=actions, default="list")
     parser.add_argument("id", nargs="?", help="beginning of a session id (for all actions except list)")
     parser.add_argument(
         "ref", nargs="?", help="for show: print `r12`, `msg-…` or `sum-1` in full; for rename: the new title"
     )
     parser.add_argument("--all", action="store_true", help="include the sessions of all projects")
-    tagged = "for list: show only sessions with this tag (repeatable)"
-    parser.add_argument("--tag", action="append", default=[], metavar="TAG", help=tagged)
-    most = f"for list: show the N most recent (default: {MAX_LISTED_SESSIONS})"
-    parser.add_argument("--limit", type=whole_number, default=MAX_LISTED_SESSIONS, metavar="N", help=most)
+    tag_help = "for list: show only sessions with this tag (repeatable)"
+    parser.add_argument("--tag", action="append", default=[], metavar="TAG", help=tag_help)
+    limit_help = f"for list: show the N most recent (default: {MAX_LISTED_SESSIONS})"
+    parser.add_argument("--limit", type=whole_number, default=MAX_LISTED_SESSIONS, metavar="N", help=limit_help)
     options = parse_subcommand_args(parser, arguments, "JSON lines")
     if options.limit < 1:
         parser.error("`--limit` must be above 0")
@@ -68,11 +68,11 @@ def run(arguments: Sequence[str]) -> int:
             return 0
 
 
-def _verb_function(name: str) -> Subcommand | None:
-    """Return the function of a verb that parses its own arguments; None for other verbs."""
+def _action_function(name: str) -> Subcommand | None:
+    """Return the function of an action that parses its own arguments; None for other actions."""
     if name in integration_rows.SESSION_ACTIONS:
         return integration_rows.SESSION_ACTIONS[name].load()
-    return load_subcommand(_VERB_FUNCTIONS[name]) if name in _VERB_FUNCTIONS else None
+    return load_subcommand(_ACTION_FUNCTIONS[name]) if name in _ACTION_FUNCTIONS else None
 
 
 def _list(options: argparse.Namespace) -> None:
@@ -99,8 +99,6 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _fork_or_rename(options: argparse.Namespace) -> None:
-    """Fork or rename a session."""
-
     async def work(sessions: "Sessions") -> tuple[SessionInfo, str]:
         library = await sessions.library()
         if options.action == "fork":

@@ -1,4 +1,4 @@
-"""The functions of all subcommands."""
+"""The table of subcommands and their functions."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ _FUNCTION_PATHS: Mapping[str, str] = {
 
 
 def run(name: str, arguments: Sequence[str]) -> int:
-    """Run a subcommand with the arguments around its name; return the exit code."""
+    """Run a subcommand with the arguments before and after its name; return the exit code."""
     if name in integration_rows.SUBCOMMANDS:
         return integration_rows.SUBCOMMANDS[name].load()(arguments)
     return load_subcommand(_FUNCTION_PATHS[name])(arguments)
@@ -35,8 +35,8 @@ def run(name: str, arguments: Sequence[str]) -> int:
 
 def load_subcommand(path: str) -> Subcommand:
     """Import and return the function at `MODULE:NAME` of this package."""
-    module, _, name = path.partition(":")
-    return cast(Subcommand, getattr(import_module(f"{__package__}.{module}"), name))
+    module_name, _, name = path.partition(":")
+    return cast(Subcommand, getattr(import_module(f"{__package__}.{module_name}"), name))
 
 
 def demo(arguments: Sequence[str]) -> int:
@@ -49,5 +49,5 @@ def demo(arguments: Sequence[str]) -> int:
     parser.add_argument("--print", action="store_true", help="print it, even in a terminal")
     parser.add_argument("--keep", metavar="DIR", help="leave the fixed project in this new folder")
     options = parser.parse_args(arguments)
-    is_seen = sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()
-    return (session.demo.show_demo if is_seen and not options.print else session.demo.print_demo)(options.keep)
+    is_interactive = sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()
+    return (session.demo.show_demo if is_interactive and not options.print else session.demo.print_demo)(options.keep)

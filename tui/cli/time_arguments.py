@@ -13,9 +13,9 @@ _AGE = re.compile(r"(\d{1,6})\s*(h|d|w|mo|y)")
 def parse_time_argument(text: str) -> float:
     """Return Unix seconds for an age (`30d`, `12h`, `2w`, `6mo`, `1y`) or the local start of a day (`2026-01-31`).
     Raises `UsageError`."""
-    ago = _AGE.fullmatch(text.strip().lower())
-    if ago is not None:
-        return time.time() - int(ago[1]) * _UNIT_SECONDS[ago[2]]
+    match = _AGE.fullmatch(text.strip().lower())
+    if match is not None:
+        return time.time() - int(match[1]) * _UNIT_SECONDS[match[2]]
     try:
         return datetime.strptime(text.strip(), "%Y-%m-%d").timestamp()
     except (ValueError, OverflowError, OSError) as error:

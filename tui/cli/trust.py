@@ -68,14 +68,14 @@ def run(arguments: Sequence[str]) -> int:
 
 def _project_items(config: Config) -> Iterable[TrustItem]:
     """Return everything that the project ships, and print the reasons for skipped items."""
-    (skills, of_skills), (commands, of_commands) = find_skills(config), find_custom_commands(config)
-    (agents, of_agents), hooks = find_agents(config), collect_hooks(config)
+    (skills, skill_problems), (commands, command_problems) = find_skills(config), find_custom_commands(config)
+    (agents, agent_problems), hooks = find_agents(config), collect_hooks(config)
     environment = environment_with_keys(config)
     integration_items = [
-        cast(FindProjectItems, load_integration(place))(config, environment) for place in TRUST_ITEMS.values()
+        cast(FindProjectItems, load_integration(target))(config, environment) for target in TRUST_ITEMS.values()
     ]
-    of_integrations = (line for _, lines in integration_items for line in lines)
-    for problem in (*of_skills, *of_commands, *of_agents, *hooks.problems, *of_integrations):
+    integration_problems = (message for _, messages in integration_items for message in messages)
+    for problem in (*skill_problems, *command_problems, *agent_problems, *hooks.problems, *integration_problems):
         print(f"ebb: {sanitised_line(problem)}", file=sys.stderr)
     all_items = (
         *(skill.item for skill in skills),
@@ -100,6 +100,6 @@ def _rows(trust: ProjectTrust, items: Mapping[str, TrustItem]) -> Iterable[dict[
     for key, item in items.items():
         standing = trust.trust_state(item)
         yield {"name": key, "standing": "approved" if standing == "on" else standing, "source": item.source}
-    for key, decided in trust.decisions.items():
+    for key, decision in trust.decisions.items():
         if key not in items:
-            yield {"name": key, "standing": decided.verdict, "source": decided.source}
+            yield {"name": key, "standing": decision.verdict, "source": decision.source}

@@ -28,15 +28,15 @@ NOT_COVERED_NOTE = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run `ebb undo`; return 0 if files were restored or there was nothing to do."""
+    """Run `ebb undo`; return the exit code. Raises `AgentError` if it cannot restore anything."""
     parser = subcommand_parser("undo", "Revert the agent's file changes in this folder.", NOT_COVERED_NOTE)
     parser.add_argument("id", nargs="?", type=whole_number, help="id from `--list` (default: the last turn)")
     parser.add_argument("--list", action="store_true", help="list what can be reverted, most recent first")
     parser.add_argument("--redo", action="store_true", help="reapply what was reverted last")
     parser.add_argument("--dry-run", action="store_true", help="show what would change, and exit")
-    others = parser.add_mutually_exclusive_group()
-    others.add_argument("--force", action="store_true", help="also overwrite files that were changed since")
-    others.add_argument("--skip", action="store_true", help="skip files that were changed since")
+    conflict_group = parser.add_mutually_exclusive_group()
+    conflict_group.add_argument("--force", action="store_true", help="also overwrite files that were changed since")
+    conflict_group.add_argument("--skip", action="store_true", help="skip files that were changed since")
     options = parse_subcommand_args(parser, arguments, "JSON")
     root, config = read_settings_with_warnings(options)
     if not config.checkpoints_enabled:
@@ -55,25 +55,28 @@ def run(arguments: Sequence[str]) -> int:
         plan = project.plan_undo((point.id,))
         if not options.dry_run:
             if sessions := project.sessions_in_turn():  # files restored now would be attributed to that turn
-                named = " and ".join(f"`{session}`" for session in sessions)
+                session_names = " and ".join(f"`{session}`" for session in sessions)
                 raise RestoreFailed(
-                    f"nothing changed: session {named} is working in this folder; try again when it is done"
+                    f"nothing changed: session {session_names} is working in this folder; try again when it is done"
                 )
             _refuse_overwriting(plan, is_allowed=options.force or options.skip)
             kind: PointKind = "undo" if point.kind == "turn" else "redo"
             restored = project.restore(plan, point.turn_key, kind, forced=options.force)
-            left = {one.path: one for one in restored.unrestored}  # git may have changed files meanwhile
-            plan = replace(plan, paths=tuple(left.get(one.path, one) for one in plan.paths))
+            # Not every file may have been restored: git may have changed some meanwhile.
+            unrestored_by_path = {planned.path: planned for planned in restored.unrestored}
+            plan = replace(plan, paths=tuple(unrestored_by_path.get(planned.path, planned) for planned in plan.paths))
         _print_outcome(point, plan, options.force, 0 if options.dry_run else restored.point, as_json=options.json)
     return 0
 
 
 def _refuse_overwriting(plan: RestorePlan, *, is_allowed: bool) -> None:
     if plan.with_outcome("ask") and not is_allowed:
-        reasons = "; ".join(f"`{sanitised_line(one.path)}`: {one.why}" for one in plan.with_outcome("ask")[:5])
-        count = pluralize(len(plan.with_outcome("ask")), "file")
+        reasons = "; ".join(
+            f"`{sanitised_line(planned.path)}`: {planned.why}" for planned in plan.with_outcome("ask")[:5]
+        )
+        files = pluralize(len(plan.with_outcome("ask")), "file")
         raise RestoreFailed(
-            f"nothing changed: {count} would lose newer changes: {reasons}. Use `--force` to overwrite them (`--redo` "
+            f"nothing changed: {files} would lose newer changes: {reasons}. Use `--force` to overwrite them (`--redo` "
             "restores them), or `--skip` to leave those files alone"
         )
 
@@ -110,8 +113,8 @@ def _print_outcome(point: UndoPoint, plan: RestorePlan, forced: bool, restore_po
         ]
         print_json(sys.stdout, {"point": point.id, "kind": point.kind, "made": restore_point or None, "paths": rows})
         return
-    done = "reverted" if restore_point else "would revert"
-    print(sanitised_line(f"{done} {point.kind} {point.id}: {point.title}"))
+    outcome_text = "reverted" if restore_point else "would revert"
+    print(sanitised_line(f"{outcome_text} {point.kind} {point.id}: {point.title}"))
     for planned in plan.paths:
         why = f" ({planned.why})" if planned.why else ""
         print(sanitised_line(f"  {_outcome(planned, planned.path in chosen):<10} {path_label(planned.path)}{why}"))

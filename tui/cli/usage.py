@@ -70,19 +70,20 @@ def cached_share(line: UsageLine) -> str:
 
 
 def total_lines(report: UsageReport, hidden: int) -> list[str]:
-    """Return the totals in words, and notes about unknown prices and omitted lines."""
-    total, what = report.total, {"day": "day", "month": "month", "model": "model", "project": "project"}[report.by]
+    """Return the totals as a sentence, and notes about unknown prices and omitted lines."""
+    total = report.total
+    group = {"day": "day", "month": "month", "model": "model", "project": "project"}[report.by]
     notes = [
         f"{format_dollars(total.cost) if total.requests else '$0.00'} for {pluralize(total.requests, 'request')} in "
         f"{pluralize(total.sessions, 'session')}: {tokens(total.cache_read)} tokens read from the cache, "
         f"{tokens(total.cache_write)} written to it, {tokens(total.input)} fresh, {tokens(total.output)} output"
     ]
     if total.unpriced:
-        beyond = "" if total.cost is None else "; costs marked `+` are higher"
-        notes.append(f"price unknown for {pluralize(total.unpriced, 'request')}{beyond}")
+        cost_note = "" if total.cost is None else "; costs marked `+` are higher"
+        notes.append(f"price unknown for {pluralize(total.unpriced, 'request')}{cost_note}")
     if hidden:
-        which = "earlier" if report.by in ("day", "month") else "smaller"
-        notes.append(f"{pluralize(hidden, f'{which} {what}')} not shown; `--json` lists all")
+        adjective = "earlier" if report.by in ("day", "month") else "smaller"
+        notes.append(f"{pluralize(hidden, f'{adjective} {group}')} not shown; `--json` lists all")
     return notes
 
 
@@ -97,8 +98,8 @@ _COLUMNS: Sequence[tuple[str, Callable[[UsageLine], str]]] = (
 )
 _OPTIONAL_COLUMNS = ("cached", "sessions", "requests")
 """Columns dropped on a narrow terminal, in this order."""
-_MIN_NAMES_COLUMNS = 36
-"""Minimum width of names and bars. If less is available, columns are dropped."""
+_MIN_NAMES_WIDTH = 36
+"""Minimum width of names and bars, in cells. If less is available, columns are dropped."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -111,70 +112,73 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--by", choices=USAGE_GROUPS, default="day", help="group by day, model or project (default: day)"
     )
-    since = (
+    since_help = (
         f"count from WHEN: `7d`, `6mo`, or a day such as `2026-01-31` (default: {DEFAULT_PERIOD} by day, otherwise all)"
     )
-    parser.add_argument("--since", metavar="WHEN", help=since)
+    parser.add_argument("--since", metavar="WHEN", help=since_help)
     parser.add_argument("--project", metavar="DIR", help="count only the sessions of this folder")
     options = parse_subcommand_args(parser, arguments, "one JSON object")
     _, config = read_settings_with_warnings(options)
-    when = options.since or (DEFAULT_PERIOD if options.by == "day" else "")
-    moment = parse_time_argument(when) if when else None
+    since_text = options.since or (DEFAULT_PERIOD if options.by == "day" else "")
+    since = parse_time_argument(since_text) if since_text else None
     project = str(Path(options.project).expanduser().resolve()) if options.project else None
-    report = usage_report(config, options.by, moment, project)
+    report = usage_report(config, options.by, since, project)
     if options.json:
-        print_json(sys.stdout, _fields(report, moment, project))
+        print_json(sys.stdout, _fields(report, since, project))
         return 0
-    _print_report(report, _heading(report, moment, project))
+    _print_report(report, _heading(report, since, project))
     return 0
 
 
 def _heading(report: UsageReport, since: float | None, project: str | None) -> str:
-    whose = project or "all projects"
-    when = time.strftime("since %Y-%m-%d", time.localtime(since)) if since is not None else "all time"
-    return sanitised_line(f"Usage by {report.by}, {whose}, {when}")
+    scope = project or "all projects"
+    period = time.strftime("since %Y-%m-%d", time.localtime(since)) if since is not None else "all time"
+    return sanitised_line(f"Usage by {report.by}, {scope}, {period}")
 
 
 def _fields(report: UsageReport, since: float | None, project: str | None) -> dict[str, object]:
-    def fields(line: UsageLine) -> dict[str, object]:
+    def line_fields(line: UsageLine) -> dict[str, object]:
         values: dict[str, object] = line._asdict()
         del values["key"]
         return values
 
-    lines = [{report.by: line.key, **fields(line)} for line in report.lines]
-    return {"by": report.by, "since": since, "project": project, "lines": lines, "total": fields(report.total)}
+    lines = [{report.by: line.key, **line_fields(line)} for line in report.lines]
+    return {"by": report.by, "since": since, "project": project, "lines": lines, "total": line_fields(report.total)}
 
 
 def _print_report(report: UsageReport, heading: str) -> None:
     """Print each line with its bar, in the terminal's colours; ASCII only if the locale requires it."""
     rows, hidden = usage_rows(report)
     ascii_only = is_ascii_locale(os.environ) or "utf" not in (sys.stdout.encoding or "").lower()
-    columns_wide = shutil.get_terminal_size((100, 24)).columns
-    console = Console(width=columns_wide, highlight=False, emoji=False, markup=False)
+    console_width = shutil.get_terminal_size((100, 24)).columns
+    console = Console(width=console_width, highlight=False, emoji=False, markup=False)
     console.print(Text(heading, "bold"))
     if not report.total.requests:
         console.print("no model requests")
         return
     measure = bar_measure(report)
     values = [_value(line, measure) for line in rows]
-    columns = [(title, [_without_dashes(of(line), ascii_only=ascii_only) for line in rows]) for title, of in _COLUMNS]
-    sizes = {title: max(map(len, (title, *cells))) + 2 for title, cells in columns}
+    columns = [
+        (title, [_without_dashes(format_cell(line), ascii_only=ascii_only) for line in rows])
+        for title, format_cell in _COLUMNS
+    ]
+    widths = {title: max(map(len, (title, *cells))) + 2 for title, cells in columns}
     for title in _OPTIONAL_COLUMNS:
-        if columns_wide - sum(sizes.values()) < _MIN_NAMES_COLUMNS:
-            del sizes[title]
-    name_and_bar_width = max(columns_wide - sum(sizes.values()), 12)
-    name = min(max(len(line_name(line)) for line in rows), max(10, name_and_bar_width - 10))
-    bar_width = max(0, min(40, name_and_bar_width - name - 4))
+        if console_width - sum(widths.values()) < _MIN_NAMES_WIDTH:
+            del widths[title]
+    name_and_bar_width = max(console_width - sum(widths.values()), 12)
+    name_width = min(max(len(line_name(line)) for line in rows), max(10, name_and_bar_width - 10))
+    bar_width = max(0, min(40, name_and_bar_width - name_width - 4))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    cut: OverflowMethod = "crop" if ascii_only else "ellipsis"
-    table.add_column(report.by, width=name, no_wrap=True, overflow=cut)
-    table.add_column("", width=bar_width, no_wrap=True, overflow=cut)
-    visible_columns = [(title, cells) for title, cells in columns if title in sizes]
+    overflow: OverflowMethod = "crop" if ascii_only else "ellipsis"
+    table.add_column(report.by, width=name_width, no_wrap=True, overflow=overflow)
+    table.add_column("", width=bar_width, no_wrap=True, overflow=overflow)
+    visible_columns = [(title, cells) for title, cells in columns if title in widths]
     for title, _ in visible_columns:
-        table.add_column(title, justify="right", no_wrap=True, overflow=cut)
-    for place, (line, value) in enumerate(zip(rows, values, strict=True)):
-        drawn = Text(bar(value, max(values), bar_width, ascii_only=ascii_only), "cyan")
-        table.add_row(Text(line_name(line)), drawn, *(cells[place] for _, cells in visible_columns))
+        table.add_column(title, justify="right", no_wrap=True, overflow=overflow)
+    for index, (line, value) in enumerate(zip(rows, values, strict=True)):
+        bar_text = Text(bar(value, max(values), bar_width, ascii_only=ascii_only), "cyan")
+        table.add_row(Text(line_name(line)), bar_text, *(cells[index] for _, cells in visible_columns))
     console.print(table)
     console.print(Text(f"bars: {measure}", "dim"))
     for note in total_lines(report, hidden):

@@ -16,11 +16,11 @@ from ebbtide.tui.text.sanitise import sanitised_line
 def run_in_worktree(options: argparse.Namespace, front: Callable[[argparse.Namespace], int]) -> int:
     """Run a front end in the named worktree and print how to merge the work; return the exit code. Raises
     `UsageError`."""
-    out = sys.stdout if options.prompt is None else sys.stderr
+    stream = sys.stdout if options.prompt is None else sys.stderr
     worktree = _enter(options, find_folders(os.environ).worktrees)
-    begins = f"new worktree, from {worktree.repository.head[:9]}" if worktree.is_new else "worktree"
+    worktree_text = f"new worktree, from {worktree.repository.head[:9]}" if worktree.is_new else "worktree"
     branch = f"on branch {worktree.branch}" if worktree.branch else "no branch checked out"
-    print(f"ebb: {begins}, {branch}: {sanitised_line(str(worktree.folder))}", file=sys.stderr)
+    print(f"ebb: {worktree_text}, {branch}: {sanitised_line(str(worktree.folder))}", file=sys.stderr)
     options.cd = str(worktree.folder)
     try:
         return front(options)
@@ -30,7 +30,7 @@ def run_in_worktree(options: argparse.Namespace, front: Callable[[argparse.Names
         except GitError as error:
             lines = (f"cannot inspect `{worktree.path}`: {error}",)
         for line in lines:
-            print(f"ebb: {sanitised_line(line)}", file=out)
+            print(f"ebb: {sanitised_line(line)}", file=stream)
 
 
 def _enter(options: argparse.Namespace, worktrees_folder: Path) -> Worktree:
