@@ -11,7 +11,7 @@ from ebbtide.agent.records.session_lookup import SessionInfo
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.session.session_list import MAX_PREVIEW_MESSAGES
 from ebbtide.tui.slash_commands import Invocation, command_by_name
-from ebbtide.tui.text.numbers import tokens as so_many
+from ebbtide.tui.text.numbers import tokens as format_tokens
 from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 from ebbtide.tui.text.spans import Line, Span
 from ebbtide.tui.view.blocks import Call
@@ -45,11 +45,11 @@ def agents_panel(
         for name, purpose in available.items()
     ]
     waiting_count = sum(not agent.agent for agent in running)
-    waits = f", {waiting_count} waiting" if waiting_count else ""
-    head: Line = (("Agents  ", "strong"), (f"{len(running) - waiting_count} running{waits}", "dim"))
+    waiting_text = f", {waiting_count} waiting" if waiting_count else ""
+    title: Line = (("Agents  ", "strong"), (f"{len(running) - waiting_count} running{waiting_text}", "dim"))
     return Panel(
         "agents",
-        (head,),
+        (title,),
         tuple(rows),
         AGENTS_KEY_HINTS,
         actions=tuple(actions),
@@ -60,13 +60,15 @@ def agents_panel(
     )
 
 
-def _running_row(agent: RunningAgent, tail: str) -> PanelRow:
-    status = f"{agent.seconds:.0f} s · {so_many(agent.tokens)} tokens" if agent.agent else "waiting for another agent"
+def _running_row(agent: RunningAgent, activity: str) -> PanelRow:
+    status = (
+        f"{agent.seconds:.0f} s · {format_tokens(agent.tokens)} tokens" if agent.agent else "waiting for another agent"
+    )
     prompt = sanitised_line(" ".join(agent.prompt.split()))
     mark: Span = ("● ", "good") if agent.agent else ("○ ", "dim")
     line: Line = (mark, (f"{sanitised_line(agent.name)}  ", "text"), (f"{status}  ", "dim"), (prompt, "text"))
     details: list[Line] = [((text, "text"),) for text in sanitised(agent.prompt).splitlines()]
-    details += [(), *(((text, "dim"),) for text in sanitised(tail).splitlines())]
+    details += [(), *(((text, "dim"),) for text in sanitised(activity).splitlines())]
     return PanelRow(agent.call_id, line, details=tuple(details))
 
 
@@ -81,15 +83,15 @@ async def show_agents(context: CommandContext, argument: str) -> None:
     session = context.controller.session
     if session is None or session.agents is None:
         return
-    subcommand, _, which = argument.partition(" ")
+    subcommand, _, name_or_id = argument.partition(" ")
     if subcommand == "stop":
-        _stop(context, session.agents, which.strip())
+        _stop(context, session.agents, name_or_id.strip())
     elif subcommand:
         context.controller.show_notice("type `/agents` to list agents, or `/agents stop NAME` to stop one")
     else:
         library = await context.controller.sessions.library()
-        listed = AgentList(context, session.agents, library, await library.agents(session.id))
-        if (choice := await context.show(listed.panel())) is not None:
+        agent_list = AgentList(context, session.agents, library, await library.agents(session.id))
+        if (choice := await context.show(agent_list.panel())) is not None:
             context.invoke(Invocation(command_by_name("resume"), choice.value))
 
 
@@ -117,30 +119,30 @@ class AgentList:
         self, context: CommandContext, agents: "Agents", library: "Library", done: "Sequence[SessionInfo]"
     ) -> None:
         """`done`: the agent sessions that existed when the list was opened, including running ones."""
-        self._context, self._agents, self._library, self._finished = context, agents, library, done
+        self._context, self._agents, self._library, self._sessions = context, agents, library, done
 
     def panel(self) -> Panel:
         running = self._agents.running
-        running_ids, now = {one.agent for one in running}, time()
+        running_ids, now = {agent.agent for agent in running}, time()
         finished_rows = [
             finished_agent_row(info, LoadedText(self._load_details, (info,)), now)
-            for info in self._finished
+            for info in self._sessions
             if info.id not in running_ids
         ]
         activity_by_call = {
             call.call_id: call.tail for call in self._context.controller.view.turn_blocks if isinstance(call, Call)
         }
-        running_call_ids, finished_ids = {one.call_id for one in running}, {row.value for row in finished_rows}
+        running_call_ids, finished_ids = {agent.call_id for agent in running}, {row.value for row in finished_rows}
 
-        def is_at_work(row: PanelRow) -> bool:
+        def is_running(row: PanelRow) -> bool:
             return row.value in running_call_ids
 
-        def is_done(row: PanelRow) -> bool:
+        def is_finished(row: PanelRow) -> bool:
             return row.value in finished_ids
 
         actions = (
-            PanelAction(("s",), "stop", self._stop, is_at_work),
-            PanelAction(("enter",), "open", is_available=is_done),
+            PanelAction(("s",), "stop", self._stop, is_running),
+            PanelAction(("enter",), "open", is_available=is_finished),
         )
         panel = agents_panel(running, finished_rows, self._agents.descriptions, activity_by_call, actions)
         return replace(panel, watch=self._agents.watch, rebuild=self.panel)

@@ -51,7 +51,7 @@ class CommandContext(Protocol):
     # Output and questions
 
     async def show(self, panel: Panel) -> RowChosen | None:
-        """Show a panel and return what was chosen; None if nothing was chosen."""
+        """Show a panel and return the chosen row, or None."""
 
     async def confirm(self, question: str, lines: Sequence[Line], confirm_label: str) -> bool:
         """Ask for confirmation. `confirm_label`: what confirming does, in a word or two."""
@@ -97,7 +97,8 @@ class CommandContext(Protocol):
         """Edit the message in the user's editor. Raises `AgentError`."""
 
     async def edit_text(self, text: str, name: str) -> str:
-        """Edit a text in the user's editor, in a file with the suffix `name`. Raises `AgentError`."""
+        """Let the user edit text in their editor, in a file whose name ends in `name`; return the new text. Raises
+        `AgentError`."""
 
     async def switch_vim(self) -> None: ...
     def copy(self, text: str) -> None: ...

@@ -1,4 +1,4 @@
-"""Commands for the context: undo a rewrite, show the context, find text and bring it back."""
+"""Commands for the context: show, compact and undo; find text and bring it back; browse stored content."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,38 +53,40 @@ def newest_first(places: Sequence[Occurrence]) -> tuple[Occurrence, ...]:
 
 
 def occurrences_panel(texts: PagedTexts, text: str, trace: Trace) -> Panel:
-    """Return the places that contain the text, what happened to it at each, and actions to bring it back."""
+    """Return a panel of the occurrences of the text, each with what happened to it and an action to bring it back."""
     occurrences = newest_first(trace.occurrences)
-    ref_width = max((len(place.ref) for place in occurrences), default=0)
-    visible_refs = {place.ref for place in occurrences if place.fate == "visible"}
+    ref_width = max((len(occurrence.ref) for occurrence in occurrences), default=0)
+    visible_refs = {occurrence.ref for occurrence in occurrences if occurrence.fate == "visible"}
 
     async def bring(row: PanelRow, _: str) -> Outcome:
         if row.value not in visible_refs:
             return RowChosen(row.value)
         return ShowMessage(f"`{row.value}` is already in context", "warn")
 
-    async def read(row: PanelRow, _: str) -> Outcome:
+    async def show_all(row: PanelRow, _: str) -> Outcome:
         return "whole"
 
     return Panel(
         "why",
         (
             (("Why  ", "strong"), *parse_inline_code(occurrence_count(text, len(occurrences)), "dim")),
-            *(((sanitised_line(each), "warn"),) for each in trace.unsearched),
+            *(((sanitised_line(problem), "warn"),) for problem in trace.unsearched),
         ),
         tuple(
             PanelRow(
-                place.ref,
-                partial(occurrence_line, place, column=ref_width),
-                details=(((sanitised_line(fate_text(place)), "text" if place.fate == "visible" else "accent"),),),
-                content=PagedText(texts, place.ref, text),
+                occurrence.ref,
+                partial(occurrence_line, occurrence, column=ref_width),
+                details=(
+                    ((sanitised_line(fate_text(occurrence)), "text" if occurrence.fate == "visible" else "accent"),),
+                ),
+                content=PagedText(texts, occurrence.ref, text),
             )
-            for place in occurrences
+            for occurrence in occurrences
         ),
         lambda row: VISIBLE_OCCURRENCE_KEY_HINTS if row.value in visible_refs else OCCURRENCE_KEY_HINTS,
-        actions=(PanelAction(("enter", "b"), "bring", bring), PanelAction(("o",), run=read)),
+        actions=(PanelAction(("enter", "b"), "bring", bring), PanelAction(("o",), run=show_all)),
         search_placeholder="",
-        initial_value=next((place.ref for place in occurrences if place.ref not in visible_refs), ""),
+        initial_value=next((occurrence.ref for occurrence in occurrences if occurrence.ref not in visible_refs), ""),
         scrolls_details=True,
     )
 
@@ -93,12 +95,13 @@ def occurrence_line(occurrence: Occurrence, width: int, column: int) -> Line:
     """Return the reference, fate and content in one line of `width` cells."""
     style: TextStyle = "dim" if occurrence.fate == "visible" else "warn"
     ref, fate = f"{occurrence.ref:<{column}}  ", f"{FATE_LABELS[occurrence.fate]:<10}  "
-    room, what = max(8, width - len(ref) - len(fate)), sanitised_line(occurrence.what)
-    return ((ref, "accent"), (fate, style), (fit_width(what, room), "text"))
+    content_width = max(8, width - len(ref) - len(fate))
+    content = sanitised_line(occurrence.what)
+    return ((ref, "accent"), (fate, style), (fit_width(content, content_width), "text"))
 
 
 def fate_text(occurrence: Occurrence) -> str:
-    """Say what happened to the text at this place."""
+    """Return what happened to this occurrence of the text."""
     match occurrence.fate:
         case "visible":
             return "visible to the model"
@@ -140,7 +143,7 @@ class ArchiveRow:
 
 def archive_rows(items: Sequence[ArchiveItem], now: float) -> tuple[ArchiveRow, ...]:
     """Return the rows of the archive browser. `now` is in Unix seconds."""
-    return tuple(_archive_row(one, now) for one in items)
+    return tuple(_archive_row(item, now) for item in items)
 
 
 def _archive_row(item: ArchiveItem, now: float) -> ArchiveRow:
@@ -196,14 +199,14 @@ def archive_panel(listing: PagedTexts, rows: Sequence[ArchiveRow]) -> Panel:
 
 
 def archive_line(row: ArchiveRow, width: int, ref_width: int) -> Line:
-    """Return the row for a width; the title gets the space that the other columns leave."""
+    """Return the row as a line of `width` cells. The title gets what the other columns leave."""
     ref_column = f"{row.ref:<{ref_width}}  "
     recalled = f"  {row.recalled}" if row.recalled else ""
     right_columns = f"{recalled}  {row.lines:>11} {row.size:>8}  {row.age:>6}  "
-    room = max(8, width - len(ref_column) - len(right_columns) - len("summarised"))
+    title_width = max(8, width - len(ref_column) - len(right_columns) - len("summarised"))
     return (
         (ref_column, "accent"),
-        (fit_width(row.title, room), "text"),
+        (fit_width(row.title, title_width), "text"),
         (right_columns, "dim"),
         (f"{row.state:<10}", STATE_STYLES.get(row.state, "dim")),
     )
@@ -218,13 +221,13 @@ async def compact(context: CommandContext, focus: str) -> None:
 
 async def undo_rewrite(context: CommandContext) -> None:
     """Undo the last context change after the user has confirmed its price."""
-    event = await preview_undo(context.controller)
-    if event is not None and await context.confirm("Undo the last context change?", undo_lines(event), "undo it"):
+    preview = await preview_undo(context.controller)
+    if preview is not None and await context.confirm("Undo the last context change?", undo_lines(preview), "undo it"):
         await undo_last_rewrite(context.controller)
 
 
 async def show_context(context: CommandContext, action_text: str) -> None:
-    """Show the context, or run the action that was typed with its reference."""
+    """Show the context, or run the action in `action_text`."""
     if not action_text.strip():
         return await context.show_context()
     if action_text.strip() == "undo":

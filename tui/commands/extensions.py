@@ -38,7 +38,8 @@ async def show_trust(context: CommandContext, _: str) -> None:
 
 
 async def show_hooks(context: CommandContext, _: str) -> None:
-    """List the hooks with their results. Hooks of the project and of other programs can be approved or refused."""
+    """List the hooks with their results. Project hooks, and hooks declared for other programs, can be approved or
+    refused."""
     session, settings = context.controller.session, context.settings
     hooks = session.hooks if session is not None else None
     after_tool = settings.config.hooks_after_tool if settings is not None else ()
@@ -51,62 +52,62 @@ async def show_hooks(context: CommandContext, _: str) -> None:
 def _trust_panel(trust: "SessionTrust") -> Panel:
     items = {item.key: item for item in trust.items}
 
-    def action(key: str, word: str, message: str, decide: "Callable[[TrustItem], None]") -> PanelAction:
-        def do(value: str) -> str:
+    def create_action(key: str, label: str, message: str, decide: "Callable[[TrustItem], None]") -> PanelAction:
+        def apply_decision(value: str) -> str:
             decide(items[value])
             return f"{items[value].kind} {items[value].name}: {message}"
 
-        return _decision_action(key, word, do, lambda: _trust_panel(trust))
+        return _decision_action(key, label, apply_decision, lambda: _trust_panel(trust))
 
     return trust_panel(
         [(item, trust.trust_state(item)) for item in items.values()],
-        action(
+        create_action(
             "a", "approve", "approved, takes effect with your next message", lambda item: trust.decide(item, "approved")
         ),
-        action("n", "never", "not used in this project", lambda item: trust.decide(item, "refused")),
-        action("x", "reset", "you will be asked with your next message", trust.forget),
+        create_action("n", "never", "not used in this project", lambda item: trust.decide(item, "refused")),
+        create_action("x", "reset", "you will be asked with your next message", trust.forget),
     )
 
 
 def _hooks_panel(hooks: "SessionHooks | None", after_tool: "Sequence[AfterToolHook]") -> Panel:
     records = hooks.records if hooks is not None else ()
 
-    def action(key: str, word: str, message: str, verdict: "TrustVerdict | None") -> PanelAction:
-        def do(value: str) -> str:
+    def create_action(key: str, label: str, message: str, verdict: "TrustVerdict | None") -> PanelAction:
+        def apply_decision(value: str) -> str:
             hook = records[int(value)][0]
             if hooks is not None:
                 hooks.decide(hook, verdict)
             return f"hooks of {hook.source}: {message}"
 
-        def can(row: PanelRow) -> bool:
+        def has_file(row: PanelRow) -> bool:
             return row.value.isdecimal() and records[int(row.value)][0].file is not None
 
-        return _decision_action(key, word, do, lambda: _hooks_panel(hooks, after_tool), can)
+        return _decision_action(key, label, apply_decision, lambda: _hooks_panel(hooks, after_tool), has_file)
 
     return hooks_panel(
         records,
         after_tool,
         hooks.problems if hooks is not None else (),
-        action("a", "approve", "will run from now on", "approved"),
-        action("n", "never", "will not run", "refused"),
-        action("x", "reset", "you will be asked with your next message", None),
+        create_action("a", "approve", "will run from now on", "approved"),
+        create_action("n", "never", "will not run", "refused"),
+        create_action("x", "reset", "you will be asked with your next message", None),
     )
 
 
 def _decision_action(
     key: str,
-    word: str,
+    label: str,
     decide: Callable[[str], str],
     rebuild_panel: Callable[[], Panel],
     is_available: Callable[[PanelRow], bool] = any_row,
 ) -> PanelAction:
-    """Return an action that decides about a row. `decide` gets the row's value and returns a message."""
+    """Return an action that records a decision. `decide` takes the value of the selected row and returns a message."""
 
-    async def do(row: PanelRow, _: str) -> Outcome:
+    async def run(row: PanelRow, _: str) -> Outcome:
         try:
             message = decide(row.value)
         except AgentError as error:
             return ShowMessage(f"applies to this session only: {error}", "warn")
         return replace(rebuild_panel(), initial_value=row.value, message=ShowMessage(message))
 
-    return PanelAction((key,), word, do, is_available)
+    return PanelAction((key,), label, run, is_available)

@@ -25,8 +25,8 @@ from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, RowCho
 
 DEMO, CHOOSE_MODEL = "demo", "choose"
 MODEL_PREFIX, LOCAL_PREFIX, KEY_PREFIX, ENTER_KEY_PREFIX = "use:", "served:", "key:", "give:"
-"""Prefixes of the row values. In order: a model; a model of another local server; a provider with the variable that
-contains its key; a provider whose key the user must enter."""
+"""Prefixes of the row values. In order: a model; a model of a local server other than Ollama; a provider with the
+variable that contains its key; a provider whose key the user must enter."""
 
 OLLAMA = "Ollama"
 _REFRESH_HINT = "then press Enter here to refresh"
@@ -72,26 +72,32 @@ def first_run_panel(
 
 def first_run_rows(keys: Sequence[DetectedKey], local: Sequence[LocalModelServer]) -> tuple[PanelRow, ...]:
     """Return the rows, with available models first. `local`: servers that run on this machine."""
-    with_key = (
+    key_rows = (
         *map(_key_row, keys),
         *(_enter_key_row(variable, model.partition("/")[0]) for variable, model in DEFAULT_MODELS),
     )
-    local_rows = tuple(_local_model_row(at, server, name) for at, server in enumerate(local) for name in server.models)
+    local_rows = tuple(
+        _local_model_row(index, server, name) for index, server in enumerate(local) for name in server.models
+    )
     advice = (
         'in config.toml: [providers.openai-chat] base_url = "https://…/v1" and api_key_env = "NAME"; then press Enter'
     )
-    other = (
+    other_rows = (
         _row(CHOOSE_MODEL, "another model", "pick from the list, or type PROVIDER/NAME"),
         *_ollama_setup_rows(next((server for server in local if server.name == OLLAMA), None)),
         _row(f"{REFRESH_PREFIX}other", "another server", "any OpenAI-compatible server", advice),
     )
-    demo = (_row(DEMO, "the demo", "a scripted model fixes a real bug: one minute, nothing is sent"),)
-    main_groups = (("With an API key", with_key), ("On this machine", local_rows))
+    demo_rows = (_row(DEMO, "the demo", "a scripted model fixes a real bug: one minute, nothing is sent"),)
+    main_groups = (("With an API key", key_rows), ("On this machine", local_rows))
     return tuple(
         row
-        for words, part in (*(main_groups if keys else main_groups[::-1]), ("Just looking?", demo), ("Other", other))
-        if part
-        for row in (heading(words), *part)
+        for title, rows in (
+            *(main_groups if keys else main_groups[::-1]),
+            ("Just looking?", demo_rows),
+            ("Other", other_rows),
+        )
+        if rows
+        for row in (heading(title), *rows)
     )
 
 
@@ -104,10 +110,12 @@ def _enter_key_row(variable: str, provider: str) -> PanelRow:
     return _row(f"{ENTER_KEY_PREFIX}{provider}", provider, "type or paste your key", details)
 
 
-def _local_model_row(at: int, server: LocalModelServer, name: str) -> PanelRow:
+def _local_model_row(server_index: int, server: LocalModelServer, name: str) -> PanelRow:
     is_ollama = server.name == OLLAMA
     value, label = (
-        (f"{MODEL_PREFIX}ollama/{name}", f"ollama/{name}") if is_ollama else (f"{LOCAL_PREFIX}{at}:{name}", name)
+        (f"{MODEL_PREFIX}ollama/{name}", f"ollama/{name}")
+        if is_ollama
+        else (f"{LOCAL_PREFIX}{server_index}:{name}", name)
     )
     return _row(value, label, f"{server.name}, free")
 
@@ -144,13 +152,13 @@ async def first_model(context: FirstRunContext) -> str | None:
     settings = context.settings
     if settings is None or not is_first_run(settings.config, settings.environment):
         return None
-    entry = KeyEntry(settings)
+    key_entry = KeyEntry(settings)
     keys = detected_keys(settings.environment)
     message = ""
     while True:
         local = await asyncio.to_thread(local_servers, ollama_address(settings.environment))
-        choice, model = await context.show(first_run_panel(keys, local, entry.test_and_store, message)), ""
-        message = ""
+        choice = await context.show(first_run_panel(keys, local, key_entry.test_and_store, message))
+        model = message = ""
         if choice is None:
             return None
         if choice.value == DEMO:
@@ -177,8 +185,8 @@ def _save_choice(settings: Settings, local: tuple[LocalModelServer, ...], value:
     if value.startswith(MODEL_PREFIX):
         return value.removeprefix(MODEL_PREFIX)
     if value.startswith(LOCAL_PREFIX):
-        at, _, model = value.removeprefix(LOCAL_PREFIX).partition(":")
-        write_value(settings.file, "providers.openai-chat.base_url", local[int(at)].url)
+        server_index, _, model = value.removeprefix(LOCAL_PREFIX).partition(":")
+        write_value(settings.file, "providers.openai-chat.base_url", local[int(server_index)].url)
         return f"openai-chat/{model}"
     provider, _, variable = value.removeprefix(KEY_PREFIX).partition(":")
     if variable:

@@ -38,11 +38,11 @@ _ACCESS_LABELS: tuple[tuple[str, tuple[Access, ...]], ...] = (
 
 def sandbox_panel(state: SandboxState, note: str, limits: Boundary | None, home: str) -> Panel:
     """Return the sandbox panel. `note`: a remark, or the reason why there is no sandbox."""
-    head: Line = (
+    title: Line = (
         ("Sandbox  ", "strong"),
         *parse_inline_code(_SANDBOX_TEXTS[state], "text" if limits is not None else "warn"),
     )
-    return report_panel("sandbox", head, tuple(_sandbox_lines(state, note, limits, home)))
+    return report_panel("sandbox", title, tuple(_sandbox_lines(state, note, limits, home)))
 
 
 _SANDBOX_TEXTS: dict[SandboxState, str] = {
@@ -67,10 +67,10 @@ def _sandbox_lines(state: SandboxState, note: str, limits: Boundary | None, home
     if limits is None:
         return
     yield parse_inline_code(f"network: {_NETWORK_TEXTS[limits.network]}", "text")
-    for label, kinds in _ACCESS_LABELS:
-        paths = sorted(path for path, access in limits.places.items() if access in kinds)
-        if kinds == ("read",):
-            paths = [path for path in paths if any(_is_inside(path, each) for each in _writable_paths(limits))]
+    for label, accesses in _ACCESS_LABELS:
+        paths = sorted(path for path, access in limits.places.items() if access in accesses)
+        if accesses == ("read",):
+            paths = [path for path in paths if any(_is_inside(path, folder) for folder in _writable_paths(limits))]
         yield ((f"{label}: {_count_text(len(paths))}", "text"),)
         yield from (((f"  {_path_text(path, home)}", "dim"),) for path in paths[:_MAX_LISTED_PATHS])
         if len(paths) > _MAX_LISTED_PATHS:

@@ -1,4 +1,4 @@
-"""Commands that list everything: all keys and commands, and the command palette."""
+"""Commands that list all keys and commands: `/help` and the command palette."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -33,8 +33,8 @@ TOPICS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Models and settings", ("Ctrl-P", "F5", "model", "key", "effort", "settings", "theme", "commands", "panel")),
     ("Program", ("F1", "Ctrl-Z", "Ctrl-C", "Ctrl-D", "help", "doctor", "quit")),
 )  # fmt: skip
-"""The topics of the help, each with command names and key labels. A key belongs to a topic by its whole label or by the
-first key in it."""
+"""The help topics, each with its command names and key labels. A key is listed by its full label or by the first key
+in it."""
 
 OTHER_TOPIC = "Other"
 
@@ -53,8 +53,8 @@ def help_panel(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> 
 
 
 def help_entries(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> tuple[PanelRow, ...]:
-    """Return a row for every key and command, below the headings of the topics."""
-    rows_by_topic: dict[str, list[PanelRow]] = {name: [] for name in (*(name for name, _ in TOPICS), OTHER_TOPIC)}
+    """Return a row for every key and command, grouped under topic headings."""
+    rows_by_topic: dict[str, list[PanelRow]] = {topic: [] for topic in (*(topic for topic, _ in TOPICS), OTHER_TOPIC)}
     for key in keys:
         rows_by_topic[_topic_of_key(key)].append(_help_row(key.label, key.help, key_row_value(key), ()))
     for command in commands:
@@ -63,9 +63,9 @@ def help_entries(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -
             _help_row(command.usage, command.help, f"/{command.name}", details)
         )
     entries: list[PanelRow] = []
-    for name, lines in rows_by_topic.items():
-        if lines:
-            entries += [heading(name), *lines]
+    for topic, rows in rows_by_topic.items():
+        if rows:
+            entries += [heading(topic), *rows]
     return tuple(entries)
 
 
@@ -75,40 +75,40 @@ def key_row_value(key: KeyBinding) -> str:
 
 
 def _topic_of_command(name: str) -> str:
-    return next((area for area, names in TOPICS if name in names), OTHER_TOPIC)
+    return next((topic for topic, names in TOPICS if name in names), OTHER_TOPIC)
 
 
 def _topic_of_key(key: KeyBinding) -> str:
-    first = key.label.split(",")[0].strip()
-    return next((area for area, names in TOPICS if key.label in names or first in names), OTHER_TOPIC)
+    first_key = key.label.split(",")[0].strip()
+    return next((topic for topic, names in TOPICS if key.label in names or first_key in names), OTHER_TOPIC)
 
 
-def _help_row(name: str, description: str, value: str, about: tuple[Line, ...]) -> PanelRow:
+def _help_row(name: str, description: str, value: str, details: tuple[Line, ...]) -> PanelRow:
     full_line: Line = ((f"{name}  ", "accent"), *parse_inline_code(description, "text"))
     return PanelRow(
         value or name,
         partial(_help_line, name, description),
         search_text=f"{name} {description}",
-        details=(full_line, *about),
+        details=(full_line, *details),
     )
 
 
 def _help_line(name: str, description: str, width: int) -> Line:
     """Return one line of the list. If the list is narrow, the description gets more than half of it."""
-    room = min(_USAGE_WIDTH, width * 3 // 7)
-    return (("  ", "text"), (f"{fit_width(name, room - 1)} ", "accent"), *parse_inline_code(description, "text"))
+    name_width = min(_USAGE_WIDTH, width * 3 // 7)
+    return (("  ", "text"), (f"{fit_width(name, name_width - 1)} ", "accent"), *parse_inline_code(description, "text"))
 
 
 MAX_PALETTE_SESSIONS = 20
 _NAME_WIDTH = 20
-"""Minimum number of columns for a name that is followed by a description."""
+"""Minimum width, in cells, of a name that is followed by a description."""
 
 
 def palette_panel(entries: Sequence[PanelRow]) -> Panel:
     """Return the command palette. Choosing a row returns a command line, or `action:NAME`."""
-    head: Line = (("What would you like to do?", "strong"),)
+    title: Line = (("What would you like to do?", "strong"),)
     keys = "Up, Down   Enter select   Esc cancel"
-    return Panel("commands", (head,), tuple(entries), keys, empty_message="No match.", waits_for_main_screen=True)
+    return Panel("commands", (title,), tuple(entries), keys, empty_message="No match.", waits_for_main_screen=True)
 
 
 def palette_entries(
@@ -123,7 +123,8 @@ def palette_entries(
     key_labels = {by_action[key.action]: key.label for key in keys if key.action in by_action}
     entries = [heading("Commands")]
     entries += [
-        _palette_row(f"/{each.name}", each.usage, each.help, key_labels.get(each.name, "")) for each in commands
+        _palette_row(f"/{command.name}", command.usage, command.help, key_labels.get(command.name, ""))
+        for command in commands
     ]
     entries.append(heading("Keys"))
     entries += [
@@ -135,16 +136,16 @@ def palette_entries(
     if recent:
         entries.append(heading("Sessions"))
         entries += [
-            _palette_row(f"/resume {each.id}", each.title or "(no messages yet)", age(now - each.updated_at), "session")
-            for each in recent
+            _palette_row(f"/resume {info.id}", info.title or "(no messages yet)", age(now - info.updated_at), "session")
+            for info in recent
         ]
     if models:
         entries.append(heading("Models"))
         entries += [_palette_row(f"/model {model}", model, "", "model") for model in models]
     entries.append(heading("Themes"))
-    entries += [_palette_row(f"/theme {each.name}", each.name, each.help, "theme") for each in OFFERED_THEMES]
+    entries += [_palette_row(f"/theme {theme.name}", theme.name, theme.help, "theme") for theme in OFFERED_THEMES]
     entries.append(heading("Settings"))
-    entries += [_palette_row(f"/settings {each.key}", each.key, each.help, "setting") for each in OPTIONS]
+    entries += [_palette_row(f"/settings {option.key}", option.key, option.help, "setting") for option in OPTIONS]
     return tuple(entries)
 
 
@@ -172,7 +173,7 @@ async def show_help(context: CommandContext, _: str) -> None:
 
 
 async def show_palette(context: CommandContext, _: str) -> None:
-    """Show the command palette and run what was chosen. A command that needs an argument is put into the prompt
+    """Show the command palette and run the chosen entry. A command that needs an argument is put into the prompt
     instead."""
     sessions = context.controller.sessions
     entries = palette_entries(COMMANDS, context.keys, await sessions.recent(), sessions.models(), time())

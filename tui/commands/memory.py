@@ -33,7 +33,7 @@ from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMe
 
 
 async def save_note(controller: SessionController, text: str, path: Path) -> None:
-    """Add a note to one of the instruction files that every session starts with. Errors are shown."""
+    """Append a note to `path`, an instruction file, and inform the model. Errors are shown."""
     try:
         remembered = store_note(text, path)
     except AgentError as error:
@@ -45,7 +45,7 @@ async def save_note(controller: SessionController, text: str, path: Path) -> Non
 
 
 async def announce_forgotten(controller: SessionController, note: MemoryNote) -> None:
-    """Inform the session which note was removed."""
+    """Inform the model that a note was removed."""
     entry, path = note.text, str(note.path)
     await controller.run_with_activity(
         "forgetting", lambda session: session.change_conversation(announce_memory, entry, path, is_removed=True)
@@ -53,8 +53,8 @@ async def announce_forgotten(controller: SessionController, note: MemoryNote) ->
 
 
 async def undo_last_note(controller: SessionController) -> bool:
-    """If the last thing that happened was saving a note, remove the note from its file, or show why that is impossible.
-    Return whether there was such a note."""
+    """If the last block of the conversation reports a saved note, remove the note from its file, or show why that is
+    impossible. Return whether there was such a note."""
     match controller.view.blocks[-1:]:
         case (Notice(remembered=Remembered() as remembered),):
             try:
@@ -78,10 +78,10 @@ def note_files_panel(files: Sequence[MemoryFile]) -> Panel:
         ((("Save this note in", "strong"),),),
         tuple(
             PanelRow(
-                str(place.path),
-                ((f"  {place.label}", "text"), (f"  {sanitised_line(str(place.path))}", "dim")),
+                str(file.path),
+                ((f"  {file.label}", "text"), (f"  {sanitised_line(str(file.path))}", "dim")),
             )
-            for place in files
+            for file in files
         ),
         "Up, Down   Enter select   Esc cancel",
         empty_message="no place to save it",
@@ -90,7 +90,7 @@ def note_files_panel(files: Sequence[MemoryFile]) -> Panel:
 
 
 FILE_PREFIX = "file:"
-"""Prefix of the row values of instruction files; other values are note numbers."""
+"""Prefix of the row values of instruction files; other values are indexes of notes."""
 
 
 def instructions_panel(
@@ -101,13 +101,13 @@ def instructions_panel(
 ) -> Panel:
     """Return the panel of instruction files and notes. `files`: instruction files with their size in bytes. `forget`
     removes the note of a row."""
-    rows = [_file_row(path, count, root) for path, count in files]
-    note_rows = [_note_row(number, note) for number, note in enumerate(notes)]
-    parts = (("Instructions", rows), ("Notes", note_rows))
+    file_rows = [_file_row(path, byte_count, root) for path, byte_count in files]
+    note_rows = [_note_row(index, note) for index, note in enumerate(notes)]
+    groups = (("Instructions", file_rows), ("Notes", note_rows))
     return Panel(
         "memory",
         ((("Memory", "strong"), ("  # TEXT saves a note, /init proposes instructions", "dim")),),
-        tuple(row for words, part in parts if part for row in (heading(words), *part)),
+        tuple(row for title, rows in groups if rows for row in (heading(title), *rows)),
         "Up, Down   Enter open in your editor   x forget   Esc close",
         empty_message="No notes and no instructions yet.",
         actions=(
@@ -124,15 +124,15 @@ def _file_row(path: Path, byte_count: int, root: Path) -> PanelRow:
     return PanelRow(f"{FILE_PREFIX}{path}", ((f"  {name}", "text"), (f"  {size(byte_count)}", "dim")))
 
 
-def _note_row(number: int, note: MemoryNote) -> PanelRow:
-    first, *more = note.text.strip().split("\n")
-    text = sanitised_line(f"{first} …" if more else first)
+def _note_row(index: int, note: MemoryNote) -> PanelRow:
+    first_line, *more_lines = note.text.strip().split("\n")
+    text = sanitised_line(f"{first_line} …" if more_lines else first_line)
     details: tuple[Line, ...] = (
         ((sanitised_line(str(note.path)), "dim"),),
         *(((sanitised_line(line), "text"),) for line in note.text.split("\n")),
     )
     return PanelRow(
-        f"{number}",
+        f"{index}",
         ((f"  {text}", "text"), (f"  {sanitised_line(note.label)}", "dim")),
         details=details,
     )
@@ -141,15 +141,15 @@ def _note_row(number: int, note: MemoryNote) -> PanelRow:
 async def remember(context: CommandContext, text: str) -> None:
     if not text or context.settings is None:
         return context.controller.show_notice("type a note after `#`, such as `# tests run with tox`")
-    files = {str(place.path): place for place in memory_files(context.settings.config)}
-    choice = await context.show(note_files_panel(tuple(files.values())))
+    files_by_path = {str(file.path): file for file in memory_files(context.settings.config)}
+    choice = await context.show(note_files_panel(tuple(files_by_path.values())))
     if choice is not None:
-        return await save_note(context.controller, text, files[choice.value].path)
+        return await save_note(context.controller, text, files_by_path[choice.value].path)
     return context.set_prompt_text(f"# {text}")
 
 
 async def show_memory(context: CommandContext, _: str) -> None:
-    """List instructions and the notes of sessions; open them in the editor, and remove notes."""
+    """List instruction files and notes. The user can open each in the editor, and remove notes."""
     settings, session = context.settings, context.controller.session
     if settings is None or session is None:
         return context.controller.show_notice("No session yet. This lists the instructions and notes of a session.")
@@ -196,28 +196,29 @@ _MAX_FILE_BYTES = 4_000_000
 
 
 async def edit_file(path: Path, run_editor: Callable[[str], Awaitable[str]]) -> str:
-    """Edit a file and return the result as a sentence. `run_editor` runs the editor on the text. If another program
-    changes the file meanwhile, nothing is saved. Raises `UsageError`."""
+    """Edit a file and return the result as a sentence. `run_editor` lets the user edit the text and returns it. If
+    another program changes the file meanwhile, nothing is saved. Raises `UsageError`."""
     try:
-        before = _read_limited(path)
-        text = before.decode("utf-8", "surrogateescape")
+        previous_content = _read_limited(path)
+        text = previous_content.decode("utf-8", "surrogateescape")
         new_content = (await run_editor(text)).encode("utf-8", "surrogateescape")
-        if new_content == before:
+        if new_content == previous_content:
             return f"`{path}` is unchanged"
-        _write_in_place(path, before, new_content)
+        _write_in_place(path, previous_content, new_content)
     except OSError as error:
         raise UsageError(f"`{path}` cannot be edited: {error.strerror or error}") from error
     return f"`{path}` was changed; the model is informed with your next message"
 
 
-def _write_in_place(path: Path, before: bytes, changed: bytes) -> None:
-    """Write in place, so that hard links and symbolic links are preserved."""
+def _write_in_place(path: Path, previous_content: bytes, new_content: bytes) -> None:
+    """Replace the content in place, which preserves hard links and symbolic links. Raises `UsageError` if the file no
+    longer has the previous content."""
     with open(path, "r+b") as file:
-        if file.read(_MAX_FILE_BYTES + 1) != before:
+        if file.read(_MAX_FILE_BYTES + 1) != previous_content:
             raise UsageError(f"`{path}` was changed by another program meanwhile, so nothing was saved")
         file.seek(0)
-        file.write(changed)
-        file.truncate(len(changed))
+        file.write(new_content)
+        file.truncate(len(new_content))
 
 
 def _read_limited(path: Path) -> bytes:

@@ -44,7 +44,7 @@ def command_prompt(command: str, argument: str) -> str:
     prompt = Path(__file__).with_name(f"{command}.md").read_text(encoding="utf-8").strip()
     if command == "review":
         uncommitted_changes = (
-            "what is changed here and not committed yet (`git diff HEAD` and new files), or else the last commit"
+            "the uncommitted changes (`git diff HEAD` and new files) or, if there are none, the last commit"
         )
         return prompt.replace("{what}", argument or uncommitted_changes)
     return "\n\n".join(filter(None, (prompt, argument)))

@@ -34,13 +34,13 @@ def models_panel(
     """Return the panel of models. `describe` returns the choice for a model that is not listed; `used_tokens`: tokens
     of the conversation; `needs_confirmation`: whether switching costs money."""
 
-    def typed_model_rows(words: str) -> Sequence[PanelRow]:
+    def typed_model_rows(typed_text: str) -> Sequence[PanelRow]:
         """Return a row for a model that was typed; none if it is listed or not of the form PROVIDER/NAME."""
-        provider, slash, name = words.partition("/")
-        if not (provider and slash and name) or any(words == offer.model for offer in choices):
+        provider, slash, name = typed_text.partition("/")
+        if not (provider and slash and name) or any(typed_text == offer.model for offer in choices):
             return ()
-        line: Line = ((f"  {sanitised_line(words)}", "text"), ("  use as typed", "dim"))
-        return (PanelRow(words, line, details=model_details(describe(words), current, used_tokens)),)
+        line: Line = ((f"  {sanitised_line(typed_text)}", "text"), ("  use as typed", "dim"))
+        return (PanelRow(typed_text, line, details=model_details(describe(typed_text), current, used_tokens)),)
 
     return Panel(
         "model",
@@ -58,8 +58,8 @@ def models_panel(
 
 def _rows(choices: Sequence[ModelChoice], current: str, used_tokens: int) -> Iterator[PanelRow]:
     """Yield the models, grouped by provider."""
-    for name, group in groupby(choices, lambda offer: "Your models" if offer.is_configured else offer.provider):
-        yield heading(sanitised_line(name))
+    for title, group in groupby(choices, lambda offer: "Your models" if offer.is_configured else offer.provider):
+        yield heading(sanitised_line(title))
         for offer in group:
             yield PanelRow(
                 offer.model,
@@ -78,38 +78,38 @@ def available_models(
     if settings is None:
         return [ModelChoice(name) for name in dict.fromkeys((*([current] if current else []), *names))], ModelChoice
     config, environment = settings.config, settings.environment
-    found = model_choices(config, environment, (current,) if current else ())
-    return found, lambda model: describe_model(model, config, environment)
+    choices = model_choices(config, environment, (current,) if current else ())
+    return choices, lambda model: describe_model(model, config, environment)
 
 
 def plain_model_line(offer: ModelChoice, current: str) -> str:
     """Return a model as one line, for line mode."""
-    parts = [offer.model + (" (in use)" if offer.model == current else "")]
+    phrases = [offer.model + (" (in use)" if offer.model == current else "")]
     if offer.window is not None:
-        parts.append(f"window {tokens(offer.window)}")
+        phrases.append(f"window {tokens(offer.window)}")
     if prices := offer.prices:
-        read = _price_text(prices.cache_read)
-        parts.append(f"in {_price_text(prices.input)}, out {_price_text(prices.output)}, cache read {read}")
-    if (takes := _supported_features(offer)) != UNKNOWN_TEXT:
-        parts.append(f"supports {takes}")
+        cache_read = _price_text(prices.cache_read)
+        phrases.append(f"in {_price_text(prices.input)}, out {_price_text(prices.output)}, cache read {cache_read}")
+    if (features := _supported_features(offer)) != UNKNOWN_TEXT:
+        phrases.append(f"supports {features}")
     if not offer.has_key:
-        parts.append("no key")
-    return sanitised_line("; ".join(parts))
+        phrases.append("no key")
+    return sanitised_line("; ".join(phrases))
 
 
 def model_line(offer: ModelChoice, is_current: bool) -> Line:
     name = ellipsize(sanitised_line(offer.model), 28)
     prices = offer.prices
-    numbers = [UNKNOWN_TEXT if offer.window is None else tokens(offer.window)]
+    cells = [UNKNOWN_TEXT if offer.window is None else tokens(offer.window)]
     if prices is None:
-        numbers += [UNKNOWN_TEXT] * 3
+        cells += [UNKNOWN_TEXT] * 3
     else:
-        numbers += [_price_text(price) for price in (prices.input, prices.output, prices.cache_read)]
+        cells += [_price_text(price) for price in (prices.input, prices.output, prices.cache_read)]
     style: TextStyle = "strong" if is_current else "text" if offer.has_key else "dim"
     return (
         ("● " if is_current else "  ", "good"),
         (f"{name:<28}", style),
-        ("".join(f"{number:>8}" for number in numbers), "text" if offer.has_key else "dim"),
+        ("".join(f"{cell:>8}" for cell in cells), "text" if offer.has_key else "dim"),
         (f"  {_supported_features(offer)}", "dim"),
         ("" if offer.has_key else "  no key", "warn"),
     )
@@ -117,8 +117,8 @@ def model_line(offer: ModelChoice, is_current: bool) -> Line:
 
 def model_details(offer: ModelChoice, current: str, used_tokens: int) -> tuple[Line, ...]:
     lines: list[Line] = []
-    if (takes := _supported_features(offer)) != UNKNOWN_TEXT:
-        lines.append(((f"supports {takes}", "dim"),))
+    if (features := _supported_features(offer)) != UNKNOWN_TEXT:
+        lines.append(((f"supports {features}", "dim"),))
     if prices := offer.prices:
         read, write = _price_text(prices.cache_read), _price_text(prices.cache_write)
         prices_text = (
@@ -126,8 +126,8 @@ def model_details(offer: ModelChoice, current: str, used_tokens: int) -> tuple[L
         )
         lines.append(((f"$ per million tokens: {prices_text}", "dim"),))
         if prices.long_above is not None and prices.long_input is not None and prices.long_output is not None:
-            longer = f"in {_price_text(prices.long_input)}, out {_price_text(prices.long_output)}"
-            lines.append(((f"above {tokens(prices.long_above)} tokens per request: {longer}", "dim"),))
+            long_prices = f"in {_price_text(prices.long_input)}, out {_price_text(prices.long_output)}"
+            lines.append(((f"above {tokens(prices.long_above)} tokens per request: {long_prices}", "dim"),))
     else:
         lines.append((("price unknown", "dim"),))
     if not offer.has_key:
@@ -138,7 +138,7 @@ def model_details(offer: ModelChoice, current: str, used_tokens: int) -> tuple[L
 
 
 def switch_cost_text(offer: ModelChoice, used_tokens: int) -> str:
-    """Say what switching to that model costs."""
+    """Return a sentence about the cost of switching to the model."""
     if not used_tokens:
         return "no messages yet: switching is free"
     cost = switch_cost(offer, used_tokens)
@@ -152,9 +152,9 @@ def _price_text(price: float) -> str:
 
 def _supported_features(offer: ModelChoice) -> str:
     features = (("tools", offer.tools), ("images", offer.images), ("thinking", offer.thinking))
-    if all(takes is None for _, takes in features):
+    if all(is_supported is None for _, is_supported in features):
         return UNKNOWN_TEXT
-    return ", ".join(name for name, takes in features if takes) or "text"
+    return ", ".join(name for name, is_supported in features if is_supported) or "text"
 
 
 async def choose_model(context: CommandContext, name: str) -> None:
@@ -173,7 +173,7 @@ async def choose_model(context: CommandContext, name: str) -> None:
 async def pick_model(
     context: CommandContext, current: str, search_text: str, *, needs_confirmation: bool = False
 ) -> str:
-    """Let the user choose a model, which need not be in the list. Return an empty string if none was chosen.
+    """Let the user choose a listed model or type another, and return it; empty if none was chosen.
     `needs_confirmation`: whether switching costs money."""
     choices, describe = available_models(context.settings, current, context.controller.sessions.models())
     choice = await context.show(

@@ -17,7 +17,7 @@ from ebbtide.tui.view.panel import AskForText, Outcome, Panel, PanelAction, Pane
 
 
 def key_request(provider_of: Callable[[PanelRow], str]) -> AskForText:
-    """Return a request for a key, which is typed hidden."""
+    """Return a request for a key, which is hidden while it is typed."""
     return AskForText(
         lambda row: "",
         "Enter test it with one short request and save it   Esc cancel",
@@ -72,7 +72,7 @@ class KeyEntry:
         """`model`: the current model, used to test a key of its provider."""
         self._settings, self._model = settings, model
         self._untested: tuple[str, str] | None = None
-        """The provider and key whose test failed for another reason than rejection. If the user enters them again, the
+        """The provider and key whose test failed for a reason other than rejection. If the user enters them again, the
         key is stored untested."""
 
     async def test_and_store(self, provider: str, written: str) -> None:
@@ -115,8 +115,10 @@ async def replace_key(context: CommandContext, argument: str) -> None:
     current = model.partition("/")[0]
     if argument and argument not in PROVIDERS_WITH_KEYS:
         # The argument may be a key, so it is not repeated here. The prompt history omits the argument of `/key`.
-        known = ", ".join(PROVIDERS_WITH_KEYS)
-        return context.controller.show_notice(f"Type `/key PROVIDER` ({known}). The key is entered next, hidden.")
+        provider_names = ", ".join(PROVIDERS_WITH_KEYS)
+        return context.controller.show_notice(
+            f"Type `/key PROVIDER` ({provider_names}). The key is entered next, hidden."
+        )
     names = (argument,) if argument else (current, "anthropic", "openai")
     providers = tuple(dict.fromkeys(name for name in names if name in PROVIDERS_WITH_KEYS))
     variables = {name: key_variable_in_use(settings, name) for name in providers}

@@ -19,7 +19,7 @@ from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.file_changes import change_rows
 from ebbtide.tui.view.panel import Panel, report_panel
 
-_NAME_COLUMNS = 10
+_NAME_WIDTH = 10
 _PURPOSE_NAMES = {"step": "step", "summary": "summary", "keep-alive": "keep-alive"}
 
 
@@ -45,18 +45,18 @@ class SessionFacts:
 
 def status_panel(overview: Overview, facts: SessionFacts) -> Panel:
     """Return the status panel. A row names the command that shows more, if there is one."""
-    head: Line = (("Session  ", "strong"), (sanitised_line(overview.title) or "(no messages yet)", "text"))
-    return report_panel("status", head, [_status_line(*row) for row in _status_rows(overview, facts)])
+    title: Line = (("Session  ", "strong"), (sanitised_line(overview.title) or "(no messages yet)", "text"))
+    return report_panel("status", title, [_status_line(*row) for row in _status_rows(overview, facts)])
 
 
 def _status_line(name: str, value: str, command: str) -> Line:
-    line: Line = ((f"  {name:<{_NAME_COLUMNS}}", "dim"), (value, "text"))
+    line: Line = ((f"  {name:<{_NAME_WIDTH}}", "dim"), (value, "text"))
     return (*line, (f"  {command}", "dim")) if command else line
 
 
 def _status_rows(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str, str, str]]:
     requests = overview.requests
-    usage = sum((one.usage for one in requests), Usage())
+    usage = sum((request.usage for request in requests), Usage())
     yield "id", overview.session, ""
     effort = f", effort {facts.effort}" if facts.effort else ""
     yield "model", sanitised_line(overview.model) + effort, "/model"
@@ -68,25 +68,29 @@ def _status_rows(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str,
     share = 100 * overview.used_tokens / max(overview.effective, 1)
     yield "window", f"{tokens(overview.used_tokens)} of {tokens(overview.effective)} ({share:.0f}%)", "/context"
     yield "cost", _cost_text(requests), ""
-    read = f" ({100 * usage.cache_read / usage.prompt:.0f}% cached)" if usage.prompt else ""
-    yield "tokens", f"{tokens(usage.prompt)} sent{read}, {tokens(usage.output)} received", ""
+    cached_text = f" ({100 * usage.cache_read / usage.prompt:.0f}% cached)" if usage.prompt else ""
+    yield "tokens", f"{tokens(usage.prompt)} sent{cached_text}, {tokens(usage.output)} received", ""
     if requests:
         elapsed = round(requests[-1].at - requests[0].at)
         yield "requests", _requests_text(requests) + (f" in {seconds(elapsed)}" if elapsed else ""), ""
-    count, added, removed = facts.file_change_totals
-    yield "files", f"{pluralize(count, 'file')} changed  +{added} −{removed}" if count else "no changes", "/files"
+    file_count, added, removed = facts.file_change_totals
+    yield (
+        "files",
+        f"{pluralize(file_count, 'file')} changed  +{added} −{removed}" if file_count else "no changes",
+        "/files",
+    )
     if facts.job_count:
         yield "running", f"{pluralize(facts.job_count, 'command')} in the background", "/tasks"
     if facts.language_servers:
-        yield "languages", ", ".join(sanitised_line(f"{name} {how}") for name, how in facts.language_servers), ""
+        yield "languages", ", ".join(sanitised_line(f"{name} {state}") for name, state in facts.language_servers), ""
     if facts.unsent_messages:
         yield "queued", pluralize(facts.unsent_messages, "message"), ""
 
 
 def _cost_text(requests: Sequence[RequestUsage]) -> str:
     """Return the cost of all requests, broken down by model if several were used."""
-    models = dict.fromkeys(one.model for one in requests)
-    costs = {model: _total_cost(one.cost for one in requests if one.model == model) for model in models}
+    models = dict.fromkeys(request.model for request in requests)
+    costs = {model: _total_cost(request.cost for request in requests if request.model == model) for model in models}
     total = format_dollars(_total_cost(costs.values()))
     if None in costs.values():
         unknown = ", ".join(sanitised_line(model) for model, cost in costs.items() if cost is None)
@@ -107,7 +111,7 @@ def _total_cost(costs: Iterable[float | None]) -> float | None:
 
 
 def _requests_text(requests: Sequence[RequestUsage]) -> str:
-    purposes = Counter(_PURPOSE_NAMES.get(one.purpose, "other") for one in requests)
+    purposes = Counter(_PURPOSE_NAMES.get(request.purpose, "other") for request in requests)
     if len(purposes) == 1:
         return pluralize(len(requests), "request")
     return f"{pluralize(len(requests), 'request')} ({', '.join(f'{count} {name}' for name, count in purposes.items())})"

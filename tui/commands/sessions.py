@@ -34,19 +34,19 @@ MAX_LISTED_FILES, MAX_MESSAGE_LINES, MAX_MESSAGE_CHARS = 8, 6, 200
 
 def tree_panel(tree: Tree, rows: Sequence[TreeRow], now: float) -> Panel:
     """Return the panel of the user's messages in a session and its forks. `now` is in Unix seconds."""
-    forks = len(tree.branches) - 1
-    counts = pluralize(len(rows), "message") + (f", {pluralize(forks, 'fork')}" if forks else "")
+    fork_count = len(tree.branches) - 1
+    counts_text = pluralize(len(rows), "message") + (f", {pluralize(fork_count, 'fork')}" if fork_count else "")
     return Panel(
         "rewind",
-        ((("Rewind  ", "strong"), (counts, "dim")),),
+        ((("Rewind  ", "strong"), (counts_text, "dim")),),
         tuple(
             PanelRow(
-                str(at),
+                str(index),
                 partial(tree_line, row, now=now),
                 plain_tree_line(row, now),
                 details=partial(message_details, tree, row),
             )
-            for at, row in enumerate(rows)
+            for index, row in enumerate(rows)
         ),
         REWIND_KEY_HINTS,
         actions=(
@@ -56,7 +56,7 @@ def tree_panel(tree: Tree, rows: Sequence[TreeRow], now: float) -> Panel:
             PanelAction(("o",), "open"),
         ),
         search_placeholder="",
-        initial_value=str(max((at for at, row in enumerate(rows) if row.is_on_path), default=0)),
+        initial_value=str(max((index for index, row in enumerate(rows) if row.is_on_path), default=0)),
         is_newest_last=True,
         is_guarded=True,
     )
@@ -65,14 +65,14 @@ def tree_panel(tree: Tree, rows: Sequence[TreeRow], now: float) -> Panel:
 def tree_line(row: TreeRow, width: int, now: float) -> Line:
     """Return a row of the tree as one line. `now` is in Unix seconds."""
     age_column = f"  {age(now - row.message.sent_at).removesuffix(' ago'):>7}"
-    fork = "↳ " if row.is_first else "  "
+    fork_mark = "↳ " if row.is_first else "  "
     depth = min(row.depth, max(0, width // 8))
-    indent = f"{'│ ' * depth}{fork}"
-    room = max(4, width - cell_len(indent) - len(age_column) - 2)
+    indent = f"{'│ ' * depth}{fork_mark}"
+    text_width = max(4, width - cell_len(indent) - len(age_column) - 2)
     text = " ".join(sanitised_line(row.message.text[: 4 * width]).split())
     style: TextStyle = "text" if row.is_on_path else "dim"
     mark: tuple[str, TextStyle] = ("● ", "good") if row.is_on_path else ("○ ", "dim")
-    return ((indent, "accent"), mark, (fit_width(text, room), style), (age_column, "dim"))
+    return ((indent, "accent"), mark, (fit_width(text, text_width), style), (age_column, "dim"))
 
 
 def plain_tree_line(row: TreeRow, now: float) -> str:
@@ -132,19 +132,19 @@ async def pick_session(context: CommandContext) -> str:
     deletion."""
     current = context.controller.session.id if context.controller.session is not None else ""
     library = await context.controller.sessions.library()
-    listed = SessionList(library, current, time())
-    choice = await context.show(listed.panel())
-    for id in listed.ids_to_delete:
+    session_list = SessionList(library, current, time())
+    choice = await context.show(session_list.panel())
+    for session_id in session_list.ids_to_delete:
         try:
-            context.controller.show_notice(deleted_message(await library.delete(id)))
+            context.controller.show_notice(deleted_message(await library.delete(session_id)))
         except AgentError as error:
             context.controller.show_failure(error)
     return choice.value if choice is not None else ""
 
 
 async def rewind(context: CommandContext, _: str) -> None:
-    """Let the user choose one of their messages and go back to before it. The choice is to fork the conversation there,
-    with the message back in the prompt, to restore the files as they were then, or both. The original session is not
+    """Let the user choose one of their messages and go back to the point before it: fork the conversation there, with
+    the message back in the prompt, restore the files as they were then, or both. The original session is not
     changed."""
     library, session = await context.controller.sessions.library(), context.controller.session
     tree = await _load_tree(context.controller, library)
@@ -177,12 +177,12 @@ async def rewind(context: CommandContext, _: str) -> None:
 
 
 async def _load_tree(controller: "SessionController", library: "Library") -> Tree | None:
-    """Return the user's messages in the session and its forks. If there are none, show that and return None."""
-    message_tree = await library.tree(controller.session.id) if controller.session is not None else None
-    if message_tree is None or not any(branch.own_messages for branch in message_tree.branches):
+    """Return the user's messages in the session and its forks. If there are none, show a notice and return None."""
+    tree = await library.tree(controller.session.id) if controller.session is not None else None
+    if tree is None or not any(branch.own_messages for branch in tree.branches):
         controller.show_notice("nothing to go back to: no messages yet")
         return None
-    return message_tree
+    return tree
 
 
 async def _switch_to_fork(
@@ -195,24 +195,24 @@ async def _switch_to_fork(
 ) -> bool:
     """Switch to a fork that ends before the message; return whether the fork could be opened. The original session is
     not changed. `with_files`: whether the files are restored too, so that the notice need not list them."""
-    fork = await library.fork(message.session, message.position, draft=True)
-    if is_open := await controller.open(resume=fork.id):
+    forked_session = await library.fork(message.session, message.position, draft=True)
+    if is_open := await controller.open(resume=forked_session.id):
         controller.show_notice(rewound_message(() if with_files else changed_since(tree, message)))
     return is_open
 
 
 async def _undo_points_since(context: CommandContext, tree: Tree, message: MessagePreview) -> tuple[UndoPoint, ...]:
-    """Return the undo points of the turns since that message. If no turn changed files, show that."""
+    """Return the undo points of the turns since that message. If no turn changed files, show a notice."""
     session = context.controller.session
     if session is None:
         return ()
     await session.checkpoints.run(lambda project: project.finish_interrupted(session.id))
     points = await session.checkpoints.run(lambda project: project.points())
     sessions = [branch.session for branch in tree.branches]
-    since = turns_since(points, sessions, message.sent_at, message.session, message.position)
-    if not since:
+    points_since = turns_since(points, sessions, message.sent_at, message.session, message.position)
+    if not points_since:
         context.controller.show_notice("no recorded file changes since then")
-    return since
+    return points_since
 
 
 def has_messages(context: CommandContext) -> bool:
@@ -238,16 +238,16 @@ async def fork(context: CommandContext, _: str) -> None:
     session = context.controller.session
     if session is None or not has_messages(context):
         return context.controller.show_notice("nothing to fork: no messages yet")
-    copy = await (await context.controller.sessions.library()).fork(session.id)
-    if await context.controller.open(resume=copy.id, model=session.model):
+    copied_session = await (await context.controller.sessions.library()).fork(session.id)
+    if await context.controller.open(resume=copied_session.id, model=session.model):
         context.show_session()
         context.controller.show_notice(f"this is a copy; `/resume {session.id}` returns to the original")
     return None
 
 
 async def change_mode(context: CommandContext, name: str) -> None:
-    if meaning := await context.controller.change_mode(name):
-        context.hint(meaning)
+    if description := await context.controller.change_mode(name):
+        context.hint(description)
 
 
 async def clear(context: CommandContext, _: str) -> None:

@@ -49,16 +49,16 @@ def themes_panel(chosen: ThemeName, colorless: bool, apply_theme: Callable[[Them
         ((("Theme", "strong"),),),
         tuple(
             PanelRow(
-                offered.name,
+                theme.name,
                 (
-                    ("● " if offered.name == chosen else "  ", "good"),
-                    (f"{offered.name:<18}", "text"),
-                    (offered.help, "dim"),
+                    ("● " if theme.name == chosen else "  ", "good"),
+                    (f"{theme.name:<18}", "text"),
+                    (theme.help, "dim"),
                 ),
-                search_text=f"{offered.name} {offered.help}",
+                search_text=f"{theme.name} {theme.help}",
                 details=(parse_inline_code(message, "warn"),) if colorless else (),
             )
-            for offered in OFFERED_THEMES
+            for theme in OFFERED_THEMES
         ),
         "Up, Down preview   Enter select   Esc cancel",
         empty_message="No match.",
@@ -67,8 +67,8 @@ def themes_panel(chosen: ThemeName, colorless: bool, apply_theme: Callable[[Them
     )
 
 
-_KEY_COLUMNS = 36
-_VALUE_COLUMNS = 22
+_KEY_WIDTH = 36
+_VALUE_WIDTH = 22
 COMMON_SETTINGS = (
     "agent.model", "agent.permission_mode", "agent.reasoning_effort", "agent.sandbox", "permissions.allow",
     "permissions.sandboxed", "agent.max_cost", "tui.theme", "tui.detail", "tui.notify",
@@ -136,13 +136,13 @@ def _rows(settings: Mapping[str, Setting]) -> Iterator[PanelRow]:
     """Yield rows for common settings, then for the others in groups."""
     yield heading("Common")
     yield from (_row(settings[key]) for key in COMMON_SETTINGS if key in settings)
-    for name, starts in SETTING_GROUPS:
-        members = [
-            setting for key, setting in settings.items() if key.startswith(starts) and key not in COMMON_SETTINGS
+    for title, prefixes in SETTING_GROUPS:
+        group = [
+            setting for key, setting in settings.items() if key.startswith(prefixes) and key not in COMMON_SETTINGS
         ]
-        if members:
-            yield heading(name)
-        yield from map(_row, members)
+        if group:
+            yield heading(title)
+        yield from map(_row, group)
 
 
 def _row(setting: Setting) -> PanelRow:
@@ -156,21 +156,21 @@ def _row(setting: Setting) -> PanelRow:
 
 def setting_line(setting: Setting, width: int) -> Line:
     """Return the key, value and source of a setting. In a narrow list the columns are not aligned."""
-    value = ellipsize(sanitised_line(display_value(setting.value)), _VALUE_COLUMNS)
-    column = _KEY_COLUMNS if width > _KEY_COLUMNS + _VALUE_COLUMNS else len(setting.key) + 2
+    value = ellipsize(sanitised_line(display_value(setting.value)), _VALUE_WIDTH)
+    key_width = _KEY_WIDTH if width > _KEY_WIDTH + _VALUE_WIDTH else len(setting.key) + 2
     return (
-        (f"{setting.key:<{column}}", "text"),
-        (f"{value:<{_VALUE_COLUMNS}}  ", "dim" if setting.value is None or setting.origin == "default" else "strong"),
+        (f"{setting.key:<{key_width}}", "text"),
+        (f"{value:<{_VALUE_WIDTH}}  ", "dim" if setting.value is None or setting.origin == "default" else "strong"),
         (setting.origin, _ORIGIN_STYLES[setting.origin]),
     )
 
 
 def setting_details(setting: Setting) -> tuple[Line, ...]:
-    """Return the details of a setting."""
+    """Return what a setting does, its allowed values, and where its value comes from."""
     option = OPTIONS_BY_KEY[setting.key]
     value = sanitised_line(display_value(setting.value))
     lines: list[Line] = [parse_inline_code(setting.help, "text")]
-    if len(value) > _VALUE_COLUMNS:
+    if len(value) > _VALUE_WIDTH:
         lines.append(((f"now: {value}", "dim"),))
     lines.append(parse_inline_code(f"values: {allowed_values(setting.key)}", "dim"))
     lines.append(((f"default: {display_value(setting.default)}", "dim"),))
@@ -189,24 +189,26 @@ def allowed_values(key: str) -> str:
     try:
         OPTIONS_BY_KEY[key].parse(object())
     except ValueError as error:
-        reason = str(error)
-        if reason.startswith("one of "):
-            return reason.removeprefix("one of ").replace('"', "")
-        return {"true or false": "on or off", "a quoted string": "text"}.get(reason, reason)
+        expected = str(error)
+        if expected.startswith("one of "):
+            return expected.removeprefix("one of ").replace('"', "")
+        return {"true or false": "on or off", "a quoted string": "text"}.get(expected, expected)
     return "any value"
 
 
 async def choose_theme(context: CommandContext, name: str) -> None:
     themes, settings = context.themes, context.settings
     if name and name not in THEMES:
-        return context.controller.show_notice(f"unknown theme `{name}`. Themes: {', '.join(f'`{t}`' for t in THEMES)}")
+        return context.controller.show_notice(
+            f"unknown theme `{name}`. Themes: {', '.join(f'`{theme}`' for theme in THEMES)}"
+        )
     if not name:
         if themes is None:
             return context.hint("There are no colours here. `/theme NAME` sets those of the full-screen interface.")
-        before = themes.chosen
-        choice = await context.show(themes_panel(before, themes.colorless, themes.apply_theme))
+        previous_theme = themes.chosen
+        choice = await context.show(themes_panel(previous_theme, themes.colorless, themes.apply_theme))
         if choice is None:
-            return themes.apply_theme(before)
+            return themes.apply_theme(previous_theme)
         name = choice.value
     if themes is not None:
         themes.apply_theme(next(theme for theme in THEMES if theme == name))
@@ -222,22 +224,22 @@ async def toggle_side_panel(context: CommandContext, _: str) -> None:
     settings = context.settings
     if settings is None or context.themes is None:
         return context.hint("There is no side panel here. Use `/files`, `/todos` and `/context`.")
-    is_wanted = not settings.config.tui_panel
+    is_on = not settings.config.tui_panel
     try:
-        message = settings.set_value("tui.panel", "true" if is_wanted else "false")
+        message = settings.set_value("tui.panel", "true" if is_on else "false")
     except AgentError as error:
         return context.controller.show_notice(str(error))
     context.apply_setting("tui.panel")
-    if settings.config.tui_panel != is_wanted:
+    if settings.config.tui_panel != is_on:
         return context.hint(message)  # a source of higher priority overrides the setting
     hint = "side panel on (from 140 columns); F5 hides it"
-    return context.hint(hint if is_wanted else "side panel hidden; F5 shows it")
+    return context.hint(hint if is_on else "side panel hidden; F5 shows it")
 
 
 async def show_settings(context: CommandContext, search_text: str) -> None:
     settings = context.settings
     if settings is None:
-        return context.controller.show_notice("settings cannot be changed here; `ebb config` lists them")
+        return context.controller.show_notice(NO_SETTINGS_NOTICE)
 
     def change(key: str, text: str) -> str:
         message = settings.set_value(key, text) if text.strip() else settings.unset_value(key)
@@ -271,7 +273,7 @@ async def choose_effort(context: CommandContext, level: str) -> None:
 
 
 def _effort_message(settings: Settings, model: str, message: str) -> str:
-    """Return the message after a change, and say if the model may ignore the setting."""
+    """Return the message after a change, with a warning if the model may ignore the setting."""
     _, describe = available_models(settings, model, ())
     is_supported = describe(model).thinking
     message = message.replace("; takes effect in the next session", ", also in later sessions")
@@ -280,16 +282,17 @@ def _effort_message(settings: Settings, model: str, message: str) -> str:
 
 def _efforts_panel(current: str) -> Panel:
     rows = tuple(
-        PanelRow(each, (("● " if each == current else "  ", "good"), (each, "text")), each) for each in EFFORTS
+        PanelRow(effort, (("● " if effort == current else "  ", "good"), (effort, "text")), effort)
+        for effort in EFFORTS
     )
-    head: Line = (("Reasoning effort", "strong"), ("  more is slower and uses more tokens", "dim"))
+    title: Line = (("Reasoning effort", "strong"), ("  more is slower and uses more tokens", "dim"))
     return Panel(
-        "effort", (head,), rows, "Up, Down   Enter select   Esc cancel", search_placeholder="", initial_value=current
+        "effort", (title,), rows, "Up, Down   Enter select   Esc cancel", search_placeholder="", initial_value=current
     )
 
 
 async def choose_thoughts(context: CommandContext, mode_name: str) -> None:
-    """Set how reasoning is shown; without a name, switch to the next way."""
+    """Set how reasoning is shown; without a name, switch to the next mode."""
     settings = context.settings
     if settings is None:
         return context.controller.show_notice(NO_SETTINGS_NOTICE)

@@ -43,33 +43,35 @@ _DIFF_STYLES: Mapping[str, TextStyle] = {"+": "good", "-": "bad", " ": "text"}
 
 
 def restore_panel(name: str, title: str, plan: RestorePlan, contents: PathContents) -> Panel:
-    """Return a panel of the diffs of what would change, for the user to confirm. `name`: the name of the command."""
+    """Return a panel that shows what would change, as diffs, for the user to confirm. `name`: the command's name."""
     needs_choice = plan.with_outcome("ask")
     changes = [
-        one for one in plan.paths if one.outcome != "as_before" and "folder" not in (one.current.kind, one.target.kind)
+        planned
+        for planned in plan.paths
+        if planned.outcome != "as_before" and "folder" not in (planned.current.kind, planned.target.kind)
     ]
-    changes = changes or [one for one in plan.paths if one.outcome != "as_before"]
-    restored_paths = [one for one in changes if one.outcome == "restore"]
-    staged = sum(1 for one in restored_paths if one.target.kind == "staged")
-    summary = f"{pluralize(len(restored_paths) - staged, 'file')} would change"
-    summary += f", and the staged content of {pluralize(staged, 'path')}" if staged else ""
-    head: list[Line] = [((f"{name.capitalize()}  ", "strong"), (summary, "text"))]
+    changes = changes or [planned for planned in plan.paths if planned.outcome != "as_before"]
+    restored_paths = [planned for planned in changes if planned.outcome == "restore"]
+    staged_count = sum(1 for planned in restored_paths if planned.target.kind == "staged")
+    summary = f"{pluralize(len(restored_paths) - staged_count, 'file')} would change"
+    summary += f", and the staged content of {pluralize(staged_count, 'path')}" if staged_count else ""
+    title_lines: list[Line] = [((f"{name.capitalize()}  ", "strong"), (summary, "text"))]
     if title:
-        head.append(((sanitised_line(title), "dim"),))
+        title_lines.append(((sanitised_line(title), "dim"),))
     if needs_choice:
         others_note = (
             f"~ {pluralize(len(needs_choice), 'path')} changed by others: left unchanged unless you choose `a`"
         )
-        head.append(parse_inline_code(others_note, "warn"))
-    head.append(((NOT_COVERED_NOTE, "dim"),))
-    rows = tuple(_path_row(one, contents) for one in changes)
+        title_lines.append(parse_inline_code(others_note, "warn"))
+    title_lines.append(((NOT_COVERED_NOTE, "dim"),))
+    rows = tuple(_path_row(planned, contents) for planned in changes)
     actions = (
         PanelAction(("enter",), name, needs_row=False),
         *((PanelAction(("a",), "all", needs_row=False),) if needs_choice else ()),
     )
     return Panel(
         name,
-        tuple(head),
+        tuple(title_lines),
         rows,
         RESTORE_KEY_HINTS if needs_choice else SIMPLE_RESTORE_KEY_HINTS,
         empty_message="Only folders would change.",
@@ -95,20 +97,23 @@ def _path_row(planned: PlannedPath, contents: PathContents) -> PanelRow:
 
 
 def _change_row(planned: PlannedPath, contents: PathContents) -> FileChangeRow:
-    now, restored = contents.get(planned.path, (None, None))
+    current_content, restored_content = contents.get(planned.path, (None, None))
     if planned.outcome == "cannot":
         return change_row(FileChange(path_label(planned.path), unknown=f"left unchanged: {planned.why}", by_tool=False))
-    note = "; ".join(part for part in (planned.why, _kind_change_note(planned.current, planned.target)) if part)
+    note = "; ".join(text for text in (planned.why, _kind_change_note(planned.current, planned.target)) if text)
     return change_row(
-        FileChange(path_label(planned.path), now, restored, note=note, by_tool=planned.outcome == "restore"), other=""
+        FileChange(
+            path_label(planned.path), current_content, restored_content, note=note, by_tool=planned.outcome == "restore"
+        ),
+        other="",
     )
 
 
-def _kind_change_note(now: FileState, back: FileState) -> str:
-    if now.kind == back.kind == "file" and now.mode != back.mode:
-        return f"mode restored to {back.mode:o}"
-    if "link" in (now.kind, back.kind) and back.kind != "absent":
-        return "becomes a link again" if back.kind == "link" else "no longer a link"
+def _kind_change_note(current: FileState, restored: FileState) -> str:
+    if current.kind == restored.kind == "file" and current.mode != restored.mode:
+        return f"mode restored to {restored.mode:o}"
+    if "link" in (current.kind, restored.kind) and restored.kind != "absent":
+        return "becomes a link again" if restored.kind == "link" else "no longer a link"
     return ""
 
 
@@ -149,17 +154,17 @@ def _point_row(
 def change_lines(changes: Sequence[tuple[PathChange, bytes | None, bytes | None]]) -> tuple[Line, ...]:
     """Return the changes of an undo point, file by file, each with its diff."""
     lines: list[Line] = []
-    for change, before, after in changes:
-        note = "; ".join(part for part in (change.doubt, _kind_change_note(change.before, change.after)) if part)
+    for change, old_content, new_content in changes:
+        note = "; ".join(text for text in (change.doubt, _kind_change_note(change.before, change.after)) if text)
         kinds = (change.before.kind, change.after.kind)
-        what = "created" if kinds[0] == "absent" else "removed" if kinds[1] == "absent" else "changed"
-        what += " (a folder)" if "folder" in kinds else ""
-        lines.append(((sanitised_line(path_label(change.path)), "strong"), (f"  {what}", "dim")))
+        action = "created" if kinds[0] == "absent" else "removed" if kinds[1] == "absent" else "changed"
+        action += " (a folder)" if "folder" in kinds else ""
+        lines.append(((sanitised_line(path_label(change.path)), "strong"), (f"  {action}", "dim")))
         lines += [((note, "warn"),)] if note else []
         if not {"large", "unreadable", "special", "unknown"}.isdisjoint(kinds):
             lines.append((("content not stored", "dim"),))
-        elif before != after:
-            diff = [sanitised_line(line) for line in diff_lines(change.path, before, after)]
+        elif old_content != new_content:
+            diff = [sanitised_line(line) for line in diff_lines(change.path, old_content, new_content)]
             lines += [
                 ((line, _DIFF_STYLES.get(line[:1], "dim")),) for line in diff if not line.startswith(("---", "+++"))
             ]
@@ -170,17 +175,17 @@ def change_lines(changes: Sequence[tuple[PathChange, bytes | None, bytes | None]
 
 def restored_message(result: RestoreResult, *, is_redone: bool) -> str:
     """Return the message after restoring files, which names the command that reverts it."""
-    count = pluralize(len(result.files), "file")
+    files_text = pluralize(len(result.files), "file")
     changes = "change" if len(result.files) == 1 else "changes"
     message = (
-        f"{count} changed again · `/undo` to revert"
+        f"{files_text} changed again · `/undo` to revert"
         if is_redone
-        else f"{count} restored · `/redo` reapplies the {changes}"
+        else f"{files_text} restored · `/redo` reapplies the {changes}"
     )
     if result.staged_count:
         message += f" · staged content of {pluralize(result.staged_count, 'path')} restored"
     if result.unrestored:
-        paths = [sanitised_line(path_label(one.path)) for one in result.unrestored]
+        paths = [sanitised_line(path_label(planned.path)) for planned in result.unrestored]
         message += f" · left unchanged: {join_limited(paths, MAX_NAMED_FILES)}"
     return message
 
@@ -200,7 +205,9 @@ async def undo(context: CommandContext, argument: str) -> None:
     point = await _pick_point(context, session.checkpoints, points) if argument.strip() == "list" else next_undo(points)
     if point is None:
         if not argument.strip():
-            context.controller.show_notice(ALL_UNDONE if any(one.kind == "turn" for one in points) else NOTHING_TO_UNDO)
+            context.controller.show_notice(
+                ALL_UNDONE if any(undone.kind == "turn" for undone in points) else NOTHING_TO_UNDO
+            )
         return
     await revert_points(context, (point,), "undo" if point.kind == "turn" else "redo")
 
@@ -229,14 +236,14 @@ async def _pick_point(
     context: CommandContext, checkpoints: SessionCheckpoints, points: Sequence[UndoPoint]
 ) -> UndoPoint | None:
     """Let the user choose an undo point from a list with its changes."""
-    files = await checkpoints.run(
+    files_by_point = await checkpoints.run(
         lambda project: {point.id: [change.path for change in project.merged_changes((point.id,))] for point in points}
     )
 
-    async def diff(id: int) -> tuple[Line, ...]:
-        return change_lines(await checkpoints.run(lambda project: project.point_contents(id)))
+    async def load_diff(point_id: int) -> tuple[Line, ...]:
+        return change_lines(await checkpoints.run(lambda project: project.point_contents(point_id)))
 
-    choice = await context.show(points_panel(points, lambda id: files[id], diff, time()))
+    choice = await context.show(points_panel(points, lambda point_id: files_by_point[point_id], load_diff, time()))
     return next((point for point in points if choice is not None and str(point.id) == choice.value), None)
 
 
@@ -260,8 +267,9 @@ async def confirm_restore(
     session = context.controller.session
     if session is None:
         return None
-    checkpoints, ids = session.checkpoints, tuple(point.id for point in points)
-    plan = await checkpoints.run(lambda project: project.plan_undo(ids))
+    checkpoints = session.checkpoints
+    point_ids = tuple(point.id for point in points)
+    plan = await checkpoints.run(lambda project: project.plan_undo(point_ids))
     if not plan.with_outcome("restore", "ask", "cannot"):
         context.controller.show_notice("these files are already restored")
         return None
@@ -272,7 +280,7 @@ async def confirm_restore(
 
 
 async def run_restore(context: CommandContext, confirmed: ConfirmedRestore, kind: PointKind) -> None:
-    """Restore the files as confirmed. An error is shown; no files have changed then."""
+    """Restore the files as confirmed. If that fails, no files have changed, and the error is shown."""
     session = context.controller.session
     if session is None:
         return
@@ -298,7 +306,7 @@ async def show_turn(context: CommandContext, argument: str) -> None:
 
 
 async def show_session(context: CommandContext, name: str) -> None:
-    """Show the changes of the session, starting at the file of that name."""
+    """Show the changes of the session, starting with the file `name`."""
     await _show_changes(context, "session", name.strip())
 
 
@@ -307,7 +315,7 @@ async def _show_changes(context: CommandContext, scope: ChangeScope, name: str =
         return
     files = context.controller.session.files
 
-    async def panel(scope: ChangeScope) -> Panel:
-        return await asyncio.to_thread(changes_panel, await files.changes(scope), panel, name)
+    async def build_panel(scope: ChangeScope) -> Panel:
+        return await asyncio.to_thread(changes_panel, await files.changes(scope), build_panel, name)
 
-    await context.show(await panel(scope))
+    await context.show(await build_panel(scope))
