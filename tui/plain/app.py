@@ -69,15 +69,16 @@ class PrintingController(SessionController):
 
     def show_turn_total(self, elapsed_seconds: float) -> None:
         super().show_turn_total(elapsed_seconds)
-        last = self.view.turn_blocks[-1] if self.view.turn_blocks else None
-        if isinstance(last, TurnTotal):
-            self._print_lines(block_lines(last))
+        last_block = self.view.turn_blocks[-1] if self.view.turn_blocks else None
+        if isinstance(last_block, TurnTotal):
+            self._print_lines(block_lines(last_block))
 
 
 class LineModeApp(LineJobs):
     """Line mode. `run` returns the id of the session to resume, if it has messages.
 
-    The arguments are those of `EbbApp`.
+    The arguments mean the same as for `EbbApp`. `session`: the open session to show; `piped`: text piped into the
+    program.
     """
 
     def __init__(
@@ -115,7 +116,8 @@ class LineModeApp(LineJobs):
         self.greeter.settings = settings
         self.model = model
         self._history = history
-        self._given_session, self._should_choose = session, choose
+        self._initial_session = session
+        self._should_choose = choose
         self._guard = guard
         self._printing = PrintState()
         self._leave_keys = LeaveKeys()
@@ -124,14 +126,14 @@ class LineModeApp(LineJobs):
         self._question_printed_at = 0.0
         self._answered_ids: set[str] = set()
         """Ids of the questions whose answer was sent."""
-        self._pending_prompts: list[PendingQuestion] = []
-        """Open questions of commands."""
+        self._command_questions: list[PendingQuestion] = []
+        """Unanswered questions of commands, in the order in which they are asked."""
         self._editing_task: asyncio.Task[None] | None = None
         """The task in which the user edits a call or writes a reason."""
-        self._piped_parts = piped_parts(piped) if not first_message else ()
-        """Piped input with commands, to be sent part by part."""
+        self._piped_entries = piped_parts(piped) if not first_message else ()
+        """The messages and commands in piped input that contains commands; they are sent one after another."""
         self._piped_task: asyncio.Task[None] | None = None
-        texts = [] if self._piped_parts else [first_message, self.controller.pastes.fold(piped) if piped else ""]
+        texts = [] if self._piped_entries else [first_message, self.controller.pastes.fold(piped) if piped else ""]
         if any(texts):
             self.controller.queue.add("\n\n".join(filter(None, texts)))
 
@@ -146,11 +148,11 @@ class LineModeApp(LineJobs):
             pass
         finally:
             self._piped_task.cancel()
-            id = await self.close_session(reader.draft)
+            session_id = await self.close_session(reader.draft)
             await reader.wait_until_printed()
         if self._failure is not None:
             raise self._failure
-        return id
+        return session_id
 
     async def wait_until_answered(self) -> None:
         """Wait until all piped input has been sent and no work is left."""
@@ -159,12 +161,12 @@ class LineModeApp(LineJobs):
         await self.wait_until_done()
 
     async def _send_piped(self) -> None:
-        for part in self._piped_parts:
+        for entry in self._piped_entries:
             await self.wait_until_done()
-            if part.startswith("/") and isinstance(parse_command(part), Invocation):
-                self.take(part)
+            if entry.startswith("/") and isinstance(parse_command(entry), Invocation):
+                self.take(entry)
             else:
-                self.controller.queue.add(self.controller.pastes.fold(part))
+                self.controller.queue.add(self.controller.pastes.fold(entry))
                 self.start()
 
     @property
@@ -179,8 +181,8 @@ class LineModeApp(LineJobs):
 
     def interrupt(self) -> None:
         """Handle Ctrl-C on an empty line: cancel the question, stop the turn or, when pressed twice, exit."""
-        if self._pending_prompts:
-            self._pending_prompts.pop(0).answer.set_result("")
+        if self._command_questions:
+            self._command_questions.pop(0).answer.set_result("")
             return
         match self._leave_keys.ctrl_c(has_text=False, is_running=self.is_busy):
             case "stop":
@@ -200,8 +202,8 @@ class LineModeApp(LineJobs):
         return False
 
     async def _open_session(self) -> None:
-        if self._given_session is not None:
-            await self.controller.adopt(self._given_session)
+        if self._initial_session is not None:
+            await self.controller.adopt(self._initial_session)
         else:
             if (
                 self.model is None and not self._should_choose and self._current_reader().has_line_editing
@@ -209,7 +211,7 @@ class LineModeApp(LineJobs):
                 self.model = await first_model(self.context)
             resume = await pick_session(self.context) if self._should_choose else ""
             if self._should_choose and not resume:
-                self.is_paused = True  # no session was chosen: do not send its messages to a new one
+                self.is_paused = True  # the messages for the session that was not chosen must not go to a new one
             await self.controller.open(resume or None, self.model)
         await self.greeter.collect()
         self.context.show_session()
@@ -220,16 +222,16 @@ class LineModeApp(LineJobs):
 
     def _handle_line(self, line: str, arrival: Arrival) -> None:
         """Handle a line. It counts as an answer only if the user can have typed it in response to the question."""
-        is_ahead = (
+        is_too_early = (
             self._open_question is not None
-            and not self._pending_prompts
+            and not self._command_questions
             and arrival.at < self._question_printed_at + self._guard
         )
-        if not self._guard or not (is_ahead or self._is_type_ahead(arrival)):
+        if not self._guard or not (is_too_early or self._is_type_ahead(arrival)):
             self._handle_prompted_line(line)
         elif looks_like_answer(line):
             self.print_lines((f"{line.strip()!r} was typed too soon to be an answer. Type it again.",))
-        elif is_ahead:
+        elif is_too_early:
             self.take(line)  # typed before the question appeared
         else:
             self._stash_line(line)
@@ -237,8 +239,8 @@ class LineModeApp(LineJobs):
     def _is_type_ahead(self, arrival: Arrival) -> bool:
         """Whether a line arrived before a command's question, or together with other lines at a session's question. A
         command asks in response to the user's line, so the next line may answer it at once."""
-        if self._pending_prompts:
-            return arrival.at < self._pending_prompts[0].asked_at or not arrival.is_alone
+        if self._command_questions:
+            return arrival.at < self._command_questions[0].asked_at or not arrival.is_alone
         return self._open_question is not None and not arrival.is_alone
 
     def _stash_line(self, line: str) -> None:
@@ -252,8 +254,8 @@ class LineModeApp(LineJobs):
             self.print_lines((f"Not sent, because several lines arrived at once: {line}",))
 
     def _handle_prompted_line(self, line: str) -> None:
-        if self._pending_prompts:
-            self._pending_prompts.pop(0).answer.set_result(line)
+        if self._command_questions:
+            self._command_questions.pop(0).answer.set_result(line)
             self.prompt()
         elif self._open_question is not None:
             self._answer(self._open_question, line)
@@ -275,10 +277,10 @@ class LineModeApp(LineJobs):
         else:
             self._submit_answer(question, answer)
 
-    async def _write_answer(self, question: OpenQuestion, writing: TextEntry) -> None:
+    async def _write_answer(self, question: OpenQuestion, text_entry: TextEntry) -> None:
         """Let the user edit a call or plan, or give a reason. If they cancel, the question stays open."""
         try:
-            answer = await self.context.write_answer(writing)
+            answer = await self.context.write_answer(text_entry)
         except UsageError as error:
             answer = None
             self.print_lines((f"Error: {error}",))
@@ -306,25 +308,27 @@ class LineModeApp(LineJobs):
         """Print the next open question."""
         questions = self.controller.view.open_questions
         self._answered_ids &= {question.id for question in questions}
-        due = next((question for question in questions if question.id not in self._answered_ids), None)
-        if due != self._open_question:
-            self._open_question = due
+        next_question = next((question for question in questions if question.id not in self._answered_ids), None)
+        if next_question != self._open_question:
+            self._open_question = next_question
             if self._editing_task is not None:
                 self._editing_task.cancel()  # the question being edited is no longer open
                 self._editing_task = None
-            if due is not None:
+            if next_question is not None:
                 self._question_printed_at = monotonic()
-                self.print_lines(question_lines(question_spec(due)))
+                self.print_lines(question_lines(question_spec(next_question)))
             self.prompt()
 
     async def _ask(self, prompt: str) -> str:
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._pending_prompts.append(PendingQuestion(prompt, answer, monotonic()))
+        self._command_questions.append(PendingQuestion(prompt, answer, monotonic()))
         self.prompt()
         try:
             return await answer
         finally:
-            self._pending_prompts = [wanted for wanted in self._pending_prompts if wanted.answer is not answer]
+            self._command_questions = [
+                question for question in self._command_questions if question.answer is not answer
+            ]
             self.prompt()
 
     def _prefill_prompt(self, text: str, unsent: bool = False) -> None:
@@ -345,29 +349,34 @@ class LineModeApp(LineJobs):
 
     def prompt(self) -> None:
         if self._reader is not None:
-            if self._pending_prompts:
-                self._reader.ask(self._pending_prompts[0].prompt)
-            elif self._open_question is not None and not self._running_commands:
+            if self._command_questions:
+                self._reader.ask(self._command_questions[0].prompt)
+            elif self._open_question is not None and not self._running_command_count:
                 self._reader.ask(ANSWER_PROMPT)
             else:
-                self._reader.ask("" if self.is_busy or self._running_commands else PROMPT)
+                self._reader.ask("" if self.is_busy or self._running_command_count else PROMPT)
 
 
 def piped_parts(text: str) -> Sequence[str]:
     """Split piped input into messages and commands, in order; empty if no line is a slash command. Lines with `!` or
     `#` do not count, because text may start with these by chance."""
-    parts, message = list[str](), list[str]()
+    entries: list[str] = []
+    message_lines: list[str] = []
 
     def end_message() -> None:
-        if whole := "\n".join(message).strip("\n"):
-            parts.append(whole)
-        message.clear()
+        if message := "\n".join(message_lines).strip("\n"):
+            entries.append(message)
+        message_lines.clear()
 
     for line in text.split("\n"):
         if line.startswith("/") and isinstance(parse_command(line), Invocation):
             end_message()
-            parts.append(line.strip())
+            entries.append(line.strip())
         else:
-            message.append(line)
+            message_lines.append(line)
     end_message()
-    return parts if any(isinstance(parse_command(part), Invocation) and part.startswith("/") for part in parts) else ()
+    return (
+        entries
+        if any(isinstance(parse_command(entry), Invocation) and entry.startswith("/") for entry in entries)
+        else ()
+    )

@@ -29,7 +29,7 @@ from ebbtide.tui.view.question import Answer, TextEntry
 from ebbtide.tui.view.questions import confirmation_spec
 
 SHARED_KEYS = ("@", "!", "#", "Ctrl-D")
-"""Labels of keys that mean the same in both interfaces."""
+"""Labels of keys with the same meaning in both interfaces."""
 LINE_MODE_KEYS = (
     KeyBinding("", "Enter", "", "send (while it works: delivered at the next step, with `/later` after the turn)"),
     KeyBinding("", "\\ Enter", "", "start a new line"),
@@ -96,10 +96,10 @@ class LineContext(LineContextBase):
 
     async def edit_context(self, action_text: str) -> None:
         """Run a typed action on the context after the user has confirmed its price."""
-        offered = await propose_typed(self.controller, action_text)
-        if not offered.is_possible:
-            self.controller.show_notice(offered.text)
-        elif await self.confirm("Change the context?", (((offered.text, "text"),),), "do it"):
+        proposal = await propose_typed(self.controller, action_text)
+        if not proposal.is_possible:
+            self.controller.show_notice(proposal.text)
+        elif await self.confirm("Change the context?", (((proposal.text, "text"),),), "do it"):
             await carry_out_typed(self.controller, action_text)
 
     async def compact(self, compaction: ManualCompaction) -> None:
@@ -109,12 +109,14 @@ class LineContext(LineContextBase):
         if (await self.ask("y to have the model write the summary, an empty line to cancel: ")).strip().lower() != "y":
             return
         try:
-            drafted = await compaction.draft()
+            draft = await compaction.draft()
             text = compaction.with_missing_facts(compaction.text)
-            while not drafted.is_interrupted:
+            while not draft.is_interrupted:
                 status = draft_text(compaction.last_draft, summary_tokens(text), compaction.result(text))
-                gate = plain_lines(missing_fact_lines(compaction.missing_facts(text), summary_tokens(text) == 0))
-                self.print_lines((*text_lines(text), status, *gate))
+                missing_lines = plain_lines(
+                    missing_fact_lines(compaction.missing_facts(text), summary_tokens(text) == 0)
+                )
+                self.print_lines((*text_lines(text), status, *missing_lines))
                 answer = await self.ask("y to compact, other text to add it to the summary, an empty line to cancel: ")
                 if not answer.strip():
                     break
@@ -127,13 +129,13 @@ class LineContext(LineContextBase):
 
     async def find_message(self) -> None:
         rows = tuple(PanelRow(text, ((text, "text"),), text) for text in self.history.entries())
-        head: Line = (("Messages", "strong"), ("  most recent first", "dim"))
-        if choice := await self.show(Panel("history", (head,), rows, empty_message="No messages yet.")):
+        title: Line = (("Messages", "strong"), ("  most recent first", "dim"))
+        if choice := await self.show(Panel("history", (title,), rows, empty_message="No messages yet.")):
             self.set_prompt_text(choice.value)
 
     async def edit_message(self, text: str) -> None:
-        if written := (await self.edit_text(text, "message.md")).strip():
-            self.set_prompt_text(written, unsent=True)
+        if new_text := (await self.edit_text(text, "message.md")).strip():
+            self.set_prompt_text(new_text, unsent=True)
             if not self.reader().has_line_editing:
                 self.print_lines(("An empty line sends the message.",))
 
@@ -175,10 +177,10 @@ def earlier_messages_note(view: SessionView) -> tuple[str, ...]:
 
 def last_exchange(view: SessionView) -> tuple[str, ...]:
     """Return the user's last message in a resumed session and its answer, as lines."""
-    user_blocks = [index for index, block in enumerate(view.blocks) if isinstance(block, UserText)]
-    if not user_blocks:
+    user_indexes = [index for index, block in enumerate(view.blocks) if isinstance(block, UserText)]
+    if not user_indexes:
         return ()
-    last = view.blocks[user_blocks[-1] :]
-    answers = [block for block in last if isinstance(block, AnswerText)][-1:]
-    lines = tuple(line for block in (last[0], *answers) for line in block_lines(block))
-    return (f"Resumed after {pluralize(len(user_blocks), 'message')} from you. The last one:", *lines)
+    last_blocks = view.blocks[user_indexes[-1] :]
+    answers = [block for block in last_blocks if isinstance(block, AnswerText)][-1:]
+    lines = tuple(line for block in (last_blocks[0], *answers) for line in block_lines(block))
+    return (f"Resumed after {pluralize(len(user_indexes), 'message')} from you. The last one:", *lines)

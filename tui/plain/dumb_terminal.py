@@ -1,4 +1,4 @@
-"""Reads lines that the terminal itself lets the user edit, for terminals that can only print. Writes no control
+"""Reads lines from terminals that can only print, in which the terminal driver edits the line. Writes no control
 sequences."""
 
 import asyncio
@@ -18,7 +18,7 @@ MAX_LINE_BYTES = 4_095
 
 
 _MAX_JOINED_READS = 1_000
-"""Maximum number of reads that are joined."""
+"""Maximum number of reads that are treated as one."""
 
 
 class DumbTerminalReader:
@@ -94,8 +94,8 @@ class DumbTerminalReader:
             self._is_lent = False
             if not self._is_at_end:
                 self._loop.add_reader(self._source, self._read_available)
-            unshown, self._buffered_lines = self._buffered_lines, []
-            self.show(unshown)
+            buffered_lines, self._buffered_lines = self._buffered_lines, []
+            self.show(buffered_lines)
             self._show_prompt()
 
     @property
@@ -135,23 +135,26 @@ class DumbTerminalReader:
 
     def _read_available(self) -> None:
         """Read all available input. A terminal delivers a paste line by line."""
-        came, whole = monotonic(), list[str]()
+        arrived_at = monotonic()
+        messages: list[str] = []
         self._read_count += 1
         for _ in range(_MAX_JOINED_READS):
-            raw = self._read()
-            if not raw:
+            data = self._read()
+            if not data:
                 if not os.isatty(self._source) or self._keys.on_end_key():
                     self._loop.remove_reader(self._source)
                     self._mark_end()
                 break
-            whole += self._completed_messages(raw)
+            messages += self._completed_messages(data)
             if not select.select([self._source], [], [], 0)[0]:
                 break
-        if len(whole) > 1 and self._prompt in ("", PROMPT) and os.isatty(self._source):
-            self._continued_lines += [f"{line}\\" for line in whole]  # a paste ends with the next single line
-            self.show((f"{len(whole)} lines pasted, not sent yet. Enter sends them, Ctrl-C discards them.",))
+        if len(messages) > 1 and self._prompt in ("", PROMPT) and os.isatty(self._source):
+            self._continued_lines += [f"{message}\\" for message in messages]  # a paste ends with the next single line
+            self.show((f"{len(messages)} lines pasted, not sent yet. Enter sends them, Ctrl-C discards them.",))
             return
-        self._ready_lines += ((line, Arrival(came, self._read_count, is_alone=len(whole) == 1)) for line in whole)
+        self._ready_lines += (
+            (message, Arrival(arrived_at, self._read_count, is_alone=len(messages) == 1)) for message in messages
+        )
         self._has_input.set()
 
     def _read(self) -> bytes:
@@ -160,28 +163,28 @@ class DumbTerminalReader:
         except OSError:  # the terminal is gone
             return b""
 
-    def _completed_messages(self, raw: bytes) -> list[str]:
+    def _completed_messages(self, data: bytes) -> list[str]:
         """Return the messages that this input completes."""
-        if len(raw) == MAX_LINE_BYTES + 1:
+        if len(data) == MAX_LINE_BYTES + 1:
             self.show(("Note: the line is too long for this terminal; end a line with \\ to continue on the next.",))
-        *lines, self._partial_line = (self._partial_line + self._decoder.decode(raw)).split("\n")
-        whole = list[str]()
+        *lines, self._partial_line = (self._partial_line + self._decoder.decode(data)).split("\n")
+        messages = list[str]()
         for line in lines:
             self._is_prompted = False  # the cursor is on the next line
             self._continued_lines.append(line)
             if not is_continued(line):
-                whole.append(join_continued(self._continued_lines).removesuffix("\n"))
+                messages.append(join_continued(self._continued_lines).removesuffix("\n"))
                 self._continued_lines.clear()
-        return whole
+        return messages
 
     def _mark_end(self) -> None:
         self._is_at_end = True
         self._has_input.set()
 
     def _write(self, text: str) -> None:
-        raw = text.encode("utf-8", "replace")
+        data = text.encode("utf-8", "replace")
         try:
-            while raw:
-                raw = raw[os.write(self._target, raw) :]
+            while data:
+                data = data[os.write(self._target, data) :]
         except OSError:  # the terminal is gone
             self._mark_end()

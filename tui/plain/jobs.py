@@ -24,8 +24,8 @@ class LineJobs(JobQueue):
         super().__init__()
         self._reader: PromptReader | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._running_commands = 0
-        """Number of commands that run in parallel to a job."""
+        self._running_command_count = 0
+        """Number of commands that run in parallel with a job."""
         self._failure: BaseException | None = None
         """The exception that ends the program."""
 
@@ -43,11 +43,11 @@ class LineJobs(JobQueue):
 
     async def wait_until_done(self) -> None:
         """Wait until no work is left."""
-        while self.is_busy or self._running_commands:
+        while self.is_busy or self._running_command_count:
             await asyncio.wait(set(self._tasks))
 
     def start_background(self, work: Awaitable[None]) -> "asyncio.Task[None]":
-        """Start work other than a command, in parallel to a job."""
+        """Start work that is not a command, in parallel with a job."""
         return self._start_task(self.with_error_notice(work))
 
     def run_job(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
@@ -56,20 +56,20 @@ class LineJobs(JobQueue):
         return task
 
     def run_in_background(self, work: Coroutine[object, object, None]) -> object:
-        self._running_commands += 1
+        self._running_command_count += 1
         task = self._start_task(self._run_counted(work))
         self.prompt()
         return task
 
     def _start_task(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
-        async def guarded() -> None:
+        async def run_guarded() -> None:
             try:
                 await work
             except Exception as error:  # noqa: BLE001  # a bug ends the program, which reports it
                 self._failure = error
                 self.leave()
 
-        task = asyncio.get_running_loop().create_task(guarded())
+        task = asyncio.get_running_loop().create_task(run_guarded())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -78,7 +78,7 @@ class LineJobs(JobQueue):
         try:
             await work
         finally:
-            self._running_commands -= 1
+            self._running_command_count -= 1
             self.prompt()
 
     async def do(self, invocation: Invocation) -> None:

@@ -51,7 +51,7 @@ class SessionLineCompleter:
         self._completer = SessionPromptCompleter(session)
 
     def completions(self, before: str) -> Sequence[CompletionItem]:
-        return [(each.insert, sanitised_line(each.label)) for each in self._completer.candidates(before)]
+        return [(candidate.insert, sanitised_line(candidate.label)) for candidate in self._completer.candidates(before)]
 
     def completes_files(self, before: str) -> bool:
         return mentioned_path(before) is not None and self._completer.files is not None
@@ -59,14 +59,17 @@ class SessionLineCompleter:
     async def files(self, before: str, after: str) -> Sequence[CompletionItem]:
         """Return MCP resources, and the files whose paths start with the typed text or, if there are none, the best
         matches."""
-        typed, files = mentioned_path(before), self._completer.files
+        typed_path, files = mentioned_path(before), self._completer.files
         paths: tuple[str, ...] = ()
-        if typed is not None and files is not None:
-            async for found in files.matching(typed):
-                paths = found
-        exact = tuple(path for path in paths if path.lower().startswith((typed or "").lower()))
-        named = file_completions(before, after, exact or paths)
-        return [*self.completions(before), *((each.insert, sanitised_line(each.label)) for each in named)]
+        if typed_path is not None and files is not None:
+            async for matches in files.matching(typed_path):
+                paths = matches
+        prefix_matches = tuple(path for path in paths if path.lower().startswith((typed_path or "").lower()))
+        file_items = file_completions(before, after, prefix_matches or paths)
+        return [
+            *self.completions(before),
+            *((candidate.insert, sanitised_line(candidate.label)) for candidate in file_items),
+        ]
 
 
 _LINE_ENDING_KEYS = (Keys.ControlM, Keys.ControlJ, Keys.BracketedPaste)
@@ -90,16 +93,16 @@ class _TimedInput(Vt100Input):
         """When the incomplete terminal reply began."""
 
     def read_keys(self) -> list[KeyPress]:
-        pieces = [self.stdin_reader.read()]
-        if may_be_pasted(pieces[0].encode()):
-            while len(pieces) < MAX_JOINED_READS and select.select([self.fileno()], [], [], READ_PAUSE_S)[0]:
-                pieces.append(self.stdin_reader.read())
-        final_enter = [pieces.pop()] if pieces[1:] and pieces[-1] == "\r" else []  # a program's Enter after its paste
-        for typed in ("".join(pieces), *final_enter):
-            self._feed(typed)
+        texts = [self.stdin_reader.read()]
+        if may_be_pasted(texts[0].encode()):
+            while len(texts) < MAX_JOINED_READS and select.select([self.fileno()], [], [], READ_PAUSE_S)[0]:
+                texts.append(self.stdin_reader.read())
+        final_enter = [texts.pop()] if texts[1:] and texts[-1] == "\r" else []  # a program's Enter after its paste
+        for text in ("".join(texts), *final_enter):
+            self._feed(text)
         keys, self._buffer = self._buffer, []
-        ends = sum(1 if press.key == Keys.ControlM else 2 for press in keys if press.key in _LINE_ENDING_KEYS)
-        self.arrival = Arrival(monotonic(), (self.arrival.read or 0) + 1, is_alone=ends <= 1)
+        line_end_count = sum(1 if press.key == Keys.ControlM else 2 for press in keys if press.key in _LINE_ENDING_KEYS)
+        self.arrival = Arrival(monotonic(), (self.arrival.read or 0) + 1, is_alone=line_end_count <= 1)
         return keys
 
     def flush_keys(self) -> list[KeyPress]:
@@ -118,12 +121,12 @@ class _TimedInput(Vt100Input):
             and not replies.completes_reply(typed)
         ):
             replies.release()
-        begun_reply, replies.begun = replies.begun, ""
-        typed, paste_start, pasted = (begun_reply + typed).partition(_PASTE_START)
+        partial_reply, replies.begun = replies.begun, ""
+        typed, paste_start, pasted = (partial_reply + typed).partition(_PASTE_START)
         for piece in replies.split_replies(typed)[0]:
             for text, is_pasted in split_pastes(piece):
                 parser.feed(f"{_PASTE_START}{text}{_PASTE_END}" if is_pasted else text)
-        if not (begun_reply and replies.begun.startswith(begun_reply)):
+        if not (partial_reply and replies.begun.startswith(partial_reply)):
             self._reply_started_at = now
         if paste_start:
             parser.feed(replies.release() + paste_start + pasted)
@@ -134,12 +137,13 @@ class _SanitisingProcessor(Processor):
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         fragments = transformation_input.fragments
-        line, at = with_control_pictures(fragment_list_to_text(fragments)), 0
-        safe: StyleAndTextTuples = []
+        line = with_control_pictures(fragment_list_to_text(fragments))
+        offset = 0
+        displayed_fragments: StyleAndTextTuples = []
         for style, text, *_ in fragments:
-            safe.append((style, line[at : at + len(text)]))
-            at += len(text)
-        return Transformation(safe)
+            displayed_fragments.append((style, line[offset : offset + len(text)]))
+            offset += len(text)
+        return Transformation(displayed_fragments)
 
 
 class LineEditorReader:
@@ -196,10 +200,10 @@ class LineEditorReader:
             await self._print_task
 
     def ask(self, prompt: str) -> None:
-        buffer, before = self._session.default_buffer, self._draft_key
+        buffer, previous_key = self._session.default_buffer, self._draft_key
         self._prompt = prompt
-        if self._draft_key != before and self._is_reading:
-            self._drafts[before] = buffer.text
+        if self._draft_key != previous_key and self._is_reading:
+            self._drafts[previous_key] = buffer.text
             buffer.document = Document(self._drafts.pop(self._draft_key, ""))
         self._session.app.invalidate()
 
@@ -258,16 +262,18 @@ class LineEditorReader:
         """Insert the common prefix of all completions, and print them."""
         before, after = buffer.document.text_before_cursor, buffer.document.text_after_cursor
 
-        def insert_common_prefix(offered: Sequence[CompletionItem]) -> None:
+        def insert_common_prefix(items: Sequence[CompletionItem]) -> None:
             if buffer.document.text_before_cursor != before or buffer.document.text_after_cursor != after:
                 return  # the user has typed more meanwhile
-            common = os.path.commonprefix([text for text, _ in offered])  # noqa: RUF071  # compares letters, not path components
-            if len(common) > len(before) or len(offered) == 1:
-                buffer.document = Document(common + after, len(common))
-            if len(offered) > 1:
-                more = len(offered) - MAX_PRINTED_COMPLETIONS
-                lines = [display for _, display in offered[:MAX_PRINTED_COMPLETIONS]]
-                self.show([*lines, f"{more} more; keep typing to narrow the list."] if more > 0 else lines)
+            common_prefix = os.path.commonprefix([text for text, _ in items])  # noqa: RUF071  # compares letters, not path components
+            if len(common_prefix) > len(before) or len(items) == 1:
+                buffer.document = Document(common_prefix + after, len(common_prefix))
+            if len(items) > 1:
+                omitted_count = len(items) - MAX_PRINTED_COMPLETIONS
+                lines = [display for _, display in items[:MAX_PRINTED_COMPLETIONS]]
+                self.show(
+                    [*lines, f"{omitted_count} more; keep typing to narrow the list."] if omitted_count > 0 else lines
+                )
 
         async def complete_files() -> None:
             insert_common_prefix(await self._completer.files(before, after))
@@ -294,11 +300,11 @@ class LineEditorReader:
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
-        def bind_by_character(key: str, act: Callable[[Buffer], object]) -> None:
+        def bind_by_character(key: str, action: Callable[[Buffer], object]) -> None:
             @bindings.add(key, filter=has_focus(DEFAULT_BUFFER))
             def _(event: KeyPressEvent) -> None:
                 for _ in range(event.arg):
-                    act(event.current_buffer)
+                    action(event.current_buffer)
 
         bind_by_character(
             "backspace", lambda buffer: buffer.delete_before_cursor(max(1, _previous_char_length(buffer.document)))

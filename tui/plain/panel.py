@@ -50,7 +50,6 @@ class LineContextBase:
     controller: SessionController
     history: History
     print_lines: Callable[[Sequence[str]], None]
-    """Prints lines."""
     ask: Callable[[str], Awaitable[str]]
     """Returns the user's next line; empty to cancel."""
     set_prompt_text: PutText
@@ -69,34 +68,36 @@ class LineContextBase:
 
 
 PAGE_LINES = 40
-"""Lines printed at once."""
+"""Number of lines printed at once."""
 MAX_PRINTED_ROWS = 20
-"""Rows printed at once."""
+"""Maximum number of rows printed at once."""
 EMPTY_TEXT_WORD = "none"
 """The word to type for empty text, because an empty line cancels."""
 
 
 async def show_panel(context: LineContextBase, panel: Panel) -> RowChosen | None:
     """Show a panel and return the chosen row; None if none was chosen."""
-    words = panel.search_text
-    panel = await _search_panel(panel, words)
-    head, *details = panel_headline(panel, len(panel.rows), is_searched=False)
+    query = panel.search_text
+    panel = await _search_panel(panel, query)
+    headline, *details = panel_headline(panel, len(panel.rows), is_searched=False)
     if not panel.rows:
         explains_empty = panel.empty_message and not panel.empty_details
         context.print_lines(
             (*plain_lines(details), panel.empty_message)
             if explains_empty
-            else (_title_text(head), *plain_lines(panel.empty_details))
+            else (_title_text(headline), *plain_lines(panel.empty_details))
         )
         return None
     context.print_lines(plain_lines(details))
-    rows = matching_rows(panel, words) or panel.rows
+    rows = matching_rows(panel, query) or panel.rows
     if panel.is_printed_whole:
-        context.print_lines((_title_text(head), *map(_row_text, rows)))
+        context.print_lines((_title_text(headline), *map(_row_text, rows)))
         return None
-    row = next((row for row in rows if row.value == words and not row.is_heading), None)
+    row = next((row for row in rows if row.value == query and not row.is_heading), None)
     if row is None:
-        row, action = await _choose_row(context, panel, rows[::-1] if panel.is_newest_last else rows, _title_text(head))
+        row, action = await _choose_row(
+            context, panel, rows[::-1] if panel.is_newest_last else rows, _title_text(headline)
+        )
     else:
         action = None
     if row is None:
@@ -108,18 +109,18 @@ async def show_panel(context: LineContextBase, panel: Panel) -> RowChosen | None
     return await _run_action(context, panel, action, row) if action is not None else None
 
 
-async def _search_panel(panel: Panel, words: str) -> Panel:
+async def _search_panel(panel: Panel, query: str) -> Panel:
     """Return the panel with all search results."""
     if panel.find_rows is not None:
-        async for better in panel.find_rows(words):
-            panel = better
+        async for updated_panel in panel.find_rows(query):
+            panel = updated_panel
     return panel
 
 
 def _title_text(line: Line) -> str:
     """Return the first line of a panel: its name and the columns that follow it."""
-    name, *rest = re.split(r" {2,}", plain_line(line).strip())
-    return f"{name}: {', '.join(rest)}" if rest else name
+    name, *columns = re.split(r" {2,}", plain_line(line).strip())
+    return f"{name}: {', '.join(columns)}" if columns else name
 
 
 def _row_text(row: PanelRow) -> str:
@@ -127,48 +128,59 @@ def _row_text(row: PanelRow) -> str:
 
 
 async def _choose_row(
-    context: LineContextBase, panel: Panel, rows: Sequence[PanelRow], head: str
+    context: LineContextBase, panel: Panel, rows: Sequence[PanelRow], title: str
 ) -> tuple[PanelRow | None, PanelAction | None]:
     """Let the user choose a row by number and, optionally, an action; None if cancelled. Other input starts a search.
     If every action applies to the whole list, a chosen row is only printed."""
     list_actions = {
         action.command_word: action for action in panel.actions if action.command_word and not action.needs_row
     }
-    only_reads = bool(list_actions) and all(
+    prints_rows = bool(list_actions) and all(
         action.command_word in list_actions for action in panel.actions if action.command_word
     )
     list_hint = f" {' or '.join(f'`{word}`' for word in list_actions)} for all of it;" if list_actions else ""
-    numbered = {row.value: row for row in rows if row.value}
+    rows_by_value = {row.value: row for row in rows if row.value}
     visible = rows
     while True:
-        numbers = {value: number for number, value in enumerate(numbered, 1)}
+        numbers_by_value = {value: number for number, value in enumerate(rows_by_value, 1)}
         context.print_lines(
-            (*numbered_list(head, visible, numbers), *_usage(panel, [row for row in rows if row.value]))
+            (*numbered_list(title, visible, numbers_by_value), *_usage(panel, [row for row in rows if row.value]))
         )
         answer = (await context.ask(f"Number, or words to find;{list_hint} an empty line closes: ")).strip()
         if not answer:
             return None, None
         list_action = next(
-            (each for each in list_actions.values() if answer.lower() in (each.command_word, *each.keys)), None
+            (
+                candidate
+                for candidate in list_actions.values()
+                if answer.lower() in (candidate.command_word, *candidate.keys)
+            ),
+            None,
         )
         if list_action is not None:
             return NO_ROW, list_action
         word, _, number = answer.rpartition(" ")
-        row = next((numbered[value] for value, at in numbers.items() if str(at) == number), None)
+        row = next(
+            (rows_by_value[value] for value, row_number in numbers_by_value.items() if str(row_number) == number), None
+        )
         action = next(
-            (each for each in panel.actions if each.command_word and word.lower() in (each.command_word, *each.keys)),
+            (
+                candidate
+                for candidate in panel.actions
+                if candidate.command_word and word.lower() in (candidate.command_word, *candidate.keys)
+            ),
             None,
         )
-        if row is not None and not word and only_reads:
+        if row is not None and not word and prints_rows:
             await _print_row(context, row)
             continue
         if row is not None and (not word or (action is not None and action.is_available(row))):
             return row, action
-        better = matching_rows(await _search_panel(panel, answer), answer)
-        new_rows = {row.value: numbered.get(row.value, row) for row in better if row.value}
+        found_rows = matching_rows(await _search_panel(panel, answer), answer)
+        new_rows = {row.value: rows_by_value.get(row.value, row) for row in found_rows if row.value}
         if not new_rows:
             context.print_lines((f"Nothing in the list matches {answer!r}.",))
-        numbered, visible = {**numbered, **new_rows}, tuple(new_rows.values()) or visible
+        rows_by_value, visible = {**rows_by_value, **new_rows}, tuple(new_rows.values()) or visible
 
 
 def numbered_list(head: str, rows: Sequence[PanelRow], numbers: Mapping[str, int]) -> tuple[str, ...]:
@@ -181,19 +193,25 @@ def numbered_list(head: str, rows: Sequence[PanelRow], numbers: Mapping[str, int
 
 
 def _printed_row_count(rows: Sequence[PanelRow]) -> int:
-    """Return the index after the last row to be printed at once. Only rows with a value count towards the limit."""
-    return [at for at, row in enumerate(rows, 1) if row.value][MAX_PRINTED_ROWS - 1]
+    """Return the number of rows to print at once. Only rows with a value count towards the limit."""
+    return [end_index for end_index, row in enumerate(rows, 1) if row.value][MAX_PRINTED_ROWS - 1]
 
 
 def _usage(panel: Panel, rows: Sequence[PanelRow]) -> tuple[str, ...]:
     """Return a line about what typing a number does; empty if there is only one action."""
     actions = [
-        each for each in panel.actions if each.command_word and each.needs_row and any(map(each.is_available, rows))
+        action
+        for action in panel.actions
+        if action.command_word and action.needs_row and any(map(action.is_available, rows))
     ]
-    enter = next((each for row in rows if (each := action_for_key(panel, "enter", row)) is not None), None)
-    others = dict.fromkeys(f"`{each.command_word} 1`" for each in actions if "enter" not in each.keys)
-    does = "read" if panel.previews_before_action else enter.command_word if enter is not None else ""
-    return (f"{f'A number: {does}; also ' if does else ''}{', '.join(others)}.",) if others else ()
+    enter_action = next((action for row in rows if (action := action_for_key(panel, "enter", row)) is not None), None)
+    other_words = dict.fromkeys(f"`{action.command_word} 1`" for action in actions if "enter" not in action.keys)
+    enter_text = (
+        "read" if panel.previews_before_action else enter_action.command_word if enter_action is not None else ""
+    )
+    return (
+        (f"{f'A number: {enter_text}; also ' if enter_text else ''}{', '.join(other_words)}.",) if other_words else ()
+    )
 
 
 async def _print_row(context: LineContextBase, row: PanelRow) -> None:
@@ -203,29 +221,29 @@ async def _print_row(context: LineContextBase, row: PanelRow) -> None:
             await _print_pages(context, row.content)
         case DiffText(diff):
             context.print_lines((row_text(row), *diff_in_words(diff)))
-        case LoadedText(load, of):
-            context.print_lines(plain_lines(await load(*of)))
+        case LoadedText(load, arguments):
+            context.print_lines(plain_lines(await load(*arguments)))
         case None:
             context.print_lines((row_text(row), *plain_lines(row_details(row))))
 
 
 async def _print_pages(context: LineContextBase, text: PagedText) -> None:
-    first = 1
+    first_line = 1
     while True:
         try:
-            page = await text.texts.page(text.ref, first, PAGE_LINES)
+            page = await text.texts.page(text.ref, first_line, PAGE_LINES)
         except AgentError as error:
             return context.controller.show_failure(error)
-        last = page.first + len(page.lines) - 1
+        last_line = page.first + len(page.lines) - 1
         context.print_lines(
-            (f"{text.ref}, lines {page.first} to {last} of {page.total}:", *map(sanitised_line, page.lines))
+            (f"{text.ref}, lines {page.first} to {last_line} of {page.total}:", *map(sanitised_line, page.lines))
         )
-        if last >= page.total or not page.lines:
+        if last_line >= page.total or not page.lines:
             return None
         answer = (await context.ask("Enter for more, a line number, or q: ")).strip().lower()
         if answer and not answer.isdecimal():
             return None
-        first = int(answer) if answer else last + 1
+        first_line = int(answer) if answer else last_line + 1
 
 
 async def _action_for_row(context: LineContextBase, panel: Panel, row: PanelRow) -> PanelAction | None:
@@ -239,10 +257,10 @@ async def _action_for_row(context: LineContextBase, panel: Panel, row: PanelRow)
     }
     if not actions:
         return None
-    *others, last = actions
-    named = f"{', '.join(others)} or {last}" if others else f"y to {last}"
-    answer = (await context.ask(f"{named}; an empty line closes: ")).strip().lower()
-    return actions.get(last if answer == "y" and not others else answer)
+    *other_words, last_word = actions
+    choices_text = f"{', '.join(other_words)} or {last_word}" if other_words else f"y to {last_word}"
+    answer = (await context.ask(f"{choices_text}; an empty line closes: ")).strip().lower()
+    return actions.get(last_word if answer == "y" and not other_words else answer)
 
 
 async def _run_action(context: LineContextBase, panel: Panel, action: PanelAction, row: PanelRow) -> RowChosen | None:
@@ -255,7 +273,7 @@ async def _run_action(context: LineContextBase, panel: Panel, action: PanelActio
     if action.run is None:
         return RowChosen(row.value, action.command_word)
     if panel.watch is not None and panel.rebuild is not None:
-        panel.watch(_heading_printer(context, panel, panel.rebuild))
+        panel.watch(_create_heading_printer(context, panel, panel.rebuild))
     if action.text_request is not None and action.text_request.progress_message:
         context.print_lines((action.text_request.progress_message,))
     try:
@@ -275,8 +293,10 @@ async def _run_action(context: LineContextBase, panel: Panel, action: PanelActio
         case Panel(message=ShowMessage(text)):
             context.print_lines((text,))
         case Panel():
-            now = next((each for each in outcome.rows if each.value == row.value), row)
-            context.print_lines(plain_lines(row_details(now)) if outcome.starts_at_end else (row_text(now),))
+            updated_row = next((candidate for candidate in outcome.rows if candidate.value == row.value), row)
+            context.print_lines(
+                plain_lines(row_details(updated_row)) if outcome.starts_at_end else (row_text(updated_row),)
+            )
         case "whole" | None:
             pass
     return None
@@ -293,13 +313,15 @@ async def _ask_for_text(context: LineContextBase, text_request: AskForText, row:
     return await context.ask(question)
 
 
-def _heading_printer(context: LineContextBase, panel: Panel, now: Callable[[], Panel]) -> Callable[[], None]:
+def _create_heading_printer(
+    context: LineContextBase, panel: Panel, build_panel: Callable[[], Panel]
+) -> Callable[[], None]:
     """Return a function that prints the heading lines that have changed, e.g. a login URL."""
     printed = set(plain_lines(panel.head)[1:])
 
-    def changed() -> None:
-        lines = [line for line in plain_lines(now().head)[1:] if line not in printed]
+    def print_changes() -> None:
+        lines = [line for line in plain_lines(build_panel().head)[1:] if line not in printed]
         printed.update(lines)
         context.print_lines(lines)
 
-    return changed
+    return print_changes

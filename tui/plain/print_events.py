@@ -85,68 +85,71 @@ _FLUSHING_EVENTS = (TurnStarted, TurnFinished, TurnFailed, PermissionAsked, Ques
 
 
 def event_lines(before: PrintState, event: Event, *, is_full: bool = False) -> tuple[PrintState, tuple[str, ...]]:
-    """Return the new state and the lines that an event completes. Consecutive lookups are printed as one line before
-    the next other event or, if `is_full`, one by one."""
-    after, lines = _unmerged_event_lines(before, event)
+    """Return the new state and the lines to print after an event. Consecutive lookups are printed as one line, before
+    the next event of another kind, or, if `is_full`, one by one."""
+    new_state, lines = _unmerged_event_lines(before, event)
     if isinstance(event, ToolFinished) and event.status == "done" and lines and not is_full:
         call = before.calls.get(event.call_id)
         if call is not None and is_lookup(call):
-            return replace(after, lookups=(*before.lookups, (call, lines[-1]))), lines[:-1]
+            return replace(new_state, lookups=(*before.lookups, (call, lines[-1]))), lines[:-1]
     if not before.lookups or not (lines or isinstance(event, _FLUSHING_EVENTS)):
-        return after, lines
-    return replace(after, lookups=()), (_lookup_line(before.lookups), *lines)
+        return new_state, lines
+    return replace(new_state, lookups=()), (_lookup_line(before.lookups), *lines)
 
 
 def _lookup_line(lookups: Sequence[tuple[Call, str]]) -> str:
     if len(lookups) == 1:
         return lookups[0][1]
-    summary, which = lookup_summary(LookupGroup(tuple(call for call, _ in lookups)))
-    return f"{summary}: {sanitised_line(which)}."
+    summary, subjects = lookup_summary(LookupGroup(tuple(call for call, _ in lookups)))
+    return f"{summary}: {sanitised_line(subjects)}."
 
 
-def _unmerged_event_lines(before: PrintState, event: Event) -> tuple[PrintState, tuple[str, ...]]:
+def _unmerged_event_lines(state: PrintState, event: Event) -> tuple[PrintState, tuple[str, ...]]:
     match event:
         case TurnStarted():
             return PrintState(), ()
         case StepStarted():
-            after, lines = _flush_pending(before)
-            return replace(after, has_step_text=False), lines
+            new_state, lines = _flush_pending(state)
+            return replace(new_state, has_step_text=False), lines
         case TextDelta(text=text):
-            return _add_text(before, text)
+            return _add_text(state, text)
         case ToolStarted() | PermissionAsked() | CallEdited():
-            known = before.calls.get(event.call_id, Call(event.call_id, event.name))
-            edited = isinstance(event, CallEdited) or known.is_edited
-            call = replace(known, name=event.name, arguments=event.arguments, is_edited=edited)
-            return _flush_pending(replace(before, calls={**before.calls, call.call_id: call}))
+            previous_call = state.calls.get(event.call_id, Call(event.call_id, event.name))
+            is_edited = isinstance(event, CallEdited) or previous_call.is_edited
+            call = replace(previous_call, name=event.name, arguments=event.arguments, is_edited=is_edited)
+            return _flush_pending(replace(state, calls={**state.calls, call.call_id: call}))
         case CallDenied(name=name, arguments=arguments):
-            return _flush_pending(before, f"Tool {title_of_call(name, arguments)}: denied.")
+            return _flush_pending(state, f"Tool {title_of_call(name, arguments)}: denied.")
         case ToolFinished(status="denied"):
-            return before, ()  # already printed when the call was denied
+            return state, ()  # already printed when the call was denied
         case ToolFinished():
-            printed = text_lines(event.text) if event.call_id.startswith(USER_CALL_PREFIX) else ()
-            begun = before.calls.get(event.call_id, Call(event.call_id, event.name))
-            return _flush_pending(before, *printed, _call_line(finished_call(begun, event)))
+            output_lines = text_lines(event.text) if event.call_id.startswith(USER_CALL_PREFIX) else ()
+            started_call = state.calls.get(event.call_id, Call(event.call_id, event.name))
+            return _flush_pending(state, *output_lines, _call_line(finished_call(started_call, event)))
         case CallsRead():
-            return replace(before, pending="", in_code=False), ("The model's text was a tool call.",)
+            return replace(state, pending="", in_code=False), ("The model's text was a tool call.",)
         case RetryScheduled() | WindowLearned():
-            void = (
+            discard_notes = (
                 ("The model's text since your message or the last tool call is discarded.",)
-                if before.has_step_text
+                if state.has_step_text
                 else ()
             )
-            return replace(before, pending="", in_code=False, has_step_text=False), (*new_block_lines(event), *void)
+            return replace(state, pending="", in_code=False, has_step_text=False), (
+                *new_block_lines(event),
+                *discard_notes,
+            )
         case HookStatus(text=text) if text:
-            return _flush_pending(before, sanitised_line(text))
+            return _flush_pending(state, sanitised_line(text))
         case FilesChanged():
-            return before, ()  # printed at the end of the turn
+            return state, ()  # printed at the end of the turn
         case CompactionStarted(used=used):
-            return _flush_pending(before, f"Compacting {used:,} tokens.")
+            return _flush_pending(state, f"Compacting {used:,} tokens.")
         case NothingCompacted():
-            return _flush_pending(before, "Nothing was compacted.")
-        case TurnFinished(text=text) if text and not before.has_turn_text:
-            return _flush_pending(before, *text_lines(text), *new_block_lines(event))
+            return _flush_pending(state, "Nothing was compacted.")
+        case TurnFinished(text=text) if text and not state.has_turn_text:
+            return _flush_pending(state, *text_lines(text), *new_block_lines(event))
         case _:
-            return _flush_pending(before, *new_block_lines(event))
+            return _flush_pending(state, *new_block_lines(event))
 
 
 def new_block_lines(event: Event) -> tuple[str, ...]:
@@ -156,11 +159,11 @@ def new_block_lines(event: Event) -> tuple[str, ...]:
 
 
 def block_lines(block: Block) -> tuple[str, ...]:
-    """Return a block of a transcript, as lines in words."""
+    """Return a transcript block as lines of plain text."""
     match block:
         case UserText(text=text):
-            first, *rest = text_lines(text) or ("",)
-            return (f"You: {first}", *rest)
+            first_line, *other_lines = text_lines(text) or ("",)
+            return (f"You: {first_line}", *other_lines)
         case AnswerText(text=text):
             return text_lines(text)
         case ReasoningBlock():
@@ -170,36 +173,43 @@ def block_lines(block: Block) -> tuple[str, ...]:
         case Call():
             return (_call_line(block),)
         case Retry(delay=delay, reason=reason):
-            which = f"{block.attempt_text}, in {delay:.0f} s"
-            return (f"The request failed: {sanitised_line(reason).rstrip('.')}. Retrying: {which}.",)
+            attempt_text = f"{block.attempt_text}, in {delay:.0f} s"
+            return (f"The request failed: {sanitised_line(reason).rstrip('.')}. Retrying: {attempt_text}.",)
         case Notice(text=text):
-            first, *rest = text_lines(text) or ("",)
-            return (f"Note: {first}", *rest)
+            first_line, *other_lines = text_lines(text) or ("",)
+            return (f"Note: {first_line}", *other_lines)
         case TurnTotal():
             return (f"Turn: {total_sentence(block)}.",)
         case Failure(message=message):
-            first, *rest = text_lines(message) or ("",)
-            return (f"Error: {first}", *rest)
+            first_line, *other_lines = text_lines(message) or ("",)
+            return (f"Error: {first_line}", *other_lines)
         case RunningCompaction() | Compaction() | UndoneReceipt():
             title = receipt_title(block)
             return (sanitised_line(title[:1].upper() + title[1:]).replace("→", "to"),)
         case OlderMessages(messages=messages, problem=problem):
-            how = sanitised_line(problem) or "`/print` prints them."
-            return (f"{pluralize(messages, 'earlier message')} before this: {how}",)
+            hint = sanitised_line(problem) or "`/print` prints them."
+            return (f"{pluralize(messages, 'earlier message')} before this: {hint}",)
         case SummaryBlock(text=text):
             return ("Summary of the earlier conversation:", *text_lines(text))
 
 
 def _call_line(call: Call) -> str:
     """Return a line with a call and its outcome."""
-    how = call_outcome(call, call_diff(call) if call.status == "done" else "")
+    outcome = call_outcome(call, call_diff(call) if call.status == "done" else "")
     is_status_known = call.status == "asking" or role_of(call.name) == "propose_plan"
-    changed = f"changed {sanitised_line(', '.join(call.changed_files))}" if call.changed_files else ""
-    parts = ("" if how and is_status_known else call.status, *how.removeprefix("→ ").split("  "), changed)
-    why: Sequence[str] = ()
+    changed_text = f"changed {sanitised_line(', '.join(call.changed_files))}" if call.changed_files else ""
+    phrases = (
+        "" if outcome and is_status_known else call.status,
+        *outcome.removeprefix("→ ").split("  "),
+        changed_text,
+    )
+    reasons: Sequence[str] = ()
     if call.status == "failed":
-        why = failure_lines(call)[-1:] if call.program else failure_lines(call)[:1]
-    details = [", ".join(dict.fromkeys(filter(None, parts))), *(sanitised_line(line)[:300].rstrip(".") for line in why)]
+        reasons = failure_lines(call)[-1:] if call.program else failure_lines(call)[:1]
+    details = [
+        ", ".join(dict.fromkeys(filter(None, phrases))),
+        *(sanitised_line(line)[:300].rstrip(".") for line in reasons),
+    ]
     return f"Tool {title_of_call(call.name, call.arguments)}: {': '.join(details)}."
 
 
@@ -215,8 +225,8 @@ def plain_lines(lines: Sequence[Line]) -> tuple[str, ...]:
 
 def plain_line(line: Line) -> str:
     text = line_text(line, code="`")
-    for mark, words in _MARK_WORDS.items():
-        text = text.replace(mark, words)
+    for mark, replacement in _MARK_WORDS.items():
+        text = text.replace(mark, replacement)
     return _DRAWING_CHARS.sub("", text).rstrip()
 
 
@@ -225,21 +235,24 @@ def pending_lines(before: PrintState) -> tuple[str, ...]:
     return text_lines(before.pending)
 
 
-def _flush_pending(before: PrintState, *lines: str) -> tuple[PrintState, tuple[str, ...]]:
-    """Return the state without unprinted text, and the lines: first that text, then `lines`."""
-    return replace(before, pending="", in_code=False), (*pending_lines(before), *lines)
+def _flush_pending(state: PrintState, *lines: str) -> tuple[PrintState, tuple[str, ...]]:
+    """Return the state without pending text, and the lines to print: the pending text, then `lines`."""
+    return replace(state, pending="", in_code=False), (*pending_lines(state), *lines)
 
 
-def _add_text(before: PrintState, text: str) -> tuple[PrintState, tuple[str, ...]]:
-    """Return the sentences that a piece of an answer completes. Only the new piece is scanned."""
-    pending, scanned = before.pending + text, max(0, len(before.pending) - 8)
-    after = replace(before, pending=pending, has_turn_text=True, has_step_text=True)
+def _add_text(state: PrintState, text: str) -> tuple[PrintState, tuple[str, ...]]:
+    """Add a piece of an answer; return the new state and the sentences that it completes. Only the new piece is
+    scanned."""
+    pending = state.pending + text
+    scan_start = max(0, len(state.pending) - 8)
+    new_state = replace(state, pending=pending, has_turn_text=True, has_step_text=True)
     if not _SPACE.search(text) and not _SENTENCE_END.search(text) and len(pending) < MAX_PENDING_CHARS:
-        return after, ()
+        return new_state, ()
     lines: list[str] = []
-    in_code, start = before.in_code, 0
+    in_code = state.in_code
+    start = 0
     while True:
-        end = _sentence_end(pending, start, max(start, scanned), in_code)
+        end = _sentence_end(pending, start, max(start, scan_start), in_code)
         if end is None:
             break
         piece = pending[start:end]
@@ -247,20 +260,20 @@ def _add_text(before: PrintState, text: str) -> tuple[PrintState, tuple[str, ...
             in_code = not in_code
         lines += sanitised(piece).expandtabs(4).rstrip().split("\n")
         start = end
-    return replace(after, pending=pending[start:], in_code=in_code), tuple(lines)
+    return replace(new_state, pending=pending[start:], in_code=in_code), tuple(lines)
 
 
-def _sentence_end(text: str, start: int, scanned: int, in_code: bool) -> int | None:
+def _sentence_end(text: str, start: int, scan_start: int, in_code: bool) -> int | None:
     """Return the end of the line or sentence that begins at `start`; None if it is incomplete."""
     limit = min(len(text), start + MAX_PENDING_CHARS)
-    newline = text.find("\n", scanned, limit)
+    newline = text.find("\n", scan_start, limit)
     if not in_code and not _FENCE.match(text, start):
-        for found in _SENTENCE_END.finditer(text, scanned, newline if newline >= 0 else limit):
-            if found.end() - start >= MIN_SENTENCE_CHARS:
-                return found.end()
+        for match in _SENTENCE_END.finditer(text, scan_start, newline if newline >= 0 else limit):
+            if match.end() - start >= MIN_SENTENCE_CHARS:
+                return match.end()
     if newline >= 0:
         return newline + 1
     if len(text) - start >= MAX_PENDING_CHARS:
-        blank = text.rfind(" ", start, limit)
-        return blank + 1 if blank > start else limit
+        space_offset = text.rfind(" ", start, limit)
+        return space_offset + 1 if space_offset > start else limit
     return None

@@ -47,11 +47,11 @@ def answer_help(spec: QuestionSpec) -> tuple[str, ...]:
     """Return lines with the possible answers: the numbers and letters of the question panel."""
     lines = [_choice_line(number, choice) for number, choice in enumerate(spec.choices, 1)]
     if isinstance(spec.source, QuestionAsked):
-        ways = ["numbers separated by spaces" if spec.allows_several else "a number"] if spec.choices else []
-        ways += [f"your {'own ' if ways else ''}answer"] if spec.free_text is not None else []
-        return (*lines, f"Type {' or '.join(ways)}; an empty line skips the question.")
+        answer_forms = ["numbers separated by spaces" if spec.allows_several else "a number"] if spec.choices else []
+        answer_forms += [f"your {'own ' if answer_forms else ''}answer"] if spec.free_text is not None else []
+        return (*lines, f"Type {' or '.join(answer_forms)}; an empty line skips the question.")
     if spec.project_choices:
-        lines.append(f"p and such a number: remember for this project, in {sanitised_line(spec.project_file)}")
+        lines.append(f"p and the number of a rule: remember for this project, in {sanitised_line(spec.project_file)}")
     lines.append("Any other text: no, and it is sent to the model." if _denial_note(spec) else "An empty line cancels.")
     return tuple(lines)
 
@@ -59,24 +59,29 @@ def answer_help(spec: QuestionSpec) -> tuple[str, ...]:
 def _choice_line(number: int, choice: Choice) -> str:
     letter = f" or {choice.key}" if choice.key else ""
     rule = f"; rule: {sanitised_line(choice.rule_text)}" if choice.is_lasting and choice.rule_text else ""
-    more = f"; {sanitised_line(choice.details)}" if choice.details else ""
-    return f"{number}{letter}: {sanitised_line(choice.label)}{rule}{more}"
+    details_text = f"; {sanitised_line(choice.details)}" if choice.details else ""
+    return f"{number}{letter}: {sanitised_line(choice.label)}{rule}{details_text}"
 
 
 def _denial_note(spec: QuestionSpec) -> TextEntry | None:
-    """Return the choice's text for the model that can come with a denial; None if there is none."""
+    """Return the text entry of the denial that takes a message for the model; None if no choice does."""
     return next(
-        (one.text_entry for one in spec.choices if one.text_entry is not None and one.text_entry.how == "words"), None
+        (
+            choice.text_entry
+            for choice in spec.choices
+            if choice.text_entry is not None and choice.text_entry.how == "words"
+        ),
+        None,
     )
 
 
 def parse_answer(spec: QuestionSpec, line: str) -> Answer | TextEntry | None:
-    """Return the answer in a line, or the text that the user must still write for it. None if the line is no answer,
-    because text typed for another purpose must not allow a call."""
-    words = line.strip()
+    """Return the answer in a line, or the text entry that the user must fill in first; None if the line is no answer.
+    Text typed for another purpose must not allow a call."""
+    text = line.strip()
     if isinstance(spec.source, QuestionAsked):
-        return _text_answer(spec, words)
-    word = words.lower()
+        return _text_answer(spec, text)
+    word = text.lower()
     if typed := _PROJECT_RULE_ANSWER.fullmatch(word):
         choice = typed_choice(typed[1], spec, for_project=True)
         return choice.answer if choice is not None and choice.is_lasting else None
@@ -84,20 +89,20 @@ def parse_answer(spec: QuestionSpec, line: str) -> Answer | TextEntry | None:
     if choice is not None:
         return choice.text_entry if choice.answer is None else choice.answer
     note = _denial_note(spec)
-    if note is None or len(word) <= 1 or word.isdecimal() or parse_command(words) is not None:
+    if note is None or len(word) <= 1 or word.isdecimal() or parse_command(text) is not None:
         return None  # a typo or a command is not sent to the model
-    return note.answer(words[1:] if word.startswith(("n ", "d ")) else words)
+    return note.answer(text[1:] if word.startswith(("n ", "d ")) else text)
 
 
-def _text_answer(spec: QuestionSpec, words: str) -> str | None:
-    """Return the option with that number, or several options if allowed. Any other text is returned as it is, if the
-    question accepts text."""
-    typed = re.split(r"[\s,]+", words) if spec.allows_several else [words]
-    choices = [typed_choice(word, spec) for word in typed]
+def _text_answer(spec: QuestionSpec, text: str) -> str | None:
+    """Return the option whose number was typed, or several options, one per line, if allowed. Other text is returned
+    unchanged if the question accepts text."""
+    numbers = re.split(r"[\s,]+", text) if spec.allows_several else [text]
+    choices = [typed_choice(word, spec) for word in numbers]
     answers = [str(choice.answer) for choice in choices if choice is not None]
-    if len(answers) == len(typed):
+    if len(answers) == len(numbers):
         return "\n".join(answers)
-    return words if spec.free_text is not None or not words else None
+    return text if spec.free_text is not None or not text else None
 
 
 def answer_confirmation(answer: Answer) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ class PromptReader(Protocol):
 
     @property
     def draft(self) -> str:
-        """The message being typed, if it is known."""
+        """The message being typed; empty if unknown."""
 
     def close(self) -> None:
         """Make `read` raise `EOFError`."""

@@ -16,8 +16,8 @@ from ebbtide.tui.terminal.signals import shut_down_on_signals
 async def run_line_mode(
     front: LineModeApp, history: History, environment: Mapping[str, str], *, has_user: bool = True
 ) -> tuple[str | None, int]:
-    """Run a session in line mode until the user exits or the terminal is gone or, without a user, until all input is
-    answered. Return the session's id if it has messages, and the exit code."""
+    """Run a session in line mode; return its id if it has messages, and the exit code. The session ends when the user
+    exits or the terminal closes; without a user, when all input is answered."""
     if not has_user:
         return await front.run(NonInteractiveReader(front.wait_until_answered)), int(front.has_failed)
     with shut_down_on_signals(front.leave) as shutdown:
@@ -25,12 +25,12 @@ async def run_line_mode(
     return session_id, shutdown.code
 
 
-def _create_reader(front: LineModeApp, history: History, environment: Mapping[str, str]) -> PromptReader:
-    keys = LineKeys(front.interrupt, front.handle_ctrl_d, history.add)
+def _create_reader(app: LineModeApp, history: History, environment: Mapping[str, str]) -> PromptReader:
+    keys = LineKeys(app.interrupt, app.handle_ctrl_d, history.add)
     if is_print_only(environment):
         return plain.dumb_terminal.DumbTerminalReader(sys.stdin.fileno(), sys.stdout.fileno(), keys)
     return plain.line_editor.LineEditorReader(
-        history.entries()[::-1], plain.line_editor.SessionLineCompleter(lambda: front.controller.session), keys
+        history.entries()[::-1], plain.line_editor.SessionLineCompleter(lambda: app.controller.session), keys
     )
 
 
@@ -38,7 +38,7 @@ class NonInteractiveReader:
     """Prints to stdout and reads nothing."""
 
     def __init__(self, wait_until_done: Callable[[], Awaitable[None]]) -> None:
-        """`wait_until_done` waits until no work is left to do."""
+        """`wait_until_done` returns when all input is answered."""
         self._wait_until_done = wait_until_done
         self._arrival = Arrival(monotonic())
 

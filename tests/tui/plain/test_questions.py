@@ -52,7 +52,7 @@ def test_all_that_a_call_would_do_is_read_out() -> None:
         "4 or e: Edit it first",
         "5 or n: No",
         "6 or d: No, tell it what to do instead",
-        "p and such a number: remember for this project, in /home/me/rules.json",
+        "p and the number of a rule: remember for this project, in /home/me/rules.json",
         "Any other text: no, and it is sent to the model.",
     )
 
