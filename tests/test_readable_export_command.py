@@ -28,7 +28,7 @@ def test_a_session_is_written_into_a_file_or_to_standard_output(user: User, tmp_
     page = tmp_path / "talk.html"
     run = user.ebb("sessions", "export", session[:5], "-o", str(page), env=env)
     assert (run.code, run.err) == (0, "")
-    assert run.out == f"4 messages of {session} are in {page}; keys and passwords that can be told are taken out\n"
+    assert run.out == f"wrote 4 messages of {session} to {page}; recognised keys and passwords are masked\n"
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
     text = page.read_text()
     assert ("&lt;b&gt;***&lt;/b&gt;" in text, KEY in text, "<strong>so</strong>" in text) == (True, False, True)

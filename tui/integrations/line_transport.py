@@ -14,7 +14,8 @@ Message = dict[str, Any]
 
 CANCEL_REQUEST = "$/cancel_request"
 PREFIXED_METHODS = frozenset({"session/delete"})
-"""Protocol methods that the library does not know. It passes on only methods whose name starts with `_`."""
+"""Protocol methods that the library does not know. They are renamed, because it passes on unknown methods only if their
+name starts with `_`."""
 MAX_MESSAGE_BYTES = 32 << 20
 """Maximum size of a message in bytes; larger than what providers accept in one request."""
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
@@ -28,7 +29,7 @@ class LineTransport:
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stop_reading: Callable[[], None]
     ) -> None:
-        """`reader` must have the limit `MAX_MESSAGE_BYTES`; `stop_reading` stops its input."""
+        """`reader` must have the limit `MAX_MESSAGE_BYTES`; `stop_reading` ends its input."""
         self._reader, self._writer, self.end = reader, writer, stop_reading
         self._session_by_request: dict[str | int, object] = {}
         """Session ids of unanswered prompts, by request id."""
@@ -54,8 +55,8 @@ class LineTransport:
                 return None
             if not is_complete:
                 id_match = _REQUEST_ID.match(line)
-                why = f"a message larger than {MAX_MESSAGE_BYTES >> 20} MB was ignored; send less"
-                await self._send_error(INVALID_REQUEST, why, json.loads(id_match[1]) if id_match else None)
+                problem = f"a message larger than {MAX_MESSAGE_BYTES >> 20} MB was ignored; send less"
+                await self._send_error(INVALID_REQUEST, problem, json.loads(id_match[1]) if id_match else None)
             elif line.strip():
                 try:
                     message = json.loads(line)
@@ -65,24 +66,33 @@ class LineTransport:
                 if _is_message(message):
                     if (message := self._route(message)) is None:
                         continue
-                    unrouted = {"method": f"_{message['method']}"} if message.get("method") in PREFIXED_METHODS else {}
-                    return {**message, **unrouted}
+                    prefixed_method = (
+                        {"method": f"_{message['method']}"} if message.get("method") in PREFIXED_METHODS else {}
+                    )
+                    return {**message, **prefixed_method}
                 await self._send_error(INVALID_REQUEST, "not a JSON-RPC 2.0 message; batches are not supported")
 
     def _route(self, message: Message) -> Message | None:
         """Return the message to deliver. A cancelled prompt request becomes a cancellation of its turn if the prompt
-        started that turn. Other `$/` messages are dropped: None."""
-        method, params, id = message.get("method"), message.get("params"), message.get("id")
-        if method == "session/prompt" and isinstance(id, str | int) and isinstance(params, dict):
-            self._session_by_request[id] = params.get("sessionId")
-        if id is not None or not isinstance(method, str) or not method.startswith("$/"):
+        started that turn. Other `$/` messages are dropped: the result is None."""
+        method, params, message_id = message.get("method"), message.get("params"), message.get("id")
+        if method == "session/prompt" and isinstance(message_id, str | int) and isinstance(params, dict):
+            self._session_by_request[message_id] = params.get("sessionId")
+        if message_id is not None or not isinstance(method, str) or not method.startswith("$/"):
             return message
         request_id = params.get("requestId") if isinstance(params, dict) else None
-        session = self._session_by_request.get(request_id) if isinstance(request_id, str | int) else None
-        first_request = next((one for one, its in self._session_by_request.items() if its == session), None)
-        if method != CANCEL_REQUEST or session is None or first_request != request_id:
+        session_id = self._session_by_request.get(request_id) if isinstance(request_id, str | int) else None
+        first_request = next(
+            (
+                request
+                for request, request_session_id in self._session_by_request.items()
+                if request_session_id == session_id
+            ),
+            None,
+        )
+        if method != CANCEL_REQUEST or session_id is None or first_request != request_id:
             return None
-        return {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}}
+        return {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session_id}}
 
     async def close(self) -> None:
         self._writer.close()
@@ -121,10 +131,10 @@ async def open_line_transport(stdin: IO[Any], stdout: IO[Any], error_message: st
         if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
             raise UsageError(error_message)
     loop = asyncio.get_running_loop()
-    reader, drained = (
-        asyncio.StreamReader(limit=MAX_MESSAGE_BYTES),
-        asyncio.StreamReaderProtocol(asyncio.StreamReader()),
-    )
+    reader = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
+    write_protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
     read_transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdin)
-    write_transport, _ = await loop.connect_write_pipe(lambda: drained, stdout)
-    return LineTransport(reader, asyncio.StreamWriter(write_transport, drained, None, loop), read_transport.close)
+    write_transport, _ = await loop.connect_write_pipe(lambda: write_protocol, stdout)
+    return LineTransport(
+        reader, asyncio.StreamWriter(write_transport, write_protocol, None, loop), read_transport.close
+    )

@@ -16,7 +16,8 @@ SOURCE = "the editor"
 
 
 def with_client_settings(config: Config, servers: Sequence[McpServer], folders: Sequence[str]) -> Config:
-    """Return the configuration with the editor's additions, which count as the user's own. Raises `UsageError`."""
+    """Return the configuration with the editor's additions, which are trusted as if the user had made them. Raises
+    `UsageError`."""
     tables = {server.name: _server_table(server) for server in servers}
     sources = {f"mcp.servers.{name}.{key}": SOURCE for name, table in tables.items() for key in table}
     return replace(
@@ -30,10 +31,14 @@ def with_client_settings(config: Config, servers: Sequence[McpServer], folders: 
 def _server_table(server: McpServer) -> dict[str, object]:
     match server:
         case McpServerStdio(command=command, args=args, env=env):
-            table: dict[str, object] = {"command": command, "args": args, "env": {one.name: one.value for one in env}}
+            table: dict[str, object] = {
+                "command": command,
+                "args": args,
+                "env": {variable.name: variable.value for variable in env},
+            }
         case HttpMcpServer(url=url, headers=headers) | SseMcpServer(url=url, headers=headers):
             kind = "sse" if isinstance(server, SseMcpServer) else "http"
-            table = {"url": url, "headers": {one.name: one.value for one in headers}, "type": kind}
+            table = {"url": url, "headers": {header.name: header.value for header in headers}, "type": kind}
         case AcpMcpServer(name=name):
             raise UsageError(f"the server `{name}` is connected through the editor, which is not supported yet")
     try:

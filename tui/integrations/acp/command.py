@@ -1,4 +1,4 @@
-"""`ebb acp`: its arguments, and opening the sessions of the folders that an editor names."""
+"""The `ebb acp` command: parses its arguments, and opens sessions in the folders that the editor names."""
 
 import argparse
 import asyncio
@@ -26,8 +26,8 @@ def run(arguments: Sequence[str]) -> int:
     parser = subcommand_parser(
         "acp", "Run as an agent for editors, over the Agent Client Protocol (ACP). Also takes the options of `ebb`."
     )
-    _, others = parser.parse_known_args(arguments)
-    options = make_parser().parse_args(others)
+    _, remaining = parser.parse_known_args(arguments)
+    options = make_parser().parse_args(remaining)
     if options.prompt is not None or options.words or options.resume is not None or options.pick is not None:
         raise UsageError("`ebb acp` accepts only settings; prompts and sessions come from the editor")
     if sys.stdin.isatty() or sys.stdout.isatty():
@@ -41,15 +41,16 @@ async def _serve(options: argparse.Namespace) -> int:
     with os.fdopen(os.dup(1), "wb") as stdout:
         os.dup2(2, 1)  # output of libraries must not mix with the messages
         return await acp.server.serve(
-            acp.server.AcpServer(lambda *asked: _open_folder(options, *asked), logs),
+            acp.server.AcpServer(lambda *folder_arguments: _open_folder(options, *folder_arguments), logs),
             await integrations.line_transport.open_line_transport(sys.stdin, stdout),
         )
 
 
 def _open_folder(
-    options: argparse.Namespace, cwd: str, change: "Callable[[Config], Config]"
+    options: argparse.Namespace, cwd: str, change_config: "Callable[[Config], Config]"
 ) -> "tuple[Sessions, Sequence[str]]":
-    """Return the sessions of a folder, with the settings of the command line, and warnings about these settings."""
+    """Return the sessions of the folder `cwd`, and warnings about its settings. `change_config` adds the editor's
+    settings."""
     folder_options = argparse.Namespace(**{**vars(options), "cd": cwd})
     root, config = read_settings(folder_options)
-    return create_sessions(root, change(config), folder_options, interactive=True), config.notices
+    return create_sessions(root, change_config(config), folder_options, interactive=True), config.notices

@@ -26,19 +26,29 @@ _COMMAND_LINE = re.compile(r"/(\w+)(?:\s+(.*))?", re.DOTALL)
 
 def available_commands(session: Session) -> list[AvailableCommand]:
     """Return all commands that are available now."""
-    built_in = [_command(one.name, one.help, one.argument_hint) for one in COMMANDS if one.name in EDITOR_COMMANDS]
+    built_in = [
+        _command(command.name, command.help, command.argument_hint)
+        for command in COMMANDS
+        if command.name in EDITOR_COMMANDS
+    ]
     extensions, servers = session.extensions, session.servers
     extension_commands = extensions.usable_by_user(COMMAND_NAMES) if extensions is not None else ()
-    custom = [_command(one.name, one.description, one.argument_hint) for one in extension_commands]
-    running = servers.statuses() if servers is not None else ()
-    prompts = [_command(one.command, one.description, one.usage) for each in running for one in each.prompts]
-    return [*built_in, *custom, *prompts]
+    custom_commands = [
+        _command(command.name, command.description, command.argument_hint) for command in extension_commands
+    ]
+    server_statuses = servers.statuses() if servers is not None else ()
+    prompt_commands = [
+        _command(prompt.command, prompt.description, prompt.usage)
+        for status in server_statuses
+        for prompt in status.prompts
+    ]
+    return [*built_in, *custom_commands, *prompt_commands]
 
 
 def parse_command(text: str) -> tuple[str, str] | None:
     """Return the name and argument if the prompt is one of `EDITOR_COMMANDS`, otherwise None."""
-    form = _COMMAND_LINE.fullmatch(text.strip())
-    return (form[1], (form[2] or "").strip()) if form is not None and form[1] in EDITOR_COMMANDS else None
+    match = _COMMAND_LINE.fullmatch(text.strip())
+    return (match[1], (match[2] or "").strip()) if match is not None and match[1] in EDITOR_COMMANDS else None
 
 
 def model_prompt(name: str, argument: str, pastes: Pastes) -> str:
@@ -62,5 +72,5 @@ async def run_command(
 
 
 def _command(name: str, description: str, hint: str) -> AvailableCommand:
-    wanted = AvailableCommandInput(root=UnstructuredCommandInput(hint=hint)) if hint else None
-    return AvailableCommand(name=name, description=" ".join(description.split()), input=wanted)
+    argument = AvailableCommandInput(root=UnstructuredCommandInput(hint=hint)) if hint else None
+    return AvailableCommand(name=name, description=" ".join(description.split()), input=argument)

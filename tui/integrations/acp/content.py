@@ -33,11 +33,12 @@ _LINE_FRAGMENT = re.compile(r"L?(\d{1,9})(?:[:-]L?(\d{1,9}))?")
 def user_message(blocks: Sequence[ContentBlock], root: str, pastes: Pastes) -> User:
     """Return the message. A file that the editor names is attached as by `@PATH`. An embedded file is attached as sent,
     because it may differ from the file on disk. Raises `UsageError`."""
-    text, attachments = "", list[Note]()
+    text = ""
+    attachments: list[Note] = []
     for block in blocks:
         match block:
-            case TextContentBlock(text=words):
-                text += words
+            case TextContentBlock(text=block_text):
+                text += block_text
             case ImageContentBlock(data=data):
                 text = _append_word(text, _image_placeholder(data, pastes))
             case ResourceContentBlock(uri=uri, name=name):
@@ -75,25 +76,25 @@ def _blob_text(resource: BlobResourceContents, root: str, pastes: Pastes) -> str
 
 
 def _link_text(uri: str, name: str, root: str) -> str:
-    reading = _file_reference(uri, root)
-    return reading.name if reading is not None else f"[{name}]({uri})"
+    mention = _file_reference(uri, root)
+    return mention.name if mention is not None else f"[{name}]({uri})"
 
 
 def _link_name(uri: str, root: str) -> str:
-    reading = _file_reference(uri, root)
-    return reading.name.removeprefix("@") if reading is not None else uri
+    mention = _file_reference(uri, root)
+    return mention.name.removeprefix("@") if mention is not None else uri
 
 
 def _file_reference(uri: str, root: str) -> MentionReading | None:
-    """Return the file and lines that a URI names, relative to the working folder if the file is inside it. None for
-    other schemes."""
-    parts = urlsplit(uri)
-    if parts.scheme != "file":
+    """Return the file and lines that a URI names, relative to the working folder if the file is inside it. None if
+    the scheme is not `file`."""
+    url = urlsplit(uri)
+    if url.scheme != "file":
         return None
-    path = PurePosixPath(unquote(parts.path))
-    inside = path.relative_to(root) if path.is_relative_to(root) else path
-    lines = _LINE_FRAGMENT.fullmatch(parts.fragment)
-    if lines is None:
-        return MentionReading(str(inside))
-    first = max(int(lines[1]), 1)
-    return MentionReading(str(inside), first, max(int(lines[2] or first), first))
+    path = PurePosixPath(unquote(url.path))
+    relative_path = path.relative_to(root) if path.is_relative_to(root) else path
+    lines_match = _LINE_FRAGMENT.fullmatch(url.fragment)
+    if lines_match is None:
+        return MentionReading(str(relative_path))
+    first_line = max(int(lines_match[1]), 1)
+    return MentionReading(str(relative_path), first_line, max(int(lines_match[2] or first_line), first_line))

@@ -107,20 +107,20 @@ class EditorSession:
     def _mode_and_model(self) -> tuple[str, str]:
         return self.session.mode, self.session.model
 
-    # Requests of the editor
+    # Requests from the editor
 
     async def prompt(self, blocks: Sequence[ContentBlock]) -> PromptOutcome:
         """Run a turn. If a turn is running, the prompt is delivered at its next step or, after the last step, gets its
         own turn. Raises `AgentError`."""
         message = user_message(blocks, str(self.sessions.root), self._pastes)
-        command, waiting = parse_command(message.text), PendingPrompt(message)
+        command, pending = parse_command(message.text), PendingPrompt(message)
         if command is None:
-            self._pending_prompts.append(waiting)
+            self._pending_prompts.append(pending)
         async with self._turn_lock:
-            if waiting.outcome is not None:
-                return waiting.outcome
+            if pending.outcome is not None:
+                return pending.outcome
             if command is None:
-                self._pending_prompts.remove(waiting)
+                self._pending_prompts.remove(pending)
                 return await self._run_turn(message)
             if text := model_prompt(*command, self._pastes):
                 return await self._run_turn(User((Text(text), *self._pastes.attachments(text), *message.parts[1:])))
@@ -134,8 +134,8 @@ class EditorSession:
         self.session.interrupt()
 
     def _drop_pending_prompts(self) -> None:
-        for waiting in self._pending_prompts:
-            waiting.outcome = PromptOutcome("interrupted")
+        for pending in self._pending_prompts:
+            pending.outcome = PromptOutcome("interrupted")
         self._pending_prompts.clear()
 
     async def change_mode(self, name: str) -> None:
@@ -161,9 +161,9 @@ class EditorSession:
     async def replay(self) -> None:
         """Send all messages of the session, including those no longer in context. Raises `AgentError`."""
         log = await self.sessions.all_messages(self.id)
-        visible = await asyncio.to_thread(self.sessions.without_secrets, Conversation(log.messages))
+        redacted = await asyncio.to_thread(self.sessions.without_secrets, Conversation(log.messages))
         for update in chain(
-            replay_updates(visible.messages, self._updates), notice_updates((log.problem,) if log.problem else ())
+            replay_updates(redacted.messages, self._updates), notice_updates((log.problem,) if log.problem else ())
         ):
             await self._send(update)
 
@@ -191,25 +191,23 @@ class EditorSession:
     async def _run_turn(self, message: User) -> PromptOutcome:
         delivered: list[PendingPrompt] = []
 
-        def pending_messages() -> tuple[User, ...]:
-            pending, self._pending_prompts = self._pending_prompts, []
-            delivered.extend(pending)
-            return tuple(waiting.message for waiting in pending)
+        def take_pending_messages() -> tuple[User, ...]:
+            prompts, self._pending_prompts = self._pending_prompts, []
+            delivered.extend(prompts)
+            return tuple(prompt.message for prompt in prompts)
 
-        outcome, attachments = (
-            PromptOutcome("failed"),
-            [part for part in message.parts if isinstance(part, Image | Note)],
-        )
+        outcome = PromptOutcome("failed")
+        attachments = [part for part in message.parts if isinstance(part, Image | Note)]
         try:
             async with aclosing(
-                self.session.send(message.text, attachments, pending_messages=pending_messages)
+                self.session.send(message.text, attachments, pending_messages=take_pending_messages)
             ) as events:
                 async for event in events:
                     await self._send_event(event)
                     outcome = _record_event(outcome, event)
         finally:
-            for waiting in delivered:
-                waiting.outcome = replace(outcome, usage=Usage())
+            for prompt in delivered:
+                prompt.outcome = replace(outcome, usage=Usage())
             await self._questions.close()
         await self._send_title()
         await self._send_commands()  # the user may have approved project commands meanwhile
@@ -243,16 +241,16 @@ class EditorSession:
         match event:
             case PermissionAsked() | PlanSubmitted() | QuestionAsked():
                 self._questions.ask(event)
-            case PermissionAnswered(id=id) | PlanAnswered(id=id) | QuestionAnswered(id=id):
-                self._questions.drop(id)
+            case PermissionAnswered(id=question_id) | PlanAnswered(id=question_id) | QuestionAnswered(id=question_id):
+                self._questions.drop(question_id)
         if self._mode_and_model != self._sent_mode_and_model:
             await self._send_options()
 
     async def _send_options(self) -> None:
         self._sent_mode_and_model = self._mode_and_model
-        chosen = self.current_options
-        await self._send(CurrentModeUpdate(session_update="current_mode_update", current_mode_id=chosen.mode))
-        options = config_options(chosen)
+        current_options = self.current_options
+        await self._send(CurrentModeUpdate(session_update="current_mode_update", current_mode_id=current_options.mode))
+        options = config_options(current_options)
         await self._send(ConfigOptionUpdate(session_update="config_option_update", config_options=[*options]))
 
     async def _send_commands(self) -> None:
@@ -264,7 +262,8 @@ class EditorSession:
 
     async def _send_title(self) -> None:
         if self.session.title != self._title:
-            self._title, now = self.session.title, datetime.now(UTC).isoformat(timespec="seconds")
+            self._title = self.session.title
+            now = datetime.now(UTC).isoformat(timespec="seconds")
             info = SessionInfoUpdate(session_update="session_info_update", title=self._title, updated_at=now)
             await self._send(info)
 

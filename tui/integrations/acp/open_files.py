@@ -16,7 +16,7 @@ SAVE_TIMEOUT_S = 2.0
 
 
 class OpenFiles:
-    """The open files of one session."""
+    """Has the editor save its open files, for one session."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -33,11 +33,11 @@ class OpenFiles:
                 continue  # the editor has not opened it or does not answer: use the file on disk
 
     async def _save(self, path: str) -> None:
-        before = await asyncio.to_thread(comparable_content, Path(path))
-        if before is None:
+        disk_content = await asyncio.to_thread(comparable_content, Path(path))
+        if disk_content is None:
             return
         editor_text = (await self._client.read_text_file(self.session_id, path)).content
-        unsaved = unsaved_text(before, editor_text)
+        unsaved = unsaved_text(disk_content, editor_text)
         if unsaved is not None:
             await self._client.write_text_file(self.session_id, path, unsaved)
 

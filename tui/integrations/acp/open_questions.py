@@ -15,47 +15,51 @@ from ebbtide.tui.view.blocks import OpenQuestion
 
 
 class OpenQuestions:
-    """The open questions of a session, which the function `session` returns."""
+    """The open questions of one session."""
 
     def __init__(self, client: Client, root: str, session: Callable[[], Session], *, has_forms: bool) -> None:
-        """`root`: the working folder. `has_forms`: whether the editor can show questions with free text."""
-        self._client, self._root, self._session, self._has_forms = client, root, session, has_forms
-        self._requests: dict[str, asyncio.Task[None]] = {}
-        """Requests by question id."""
+        """`root`: the working folder. `session` returns the current session. `has_forms`: whether the editor can show
+        questions with free text."""
+        self._client, self._root, self._get_session, self._has_forms = client, root, session, has_forms
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        """Tasks that ask the editor, by question id."""
 
     def ask(self, question: OpenQuestion) -> None:
         """Ask the editor and pass its answer to the session."""
-        self._requests[question.id] = asyncio.create_task(self._ask_and_answer(question))
+        self._tasks[question.id] = asyncio.create_task(self._ask_and_answer(question))
 
     def drop(self, id: str) -> None:
-        """Stop asking, because the question was answered elsewhere. The editor's answer is then ignored."""
-        task = self._requests.pop(id, None)
+        """Withdraw a question that was answered elsewhere. A later answer from the editor is ignored."""
+        task = self._tasks.pop(id, None)
         if task is not None:
             task.cancel()
 
     async def close(self) -> None:
-        """Drop all questions."""
-        requests, self._requests = [*self._requests.values()], {}
-        for task in requests:
+        """Withdraw all questions."""
+        tasks, self._tasks = [*self._tasks.values()], {}
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*requests, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _ask_and_answer(self, question: OpenQuestion) -> None:
         """Ask the editor and pass on its answer. If the editor disconnects, the question stays open until the session
         is resumed."""
         with suppress(ConnectionError):
-            self._session().answer(question.id, await self._ask_editor(question))
+            self._get_session().answer(question.id, await self._ask_editor(question))
 
     async def _ask_editor(self, question: OpenQuestion) -> Answer:
-        in_editor, session = editor_question(question, self._root), self._session().id
+        displayed_question = editor_question(question, self._root)
+        session_id = self._get_session().id
         try:
             if isinstance(question, QuestionAsked) and self._has_forms:
-                filled = await self._client.create_elicitation(question.question, question_form(question, session))
-                accepted = isinstance(filled, AcceptElicitationResponse)
-                return form_answer(question, filled.content or {}) if accepted else ""
-            if not in_editor.options:
-                return in_editor.default_answer
-            answer = await self._client.request_permission(session, in_editor.call, list(in_editor.options))
-            return in_editor.answer(answer.outcome)
+                response = await self._client.create_elicitation(question.question, question_form(question, session_id))
+                is_accepted = isinstance(response, AcceptElicitationResponse)
+                return form_answer(question, response.content or {}) if is_accepted else ""
+            if not displayed_question.options:
+                return displayed_question.default_answer
+            answer = await self._client.request_permission(
+                session_id, displayed_question.call, list(displayed_question.options)
+            )
+            return displayed_question.answer(answer.outcome)
         except (RequestError, ValueError):  # the editor cannot ask this, or its answer is invalid
-            return in_editor.default_answer
+            return displayed_question.default_answer

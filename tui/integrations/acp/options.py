@@ -1,4 +1,4 @@
-"""The session options of an editor: permission mode, model and reasoning effort. Pure."""
+"""The session options of an editor: permission mode, model and reasoning effort. No I/O."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -73,7 +73,7 @@ def effort_by_name(name: str) -> str | None:
     if name == DEFAULT_EFFORT:
         return None
     if name not in EFFORTS:
-        raise UsageError(f"unknown effort `{name}`; use one of {', '.join(f'`{each}`' for each in EFFORTS)}")
+        raise UsageError(f"unknown effort `{name}`; use one of {', '.join(f'`{effort}`' for effort in EFFORTS)}")
     return name
 
 

@@ -1,5 +1,5 @@
-"""Questions as an editor can show them, and the meaning of its answers. Only a choice that was offered can allow
-anything. Pure."""
+"""Converts questions to requests for an editor, and its responses to answers. Only a choice that was offered can allow
+anything. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,16 +57,21 @@ def editor_question(question: OpenQuestion, root: str) -> EditorQuestion:
     """Return the question with the interface's choices, except choices that need free text."""
     spec = question_spec(question)
     lasting_choices = [choice for choice in spec.project_choices if choice.is_lasting]
-    first_no = next(
-        (n for n, each in enumerate(spec.choices) if _option_kind(each).startswith("reject")), len(spec.choices)
+    first_rejection = next(
+        (index for index, choice in enumerate(spec.choices) if _option_kind(choice).startswith("reject")),
+        len(spec.choices),
     )
-    choices = [*spec.choices[:first_no], *lasting_choices, *spec.choices[first_no:]]
-    choices_by_id = {f"{number}": choice for number, choice in enumerate(choices) if choice.answer is not None}
+    choices = [*spec.choices[:first_rejection], *lasting_choices, *spec.choices[first_rejection:]]
+    choices_by_id = {f"{index}": choice for index, choice in enumerate(choices) if choice.answer is not None}
     options = tuple(
-        PermissionOption(option_id=id, name=_option_name(choice), kind=_option_kind(choice))
-        for id, choice in choices_by_id.items()
+        PermissionOption(option_id=option_id, name=_option_name(choice), kind=_option_kind(choice))
+        for option_id, choice in choices_by_id.items()
     )
-    answers = {id: choice.answer for id, choice in choices_by_id.items() if not isinstance(choice.answer, bool | None)}
+    answers = {
+        option_id: choice.answer
+        for option_id, choice in choices_by_id.items()
+        if not isinstance(choice.answer, bool | None)
+    }
     return EditorQuestion(_question_call(question, spec, root), options, answers, _default_answer(question, options))
 
 
@@ -142,7 +147,7 @@ def _option_kind(choice: Choice) -> PermissionOptionKind:
     match choice.answer:
         case Decision(verdict="deny") | PlanDecision(verdict="reject") | "not now":
             return "reject_once"
-        case str() as words if words.startswith("never"):
+        case str() as text if text.startswith("never"):
             return "reject_always"
         case _:
             return "allow_always" if choice.is_lasting else "allow_once"

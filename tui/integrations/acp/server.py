@@ -44,7 +44,7 @@ from ebbtide.agent.config.values import Config
 from ebbtide.agent.crash import crash_error, secrets_of
 from ebbtide.agent.errors import AgentError, AuthFailed, UsageError
 from ebbtide.agent.events.session import TurnEnd
-from ebbtide.agent.messages import Usage as Counted
+from ebbtide.agent.messages import Usage as TokenUsage
 from ebbtide.agent.sessions import Sessions
 from ebbtide.tools.version import VERSION
 from ebbtide.tui.integrations.acp.client_settings import McpServer, with_client_settings
@@ -58,7 +58,7 @@ from ebbtide.tui.terminal.signals import shut_down_on_signals
 
 OpenedFolder: TypeAlias = tuple[Sessions, Sequence[str]]
 OpenFolder: TypeAlias = Callable[[str, Callable[[Config], Config]], OpenedFolder]
-"""Opens the sessions of a folder, with settings changed by the second argument. Also returns warnings."""
+"""Opens the sessions of a folder, with its settings changed by the given function. Also returns warnings."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -86,18 +86,18 @@ def _with_rpc_errors(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P,
             _raise_rpc_error(str(error), error.code)
         except (RequestError, ConnectionError):
             raise
-        except Exception as error:  # noqa: BLE001  # the outermost place: what nobody expected is told here
+        except Exception as error:  # noqa: BLE001  # unexpected errors are reported here
             server = args[0]
             assert isinstance(server, AcpServer)
-            fault = crash_error(error, server.logs, server.secrets)
-            _raise_rpc_error(str(fault), fault.code)
+            crash = crash_error(error, server.logs, server.secrets)
+            _raise_rpc_error(str(crash), crash.code)
 
     return wrapper
 
 
 def _raise_rpc_error(message: str, code: str) -> NoReturn:
-    number = {AuthFailed.code: AUTH_REQUIRED, UsageError.code: INVALID_PARAMS}.get(code, INTERNAL_ERROR)
-    raise RequestError(number, message, {"code": code}) from None
+    rpc_code = {AuthFailed.code: AUTH_REQUIRED, UsageError.code: INVALID_PARAMS}.get(code, INTERNAL_ERROR)
+    raise RequestError(rpc_code, message, {"code": code}) from None
 
 
 class AcpServer(Agent):
@@ -177,10 +177,10 @@ class AcpServer(Agent):
         mcp_servers: list[McpServer] | None = None,
         **_: object,
     ) -> NewSessionResponse:
-        opened = await self._open_session(cwd, additional_directories, mcp_servers)
-        chosen = opened.current_options
+        session = await self._open_session(cwd, additional_directories, mcp_servers)
+        options = session.current_options
         return NewSessionResponse(
-            session_id=opened.id, modes=mode_state(chosen), config_options=[*config_options(chosen)]
+            session_id=session.id, modes=mode_state(options), config_options=[*config_options(options)]
         )
 
     @_with_rpc_errors
@@ -192,9 +192,9 @@ class AcpServer(Agent):
         additional_directories: list[str] | None = None,
         **_: object,
     ) -> LoadSessionResponse:
-        opened = await self._open_session(cwd, additional_directories, mcp_servers, session_id, replays=True)
-        chosen = opened.current_options
-        return LoadSessionResponse(modes=mode_state(chosen), config_options=[*config_options(chosen)])
+        session = await self._open_session(cwd, additional_directories, mcp_servers, session_id, replays=True)
+        options = session.current_options
+        return LoadSessionResponse(modes=mode_state(options), config_options=[*config_options(options)])
 
     @_with_rpc_errors
     async def resume_session(
@@ -205,9 +205,9 @@ class AcpServer(Agent):
         mcp_servers: list[McpServer] | None = None,
         **_: object,
     ) -> ResumeSessionResponse:
-        opened = await self._open_session(cwd, additional_directories, mcp_servers, session_id)
-        chosen = opened.current_options
-        return ResumeSessionResponse(modes=mode_state(chosen), config_options=[*config_options(chosen)])
+        session = await self._open_session(cwd, additional_directories, mcp_servers, session_id)
+        options = session.current_options
+        return ResumeSessionResponse(modes=mode_state(options), config_options=[*config_options(options)])
 
     @_with_rpc_errors
     async def fork_session(
@@ -218,10 +218,10 @@ class AcpServer(Agent):
         mcp_servers: list[McpServer] | None = None,
         **_: object,
     ) -> ForkSessionResponse:
-        opened = await self._open_session(cwd, additional_directories, mcp_servers, session_id, forks=True)
-        chosen = opened.current_options
+        session = await self._open_session(cwd, additional_directories, mcp_servers, session_id, forks=True)
+        options = session.current_options
         return ForkSessionResponse(
-            session_id=opened.id, modes=mode_state(chosen), config_options=[*config_options(chosen)]
+            session_id=session.id, modes=mode_state(options), config_options=[*config_options(options)]
         )
 
     @_with_rpc_errors
@@ -243,8 +243,8 @@ class AcpServer(Agent):
             )
             for info in infos[start : start + SESSIONS_PER_PAGE]
         ]
-        more = str(start + SESSIONS_PER_PAGE) if len(infos) > start + SESSIONS_PER_PAGE else None
-        return ListSessionsResponse(sessions=page, next_cursor=more)
+        next_cursor = str(start + SESSIONS_PER_PAGE) if len(infos) > start + SESSIONS_PER_PAGE else None
+        return ListSessionsResponse(sessions=page, next_cursor=next_cursor)
 
     @_with_rpc_errors
     async def set_session_mode(self, session_id: str, mode_id: str, **_: object) -> SetSessionModeResponse:
@@ -264,10 +264,10 @@ class AcpServer(Agent):
 
     @_with_rpc_errors
     async def prompt(self, session_id: str, prompt: list[ContentBlock], **_: object) -> PromptResponse:
-        ended = await self._session_by_id(session_id).prompt(prompt)
-        if ended.failure is not None:
-            _raise_rpc_error(ended.failure.message, ended.failure.code)
-        return PromptResponse(stop_reason=_STOP_REASONS[ended.end], usage=_usage(ended.usage))
+        outcome = await self._session_by_id(session_id).prompt(prompt)
+        if outcome.failure is not None:
+            _raise_rpc_error(outcome.failure.message, outcome.failure.code)
+        return PromptResponse(stop_reason=_STOP_REASONS[outcome.end], usage=_protocol_usage(outcome.usage))
 
     @_with_rpc_errors
     async def cancel(self, session_id: str, **_: object) -> None:
@@ -296,8 +296,8 @@ class AcpServer(Agent):
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Handle protocol methods that the library does not know."""
-        if method == "session/delete" and isinstance(id := params.get("sessionId"), str):
-            await self.delete_session(id)
+        if method == "session/delete" and isinstance(session_id := params.get("sessionId"), str):
+            await self.delete_session(session_id)
             return {}
         if method == "session/delete":
             raise RequestError.invalid_params({"sessionId": "expected text"})
@@ -309,7 +309,7 @@ class AcpServer(Agent):
     async def close(self) -> None:
         """Close all sessions, even if one fails to close."""
         sessions, self._sessions = [*self._sessions.values()], {}
-        await asyncio.gather(*(each.close() for each in sessions), return_exceptions=True)
+        await asyncio.gather(*(session.close() for session in sessions), return_exceptions=True)
 
     def leave_turns(self) -> None:
         """Handle the editor's disconnection: interrupt turns, and leave questions open."""
@@ -361,32 +361,32 @@ class AcpServer(Agent):
         editor_session.schedule_greeting(notices)
         return editor_session
 
-    def _session_by_id(self, session: str) -> EditorSession:
-        found = self._sessions.get(session)
-        if found is None:
-            raise UsageError(f"the session `{session}` is not open; load it first")
-        return found
+    def _session_by_id(self, session_id: str) -> EditorSession:
+        editor_session = self._sessions.get(session_id)
+        if editor_session is None:
+            raise UsageError(f"the session `{session_id}` is not open; load it first")
+        return editor_session
 
 
-def _usage(counted: Counted) -> Usage:
+def _protocol_usage(usage: TokenUsage) -> Usage:
     return Usage(
-        input_tokens=counted.input,
-        output_tokens=counted.output,
-        total_tokens=counted.total,
-        cached_read_tokens=counted.cache_read,
-        cached_write_tokens=counted.cache_write,
-        thought_tokens=counted.reasoning,
+        input_tokens=usage.input,
+        output_tokens=usage.output,
+        total_tokens=usage.total,
+        cached_read_tokens=usage.cache_read,
+        cached_write_tokens=usage.cache_write,
+        thought_tokens=usage.reasoning,
     )
 
 
 async def serve(server: AcpServer, transport: LineTransport) -> int:
     """Serve until the editor disconnects or the program is terminated; return the exit code."""
     connection = AgentSideConnection(server, transport, listening=False, use_unstable_protocol=True)
-    with shut_down_on_signals(transport.end) as ending:
+    with shut_down_on_signals(transport.end) as shutdown:
         try:
             await connection.listen()
         finally:
             server.leave_turns()
             await connection.close()
             await server.close()
-    return ending.code
+    return shutdown.code

@@ -1,4 +1,4 @@
-"""Events and messages of a session as updates for an editor. Pure."""
+"""Events and messages of a session as updates for an editor. No I/O."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -119,17 +119,21 @@ def event_updates(state: UpdateState, event: Event) -> tuple[UpdateState, tuple[
             return state, (update_agent_message_text(text),)
         case ReasoningDelta(text=text):
             return state, (update_agent_thought_text(text),)
-        case ToolStarted(call_id=id, name=name, arguments=arguments):
-            return _with_call(state, id, RunningCall(name, arguments)), _call_start(id, name, arguments, state)
-        case CallEdited(call_id=id, name=name, arguments=arguments):
-            changed = replace(state.calls.get(id, RunningCall(name, arguments)), arguments=arguments)
+        case ToolStarted(call_id=call_id, name=name, arguments=arguments):
+            return _with_call(state, call_id, RunningCall(name, arguments)), _call_start(
+                call_id, name, arguments, state
+            )
+        case CallEdited(call_id=call_id, name=name, arguments=arguments):
+            edited_call = replace(state.calls.get(call_id, RunningCall(name, arguments)), arguments=arguments)
             title = call_title(name, with_relative_arguments(arguments, state.root))
-            return _with_call(state, id, changed), (_progress(id, title=title, raw_input=dict(arguments)),)
-        case ToolProgress(call_id=id, text=text):
-            return _output_progress(state, id, text)
-        case AgentActivity(call_id=id):
+            return _with_call(state, call_id, edited_call), (
+                _progress(call_id, title=title, raw_input=dict(arguments)),
+            )
+        case ToolProgress(call_id=call_id, text=text):
+            return _output_progress(state, call_id, text)
+        case AgentActivity(call_id=call_id):
             line = agent_line(event, 0)
-            return _output_progress(state, id, line) if line else (state, ())
+            return _output_progress(state, call_id, line) if line else (state, ())
         case ToolFinished():
             return _call_end(state, event)
         case ContextMeasured(used=used, effective=effective):
@@ -155,7 +159,12 @@ def with_cost(used: UsageUpdate, cost: float | None) -> UsageUpdate:
 
 def replay_updates(messages: Sequence[Message], state: UpdateState) -> Iterator[Update]:
     """Yield updates for earlier messages, in order. Calls without output are shown as failed."""
-    outputs = {output.call_id: output for one in messages if isinstance(one, User) for output in one.outputs}
+    outputs = {
+        output.call_id: output
+        for user_message in messages
+        if isinstance(user_message, User)
+        for output in user_message.outputs
+    }
     for message in messages:
         match message:
             case User():
@@ -163,17 +172,17 @@ def replay_updates(messages: Sequence[Message], state: UpdateState) -> Iterator[
                     if isinstance(part, Text):
                         yield update_user_message(text_block(part.whole or part.text))
                     elif isinstance(part, Image):
-                        picture = ImageContentBlock(type="image", data=part.data, mime_type=part.media_type)
-                        yield update_user_message(picture)
+                        image = ImageContentBlock(type="image", data=part.data, mime_type=part.media_type)
+                        yield update_user_message(image)
             case Assistant():
-                for piece in message.parts:
-                    match piece:
+                for reply_part in message.parts:
+                    match reply_part:
                         case Text(text=text):
                             yield update_agent_message_text(text)
                         case Reasoning(text=text) if text:
                             yield update_agent_thought_text(text)
                         case ToolCall():
-                            yield from _replayed_call(unwrapped_call(piece), outputs.get(piece.id), state)
+                            yield from _replayed_call(unwrapped_call(reply_part), outputs.get(reply_part.id), state)
 
 
 def _replayed_call(call: ToolCall, output: ToolOutput | None, state: UpdateState) -> Iterator[Update]:
@@ -216,25 +225,25 @@ def call_locations(arguments: Mapping[str, object], root: str) -> list[ToolCallL
     ]
 
 
-def _with_call(state: UpdateState, id: str, call: RunningCall) -> UpdateState:
-    return replace(state, calls={**state.calls, id: call})
+def _with_call(state: UpdateState, call_id: str, call: RunningCall) -> UpdateState:
+    return replace(state, calls={**state.calls, call_id: call})
 
 
-def _call_start(id: str, name: str, arguments: Mapping[str, object], state: UpdateState) -> tuple[Update, ...]:
+def _call_start(call_id: str, name: str, arguments: Mapping[str, object], state: UpdateState) -> tuple[Update, ...]:
     if role_of(name) == "list_todos":  # shown as a plan instead
         return ()
-    in_terminal = _uses_terminal(name, state)
-    content = [_terminal(id)] if in_terminal else call_content(arguments, "", state.root)
+    uses_terminal = _uses_terminal(name, state)
+    content = [_terminal(call_id)] if uses_terminal else call_content(arguments, "", state.root)
     start = ToolCallStart(
         session_update="tool_call",
-        tool_call_id=id,
+        tool_call_id=call_id,
         title=call_title(name, with_relative_arguments(arguments, state.root)),
         kind=tool_kind(name),
         status="in_progress",
         raw_input=dict(arguments),
         content=content or None,
         locations=call_locations(arguments, state.root) or None,
-        field_meta={"terminal_info": {"terminal_id": id, "cwd": state.root}} if in_terminal else None,
+        field_meta={"terminal_info": {"terminal_id": call_id, "cwd": state.root}} if uses_terminal else None,
     )
     return (start,)
 
@@ -243,56 +252,62 @@ def _uses_terminal(name: str, state: UpdateState) -> bool:
     return state.has_terminals and role_of(name) == "run_command"
 
 
-def _output_progress(state: UpdateState, id: str, text: str) -> tuple[UpdateState, tuple[Update, ...]]:
-    """Add output of a running call. An editor without terminals receives the last part of the whole output again."""
-    call = state.calls.get(id)
+def _output_progress(state: UpdateState, call_id: str, text: str) -> tuple[UpdateState, tuple[Update, ...]]:
+    """Add output of a running call. An editor without terminals receives the end of all output so far."""
+    call = state.calls.get(call_id)
     if call is None:
         return state, ()
     call = replace(call, output=(call.output + text)[-MAX_RUNNING_OUTPUT_CHARS:])
     if _uses_terminal(call.name, state):
-        return _with_call(state, id, call), (_progress(id, field_meta=_terminal_output(id, text)),)
+        return _with_call(state, call_id, call), (_progress(call_id, field_meta=_terminal_output(call_id, text)),)
     content = [*call_content(call.arguments, "", state.root), _text_content("\n".join(fenced_lines(call.output)))]
-    return _with_call(state, id, call), (_progress(id, content=content),)
+    return _with_call(state, call_id, call), (_progress(call_id, content=content),)
 
 
 def _call_end(state: UpdateState, event: ToolFinished) -> tuple[UpdateState, tuple[Update, ...]]:
-    call, id = state.calls.get(event.call_id), event.call_id
-    remaining_state = replace(state, calls={other: one for other, one in state.calls.items() if other != id})
-    status, arguments = _STATUSES.get(event.status, "failed"), call.arguments if call is not None else {}
+    call, call_id = state.calls.get(event.call_id), event.call_id
+    remaining_state = replace(
+        state, calls={running_id: running for running_id, running in state.calls.items() if running_id != call_id}
+    )
+    status = _STATUSES.get(event.status, "failed")
+    arguments = call.arguments if call is not None else {}
     if role_of(event.name) == "list_todos":
         return remaining_state, (_plan(arguments),) if event.status == "done" else ()
     visible_text = event.text[:MAX_OUTPUT_CHARS]
     hidden_chars = len(event.text) - len(visible_text)
     text = visible_text + (f"\n… {hidden_chars:,} more characters" if hidden_chars else "")
     if call is not None and _uses_terminal(event.name, state):
-        printed = event.program is not None and bool(call.output)
-        terminal_output = _terminal_output(id, text) if not printed and text.strip() else {}
-        code = event.program.code if event.program is not None else None
-        ended = {**terminal_output, "terminal_exit": {"terminal_id": id, "exit_code": code, "signal": None}}
-        return remaining_state, (_progress(id, status=status, content=[_terminal(id)], field_meta=ended),)
+        was_output_sent = event.program is not None and bool(call.output)
+        terminal_output = _terminal_output(call_id, text) if not was_output_sent and text.strip() else {}
+        exit_code = event.program.code if event.program is not None else None
+        metadata = {
+            **terminal_output,
+            "terminal_exit": {"terminal_id": call_id, "exit_code": exit_code, "signal": None},
+        }
+        return remaining_state, (_progress(call_id, status=status, content=[_terminal(call_id)], field_meta=metadata),)
     content = call_content(arguments, event.diff, state.root)
     if text.strip() and not (event.diff and status == "completed"):
         content.append(_text_content("\n".join(fenced_lines(text))))
-    return remaining_state, (_progress(id, status=status, content=content),)
+    return remaining_state, (_progress(call_id, status=status, content=content),)
 
 
-def _terminal(id: str) -> CallContent:
-    return TerminalToolCallContent(type="terminal", terminal_id=id)
+def _terminal(terminal_id: str) -> CallContent:
+    return TerminalToolCallContent(type="terminal", terminal_id=terminal_id)
 
 
-def _terminal_output(id: str, data: str) -> dict[str, object]:
-    return {"terminal_output": {"terminal_id": id, "data": data}}
+def _terminal_output(terminal_id: str, data: str) -> dict[str, object]:
+    return {"terminal_output": {"terminal_id": terminal_id, "data": data}}
 
 
 def _plan(arguments: Mapping[str, object]) -> AgentPlanUpdate:
     """Return the model's to-do list as a plan."""
     statuses = {"doing": "in_progress", "done": "completed"}
     items = todo_items(Call("", "", arguments))
-    return update_plan([plan_entry(item.text, status=statuses.get(item.status, "pending")) for item in items])  # type: ignore[arg-type]  # one of its words
+    return update_plan([plan_entry(item.text, status=statuses.get(item.status, "pending")) for item in items])  # type: ignore[arg-type]  # the status is a valid one
 
 
-def _progress(id: str, **fields: object) -> ToolCallProgress:
-    return ToolCallProgress.model_validate({"session_update": "tool_call_update", "tool_call_id": id, **fields})
+def _progress(call_id: str, **fields: object) -> ToolCallProgress:
+    return ToolCallProgress.model_validate({"session_update": "tool_call_update", "tool_call_id": call_id, **fields})
 
 
 def _text_content(text: str) -> ContentToolCallContent:

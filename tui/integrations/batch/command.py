@@ -55,8 +55,8 @@ def run(arguments: Sequence[str]) -> int:
         "added.",
     )
     parser.add_argument("file", help="file with the tasks; `-` reads stdin")
-    results = "file for the results; by default next to the tasks: `tasks.results.jsonl`"
-    parser.add_argument("-o", "--output", metavar="FILE", help=results)
+    output_help = "file for the results; by default next to the tasks: `tasks.results.jsonl`"
+    parser.add_argument("-o", "--output", metavar="FILE", help=output_help)
     parser.add_argument(
         "-j",
         "--jobs",
@@ -92,9 +92,9 @@ def run(arguments: Sequence[str]) -> int:
     log_stray_errors(config.folders.logs)
     with open_journal(output) as journal:
         _check_unchanged_tasks(tasks, journal, retries=options.retry_failed)
-        failed = [id for id, result in journal.results.items() if result["exit_code"] != 0]
-        if options.retry_failed and failed:
-            journal.reopen(*failed)
+        failed_ids = [task_id for task_id, result in journal.results.items() if result["exit_code"] != 0]
+        if options.retry_failed and failed_ids:
+            journal.reopen(*failed_ids)
         remaining_count = sum(task.id not in journal.results for task in tasks)
         with show_progress(sys.stderr, len(tasks), len(tasks) - remaining_count) as progress:
             store = create_sessions(root, config, options, interactive=False)
@@ -115,10 +115,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _job_count(word: str) -> int:
-    number = whole_number(word)
-    if not 0 < number <= MAX_JOBS:
-        raise argparse.ArgumentTypeError(f"expected a number from 1 to {MAX_JOBS}, got {number}")
-    return number
+    job_count = whole_number(word)
+    if not 0 < job_count <= MAX_JOBS:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 to {MAX_JOBS}, got {job_count}")
+    return job_count
 
 
 def _output_path(options: argparse.Namespace) -> Path:
@@ -167,9 +167,9 @@ def _read_tasks(options: argparse.Namespace) -> Sequence[BatchTask]:
             *problems[:MAX_NAMED_PROBLEMS],
             *([f"and {pluralize(unlisted_count, 'line')} more"] if unlisted_count > 0 else []),
         ]
-        listed = "\n".join(f"  {line}" for line in lines)
+        problems_text = "\n".join(f"  {line}" for line in lines)
         raise UsageError(
-            f"{pluralize(len(problems), 'task')} in {name} cannot run, so the batch did not start:\n{listed}"
+            f"{pluralize(len(problems), 'task')} in {name} cannot run, so the batch did not start:\n{problems_text}"
         )
     if not tasks:
         raise UsageError(f'no tasks in {name}; write one per line, such as {{"prompt": "fix the tests"}}')
@@ -186,18 +186,20 @@ def _settings_problem(options: argparse.Namespace, task: BatchTask) -> str:
 
 
 def _task_options(options: argparse.Namespace, task: BatchTask) -> argparse.Namespace:
-    """Return the options for one task; its own values override the flags."""
-    own_options = dict(task.options)
-    folder, _ = own_options.pop("cwd", ""), own_options.pop("max_time", None)
-    added: dict[str, object] = {
-        name: [*(getattr(options, name) or ()), *own_options.pop(name)]
+    """Return the options for one task. Its own values override the flags, except that lists are combined and the lower
+    `max_cost` applies."""
+    task_values = dict(task.options)
+    folder = task_values.pop("cwd", "")
+    task_values.pop("max_time", None)
+    combined_lists: dict[str, object] = {
+        name: [*(getattr(options, name) or ()), *task_values.pop(name)]
         for name in ("allow", "deny", "add_dir", "config")
-        if name in own_options
+        if name in task_values
     }
-    limits = [limit for limit in (options.max_cost, own_options.pop("max_cost", None)) if limit is not None]
+    limits = [limit for limit in (options.max_cost, task_values.pop("max_cost", None)) if limit is not None]
     values: dict[str, object] = {
-        **own_options,
-        **added,
+        **task_values,
+        **combined_lists,
         "max_cost": min(limits, default=None),
         "cd": os.path.join(options.cd, folder),
     }
@@ -213,9 +215,9 @@ def _open_task_sessions(options: argparse.Namespace, task: BatchTask, folder: Pa
 def _check_unchanged_tasks(tasks: Sequence[BatchTask], journal: BatchJournal, *, retries: bool) -> None:
     """Raise `UsageError` if a different task with the same id has already been run."""
     for task in tasks:
-        result, begun = journal.results.get(task.id), journal.begun.get(task.id)
+        result, started = journal.results.get(task.id), journal.begun.get(task.id)
         is_done = result is not None and not (retries and result["exit_code"] != 0)
-        if is_done and begun is not None and begun.digest != task.digest:
+        if is_done and started is not None and started.digest != task.digest:
             raise UsageError(
                 f"line {task.line}: `{journal.output}` already has the result of a different task with the id "
                 f"`{task.id}`; use another id, or another file with `--output`"
@@ -227,18 +229,18 @@ def _print_result(result: BatchResult, output: Path, options: argparse.Namespace
         print_json(sys.stdout, {**asdict(result), "output": str(output)})
         return
     cost = f", {result.cost:.2f} USD" if result.cost else ""
-    failed = f", {result.failed} failed" if result.failed else ""
-    done = f"{result.answered} of {pluralize(result.tasks, 'task')} answered{failed}{cost}"
-    print(f"{done}; results: {sanitised_line(str(output))}")
+    failed_text = f", {result.failed} failed" if result.failed else ""
+    answered_text = f"{result.answered} of {pluralize(result.tasks, 'task')} answered{failed_text}{cost}"
+    print(f"{answered_text}; results: {sanitised_line(str(output))}")
     command_line = sanitised_line(shlex.join(["ebb", "batch", *arguments]))
     if result.left:
         end_text = {"interrupted": "interrupted", "cost_limit": "stopped at `--max-cost`"}.get(result.end, "stopped")
         message = f": {sanitised(result.message)}" if result.message else ""
-        raised = "raise `--max-cost` and " if result.end == "cost_limit" else ""
+        raise_advice = "raise `--max-cost` and " if result.end == "cost_limit" else ""
         with suppress(OSError):
             print(
                 f"ebb: {end_text}, {pluralize(result.left, 'task')} left{message}\nebb: to continue, "
-                f"{raised}run `{command_line}`",
+                f"{raise_advice}run `{command_line}`",
                 file=sys.stderr,
             )
     elif result.failed:

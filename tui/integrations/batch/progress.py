@@ -44,7 +44,7 @@ class LineProgress:
 
     def __init__(self, print_line: Callable[[str], None], tasks: int, finished_count: int) -> None:
         self._print_line = print_line
-        self._tasks, self._done, self._failed, self._cost = tasks, finished_count, 0, 0.0
+        self._task_count, self._finished_count, self._failed_count, self._cost = tasks, finished_count, 0, 0.0
         self._reported = set[str]()
         if finished_count:
             self._print_line(f"already done: {finished_count} of {tasks}")
@@ -60,12 +60,13 @@ class LineProgress:
     def end(self, run: TaskRun) -> None:
         outcome = run.outcome
         self._cost += outcome.cost or 0.0
-        self._done += run.is_done
-        self._failed += run.is_done and outcome.exit_code != 0
+        self._finished_count += run.is_done
+        self._failed_count += run.is_done and outcome.exit_code != 0
         cost = f"  {outcome.cost:.3f} USD" if outcome.cost else ""
-        why = f"  {outcome.error.message}" if outcome.error is not None else ""
+        error_text = f"  {outcome.error.message}" if outcome.error is not None else ""
         elapsed = f"{time.time() - run.started:.1f} s"
-        line = f"[{self._done}/{self._tasks}] {run.task.id}  {outcome.stop_reason}  {elapsed}{cost}{why}"
+        count = f"[{self._finished_count}/{self._task_count}]"
+        line = f"{count} {run.task.id}  {outcome.stop_reason}  {elapsed}{cost}{error_text}"
         self._print_line(sanitised_line(line))
 
 
@@ -74,7 +75,7 @@ class BarProgress(LineProgress):
 
     def __init__(self, console: "Console", tasks: int, done: int) -> None:
         super().__init__(lambda text: console.print(text, markup=False, highlight=False), tasks, done)
-        self._already_done, self._started = done, time.monotonic()
+        self._initial_count, self._start_time = done, time.monotonic()
         self._running: dict[str, tuple[float, str]] = {}
         """Start time and current activity of each running task, by id."""
 
@@ -99,9 +100,11 @@ class BarProgress(LineProgress):
 
         visible = list(self._running.items())[:MAX_VISIBLE_TASKS]
         hidden_count = len(self._running) - len(visible)
-        lines = [f"  {id}  {does}  {time.time() - since:.0f} s" for id, (since, does) in visible]
+        lines = [
+            f"  {task_id}  {activity}  {time.time() - start_time:.0f} s" for task_id, (start_time, activity) in visible
+        ]
         return Group(
-            ProgressBar(self._tasks, self._done, width=50),
+            ProgressBar(self._task_count, self._finished_count, width=50),
             *(Text(sanitised_line(line), no_wrap=True, overflow="ellipsis") for line in (self._summary, *lines)),
             *([Text(f"  and {hidden_count} more")] if hidden_count else []),
         )
@@ -109,14 +112,16 @@ class BarProgress(LineProgress):
     @property
     def _summary(self) -> str:
         """Counts, cost and remaining time."""
-        parts = [f"{self._done} of {self._tasks}", f"{len(self._running)} running"]
-        parts += [f"{self._failed} failed"] if self._failed else []
-        parts += [f"{self._cost:.2f} USD"] if self._cost else []
-        if finished_count := self._done - self._already_done:
-            remaining_seconds = (time.monotonic() - self._started) / finished_count * (self._tasks - self._done)
-            parts.append(
+        phrases = [f"{self._finished_count} of {self._task_count}", f"{len(self._running)} running"]
+        phrases += [f"{self._failed_count} failed"] if self._failed_count else []
+        phrases += [f"{self._cost:.2f} USD"] if self._cost else []
+        if new_count := self._finished_count - self._initial_count:
+            remaining_seconds = (
+                (time.monotonic() - self._start_time) / new_count * (self._task_count - self._finished_count)
+            )
+            phrases.append(
                 f"about {remaining_seconds / 60:.0f} min left"
                 if remaining_seconds > 90
                 else f"about {remaining_seconds:.0f} s left"
             )
-        return ", ".join(parts)
+        return ", ".join(phrases)

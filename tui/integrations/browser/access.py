@@ -1,4 +1,4 @@
-"""Access control of `ebb serve`, which decides from the headers of a request. Pure."""
+"""Access control of `ebb serve`, based on the headers of a request. No I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class BrowserAccess:
     it; the URL no longer works after that. Times are seconds of one clock.
 
     Cookies are set for an unguessable path. Browsers ignore the port of cookies, so other servers on this machine would
-    receive them otherwise.
+    otherwise receive them.
     """
 
     port: int
@@ -62,8 +62,8 @@ class BrowserAccess:
         cookies: Mapping[str, str],
         now: float,
     ) -> AccessVerdict:
-        """Decide about a request. `headers` have lower-case names. A wrong host may be DNS rebinding, and a wrong
-        origin is another page. A WebSocket must send its origin."""
+        """Return how to respond to a request. `headers` have lower-case names. A wrong host may be DNS rebinding, and a
+        wrong origin is another page. A WebSocket must send its origin."""
         origin = headers.get("origin")
         if method not in ("GET", "HEAD") or headers.get("host") != self.host:
             return "refuse"
@@ -73,20 +73,20 @@ class BrowserAccess:
             return "refuse"
         sent_cookie = cookies.get(self.cookie_name, "")
         if path.startswith(f"{self.root}/") and any(
-            _is_equal_secret(sent_cookie, cookie) and now < until for cookie, until in self.cookies.items()
+            _is_equal_secret(sent_cookie, cookie) and now < expiry for cookie, expiry in self.cookies.items()
         ):
             return "let in"
         is_token_valid = bool(self.token) and now < self.token_issued_at + TOKEN_LIFETIME_S
-        is_first = (
+        is_token_request = (
             method == "GET" and path == "/" and is_token_valid and _is_equal_secret(query.get("token", ""), self.token)
         )
-        return "give a cookie" if is_first else "refuse"
+        return "give a cookie" if is_token_request else "refuse"
 
     def admit_browser(self, cookie: str, now: float) -> None:
         """Use up the token, and let the new cookie admit one browser for a while."""
         self.token = ""
         self.cookies = {
-            **{each: until for each, until in self.cookies.items() if now < until},
+            **{valid_cookie: expiry for valid_cookie, expiry in self.cookies.items() if now < expiry},
             cookie: now + COOKIE_LIFETIME_S,
         }
 
@@ -97,7 +97,7 @@ class BrowserAccess:
     def headers(self) -> dict[str, str]:
         """Return the headers of every response. With them, the page loads nothing from other sites, and no other page
         can frame or read it."""
-        rules = (
+        directives = (
             "default-src 'none'",
             "script-src 'self'",
             "style-src 'self' 'unsafe-inline'",
@@ -109,7 +109,7 @@ class BrowserAccess:
             "frame-ancestors 'none'",
         )
         return {
-            "Content-Security-Policy": "; ".join(rules),
+            "Content-Security-Policy": "; ".join(directives),
             "Referrer-Policy": "no-referrer",
             "X-Content-Type-Options": "nosniff",
             "X-Frame-Options": "DENY",
@@ -119,5 +119,5 @@ class BrowserAccess:
         }
 
 
-def _is_equal_secret(given: str, wanted: str) -> bool:
-    return compare_digest(given.encode("utf-8", "replace"), wanted.encode())
+def _is_equal_secret(received: str, expected: str) -> bool:
+    return compare_digest(received.encode("utf-8", "replace"), expected.encode())

@@ -12,12 +12,12 @@ def run(arguments: Sequence[str]) -> int:
         "serve", "Open the interface in a browser on this machine. Also takes the options of `ebb`."
     )
     parser.add_argument("--port", type=whole_number, default=0, help="listen on this port (default: any free one)")
-    options, others = parser.parse_known_args(arguments)
-    read_settings(make_parser().parse_args(join_resume_id(others)))  # errors are reported here, not in the browser
+    options, remaining = parser.parse_known_args(arguments)
+    read_settings(make_parser().parse_args(join_resume_id(remaining)))  # errors are reported here, not in the browser
     try:
         from ebbtide.tui.integrations.browser.server import serve  # noqa: PLC0415  # deferred: an extra that few have
     except ImportError as error:
         from ebbtide.agent.extras import install_command  # noqa: PLC0415  # deferred: few lack it
 
         raise UsageError(f"`ebb serve` needs more packages; install them with: {install_command('serve')}") from error
-    return serve(others, options.port)
+    return serve(remaining, options.port)

@@ -15,7 +15,7 @@ from ebbtide.tui.terminal.display import Display
 from ebbtide.tui.terminal.replies import MAX_JOINED_READS, READ_PAUSE_S, may_be_pasted
 
 DRIVER_NAME = f"{__name__}:ServedDriver"
-"""The driver as Textual's environment variable names it."""
+"""The driver, as the environment variable `TEXTUAL_DRIVER` names it."""
 
 
 class ServedDriver(WebDriver):
@@ -31,7 +31,8 @@ class ServedDriver(WebDriver):
         self.display.mark_idle()
 
     def on_meta(self, packet_type: str, payload: dict[str, object]) -> None:
-        """Handle messages of the server; when a new page connects, redraw everything, because its terminal is empty."""
+        """Handle a message from the server. If a new page has connected, redraw everything, because its terminal is
+        empty."""
         if packet_type != "shown":
             return super().on_meta(packet_type, payload)
         self.write("\x1b[?1049h\x1b[?25l")

@@ -77,12 +77,8 @@ class _Session(AppService):
 
     def disconnect_page(self) -> None:
         """Handle the disconnection of the page."""
-        self.page, self.remote_write_bytes, self.remote_write_str, self.remote_close = (
-            None,
-            _discard_output,
-            _discard_output,
-            _discard_output,
-        )
+        self.page = None
+        self.remote_write_bytes = self.remote_write_str = self.remote_close = _discard_output
 
     def _build_environment(self, width: int = 80, height: int = 24) -> dict[str, str]:
         return {**super()._build_environment(width, height), "TEXTUAL_DRIVER": DRIVER}
@@ -134,16 +130,16 @@ class TerminalServer(Server):
 
     async def make_web_app(self) -> web.Application:
         """Create the web application."""
-        inner = await self._make_app()
-        inner.router.add_get("/ws/{tab:[0-9a-f]{32}}", self.handle_websocket)
-        inner.router.add_get("/page.js", self._serve_script)
+        session_app = await self._make_app()
+        session_app.router.add_get("/ws/{tab:[0-9a-f]{32}}", self.handle_websocket)
+        session_app.router.add_get("/page.js", self._serve_script)
 
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
             return await self._check_access(request, handler)
 
         app = web.Application(middlewares=[guard])
-        app.add_subapp(self._access.root, inner)
+        app.add_subapp(self._access.root, session_app)
         return app
 
     async def on_startup(self, app: web.Application) -> None:
@@ -198,7 +194,7 @@ class TerminalServer(Server):
         await self._end_session(session)
 
     async def _end_session(self, session: _Session) -> None:
-        self._sessions = {tab: each for tab, each in self._sessions.items() if each is not session}
+        self._sessions = {tab: other for tab, other in self._sessions.items() if other is not session}
         await session.stop()
 
     async def _serve_script(self, request: web.Request) -> web.FileResponse:
@@ -209,20 +205,20 @@ class TerminalServer(Server):
         now = time.monotonic()
         match self._access.verdict(request.method, request.path, headers, request.query, request.cookies, now):
             case "let in":
-                answer = await handler(request)
+                response = await handler(request)
             case "give a cookie":
-                answer = web.HTTPSeeOther(f"{self._access.root}/")
+                response = web.HTTPSeeOther(f"{self._access.root}/")
                 cookie, lifetime_seconds = secrets.token_urlsafe(24), int(COOKIE_LIFETIME_S)
                 self._access.admit_browser(cookie, now)
                 name = self._access.cookie_name
-                answer.set_cookie(
+                response.set_cookie(
                     name, cookie, max_age=lifetime_seconds, httponly=True, samesite="Strict", path=self._access.root
                 )
             case "refuse":
-                answer = web.Response(status=403, text=_REFUSAL_TEXT)
-        if not answer.prepared:
-            answer.headers.update(self._access.headers())
-        return answer
+                response = web.Response(status=403, text=_REFUSAL_TEXT)
+        if not response.prepared:
+            response.headers.update(self._access.headers())
+        return response
 
 
 def _requested_cells(request: web.Request, name: str, default: int) -> int:
@@ -249,8 +245,8 @@ async def _serve(server: TerminalServer, access: BrowserAccess, listener: socket
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
     logging.getLogger("textual-serve").setLevel(logging.CRITICAL)
     stop_event, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stop_event.set)
+    for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(signal_number, stop_event.set)
     runner = web.AppRunner(await server.make_web_app(), access_log=None, shutdown_timeout=_SESSION_END_TIMEOUT_S)
     await runner.setup()
     try:
@@ -266,11 +262,11 @@ async def _serve(server: TerminalServer, access: BrowserAccess, listener: socket
 def _print_new_url_on_enter(access: BrowserAccess) -> Iterator[None]:
     """Print a URL for another browser each time the user presses Enter in the terminal."""
 
-    def renew() -> None:
-        if os.tcgetpgrp(terminal) != os.getpgrp():
+    def print_new_url() -> None:
+        if os.tcgetpgrp(stdin_descriptor) != os.getpgrp():
             return  # the program is in the background, so the input is not for it
-        if not os.read(terminal, 4096):
-            loop.remove_reader(terminal)
+        if not os.read(stdin_descriptor, 4096):
+            loop.remove_reader(stdin_descriptor)
             return
         access.replace_token(secrets.token_urlsafe(24), time.monotonic())
         print(f"For another browser (works once):\n{access.address}", flush=True)
@@ -278,9 +274,10 @@ def _print_new_url_on_enter(access: BrowserAccess) -> Iterator[None]:
     if sys.stdin is None or not sys.stdin.isatty():
         yield
         return
-    terminal, loop = sys.stdin.fileno(), asyncio.get_running_loop()
-    loop.add_reader(terminal, renew)
+    stdin_descriptor = sys.stdin.fileno()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(stdin_descriptor, print_new_url)
     try:
         yield
     finally:
-        loop.remove_reader(terminal)
+        loop.remove_reader(stdin_descriptor)

@@ -1,4 +1,4 @@
-"""`ebb claude-code`: translates Claude Code's command line to that of `ebb`. Unknown flags are errors."""
+"""`ebb claude-code`: translates Claude Code's command line into arguments of `ebb`. Unknown flags are errors."""
 
 import argparse
 import json
@@ -57,11 +57,11 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--system-prompt-file", metavar="FILE", help="replace the built-in system prompt with FILE")
     parser.add_argument("--append-system-prompt", metavar="TEXT", help="append TEXT to the system prompt")
     parser.add_argument("--tools", metavar="TOOLS", help="offer only these tools; `default`: all")
-    for names, help in (
+    for flags, rules_help in (
         (("--allowedTools", "--allowed-tools"), "always allow calls that match these rules"),
         (("--disallowedTools", "--disallowed-tools"), "never allow calls that match these rules"),
     ):
-        parser.add_argument(*names, action="append", default=[], metavar="RULES", help=help)
+        parser.add_argument(*flags, action="append", default=[], metavar="RULES", help=rules_help)
     parser.add_argument("--max-turns", type=whole_number, metavar="N", help="stop after N model requests")
     parser.add_argument("--max-budget-usd", type=decimal_number, metavar="USD", help="stop when the cost reaches USD")
     parser.add_argument("--json-schema", metavar="SCHEMA", help="require an answer that matches this JSON Schema")
@@ -74,8 +74,8 @@ def run(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("-r", "--resume", metavar="ID", help="resume session ID")
     parser.add_argument("-C", "--cd", metavar="DIR", default=".", help="work in this folder")
-    set_one = "override one setting (repeatable)"
-    parser.add_argument("--config", action="append", metavar="KEY=VALUE", default=[], help=set_one)
+    config_help = "override one setting (repeatable)"
+    parser.add_argument("--config", action="append", metavar="KEY=VALUE", default=[], help=config_help)
     for name in ("--verbose", "--strict-mcp-config", "--debug-to-stderr"):
         parser.add_argument(name, action="store_true", help="accepted and ignored")
     for name in _IGNORED_FLAGS:
@@ -85,14 +85,14 @@ def run(arguments: Sequence[str]) -> int:
         print(f"{VERSION} (Ebbtide)")
         return 0
     with ExitStack() as files:
-        ours = [*_ebb_arguments(options, files)]
-        return headless.run(make_parser().parse_args(join_resume_id(ours)))
+        ebb_arguments = [*_ebb_arguments(options, files)]
+        return headless.run(make_parser().parse_args(join_resume_id(ebb_arguments)))
 
 
 def _ebb_arguments(options: argparse.Namespace, files: ExitStack) -> Iterator[str]:
-    """Translate the arguments to those of `ebb`. Raises `UsageError`."""
-    for flag, form in (("--output-format", options.output_format), ("--input-format", options.input_format)):
-        yield from (flag, "claude-stream-json" if form == "stream-json" else form)
+    """Yield the equivalent arguments of `ebb`. Raises `UsageError`."""
+    for flag, format_name in (("--output-format", options.output_format), ("--input-format", options.input_format)):
+        yield from (flag, "claude-stream-json" if format_name == "stream-json" else format_name)
     if options.input_format == "text":
         yield from ("-p", "\n\n".join(options.words) or "-")
     if options.include_partial_messages:
@@ -110,7 +110,7 @@ def _ebb_arguments(options: argparse.Namespace, files: ExitStack) -> Iterator[st
     ):  # fmt: skip
         yield from () if value is None else (flag, str(value))
     if options.json_schema is not None:
-        yield from ("--output-schema", _temporary_file(options.json_schema, ".json", files))
+        yield from ("--output-schema", _write_temporary_file(options.json_schema, ".json", files))
     yield from ("-C", options.cd)
     for setting in options.config:
         yield from ("--config", setting)
@@ -135,7 +135,7 @@ def _system_prompt_arguments(options: argparse.Namespace, files: ExitStack) -> I
     if options.system_prompt_file is not None:
         yield from ("--system-prompt-file", options.system_prompt_file)
     elif options.system_prompt:  # the SDKs pass an empty prompt for none
-        yield from ("--system-prompt-file", _temporary_file(options.system_prompt, ".md", files))
+        yield from ("--system-prompt-file", _write_temporary_file(options.system_prompt, ".md", files))
     if options.append_system_prompt is not None:
         yield from ("--append-system-prompt", options.append_system_prompt)
 
@@ -180,10 +180,10 @@ def _model_name(name: str) -> str:
     return providers.choices.resolve_model_name(name, "anthropic/") or f"anthropic/{name}"
 
 
-def _temporary_file(text: str, suffix: str, files: ExitStack) -> str:
-    """Write text to a temporary file, which is deleted after the run, and return its name."""
-    make = partial(tempfile.NamedTemporaryFile, "w", suffix=suffix, encoding="utf-8", errors="surrogateescape")
-    file = files.enter_context(make())
+def _write_temporary_file(text: str, suffix: str, files: ExitStack) -> str:
+    """Write text to a temporary file and return its name. The file is deleted when `files` is closed."""
+    create_file = partial(tempfile.NamedTemporaryFile, "w", suffix=suffix, encoding="utf-8", errors="surrogateescape")
+    file = files.enter_context(create_file())
     file.write(text)
     file.flush()
     return file.name

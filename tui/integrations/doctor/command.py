@@ -1,4 +1,4 @@
-"""`/doctor`."""
+"""The `/doctor` command."""
 
 import asyncio
 
@@ -23,26 +23,28 @@ async def examine(context: CommandContext, _: str) -> None:
     if settings is None:
         return context.controller.show_notice("run `ebb doctor` to check the installation")
 
-    def findings() -> list[CheckResult]:
+    def run_checks() -> list[CheckResult]:
         folders = settings.config.folders
         return [
             *examine_settings(settings.config, settings.environment),
             *examine_folders(folders),
-            *examine_store(folders, lambda what, done, total: None, max_stored_bytes=settings.config.archive_max_bytes),
+            *examine_store(
+                folders, lambda check, done, total: None, max_stored_bytes=settings.config.archive_max_bytes
+            ),
         ]
 
     context.hint("checking settings, keys, folders and the store")
-    results = await asyncio.to_thread(findings)
-    head: Line = (("Doctor  ", "strong"), *parse_inline_code("`ebb doctor --repair` repairs a damaged store", "dim"))
-    await context.show(report_panel("doctor", head, [_result_line(one) for one in results]))
+    results = await asyncio.to_thread(run_checks)
+    title: Line = (("Doctor  ", "strong"), *parse_inline_code("`ebb doctor --repair` repairs a damaged store", "dim"))
+    await context.show(report_panel("doctor", title, [_result_line(result) for result in results]))
     return None
 
 
 def _result_line(finding: CheckResult) -> Line:
-    sign, style = _STATE_LABELS[finding.state]
+    label, style = _STATE_LABELS[finding.state]
     advice = f": {finding.advice}" if finding.advice else ""
     return (
-        (f"{sign:<5}", style),
+        (f"{label:<5}", style),
         (f"{finding.subject:<15} ", "dim"),
         *parse_inline_code(sanitised_line(f"{finding.text}{advice}"), "text"),
     )

@@ -35,8 +35,9 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--repair", action="store_true", help="first recover a damaged database into a new one")
     parser.add_argument("--online", action="store_true", help="check that each provider responds and accepts the key")
     options = parse_subcommand_args(parser, arguments, "one JSON object")
-    progress, findings = CheckProgress(), []
-    for finding in _findings(options, progress):
+    progress = CheckProgress()
+    findings: list[CheckResult] = []
+    for finding in _run_checks(options, progress):
         findings.append(finding)
         if not options.json:
             progress.clear_line()
@@ -48,14 +49,15 @@ def run(arguments: Sequence[str]) -> int:
     return 0 if is_well else 1
 
 
-def _findings(options: argparse.Namespace, report: ReportProgress) -> Iterator[CheckResult]:
-    folders, most_bytes = find_folders(os.environ), None
+def _run_checks(options: argparse.Namespace, report_progress: ReportProgress) -> Iterator[CheckResult]:
+    folders = find_folders(os.environ)
+    max_stored_bytes = None
     try:
         _, config = read_settings(options)
     except UsageError as error:
         yield CheckResult("configuration", "broken", str(error))
     else:
-        most_bytes = config.archive_max_bytes
+        max_stored_bytes = config.archive_max_bytes
         environment = environment_with_keys(config)
         yield from examine_settings(config, environment)
         yield from examine_network(config, environment)
@@ -66,12 +68,12 @@ def _findings(options: argparse.Namespace, report: ReportProgress) -> Iterator[C
     if access_problem(folders.data):
         return
     if options.repair:
-        yield from repair_store(folders, report)
-    yield from examine_store(folders, report, deep=options.deep, max_stored_bytes=most_bytes)
+        yield from repair_store(folders, report_progress)
+    yield from examine_store(folders, report_progress, deep=options.deep, max_stored_bytes=max_stored_bytes)
 
 
 def result_line(finding: CheckResult) -> str:
-    """Return a check result as a line: status, subject and advice."""
+    """Return a check result as a line: state, subject, text and advice."""
     advice = f": {finding.advice}" if finding.advice else ""
     return sanitised_line(f"{_STATE_LABELS[finding.state]}  {finding.subject:<15} {finding.text}{advice}")
 

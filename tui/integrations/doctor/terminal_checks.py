@@ -1,4 +1,4 @@
-"""The checks of the terminal for `ebb doctor`."""
+"""The terminal check of `ebb doctor`."""
 
 import os
 import sys
@@ -26,8 +26,8 @@ def check_terminal(environment: Mapping[str, str], columns: int, lines: int) -> 
     if term in ("", "dumb"):
         kind_text = f"TERM is `{term}`" if term else "TERM is not set"
         return CheckResult("terminal", "note", f"{kind_text}: `ebb` uses line mode, as with `--plain`")
-    letters = "ASCII only, because the locale is not UTF-8" if is_ascii_locale(environment) else "UTF-8"
-    description = f"{term}, {columns} × {lines}, {_colour_text(environment, term)}, {letters}"
+    encoding_text = "ASCII only, because the locale is not UTF-8" if is_ascii_locale(environment) else "UTF-8"
+    description = f"{term}, {columns} × {lines}, {_colour_text(environment, term)}, {encoding_text}"
     if columns < MIN_TERMINAL_SIZE[0] or lines < MIN_TERMINAL_SIZE[1]:
         min_size = f"{MIN_TERMINAL_SIZE[0]} × {MIN_TERMINAL_SIZE[1]}"
         return CheckResult("terminal", "note", description, f"too small to show everything; use at least {min_size}")

@@ -32,19 +32,23 @@ async def export(context: CommandContext, file: str) -> None:
     path = await asyncio.to_thread(_export_path, session.root, file or f"ebb-session-{session.id}.md")
     log = await context.controller.sessions.all_messages(session.id)
     environment = context.settings.environment if context.settings is not None else os.environ
-    form: ReadableForm = next((form for form in READABLE_FORMS if path.suffix.lower() == f".{form}"), "md")
-    overview = await context.controller.sessions.overview(session.id) if form != "md" else None
-    about = SessionDetails(session.id, session.title, session.model, str(session.root), len(log.messages), session.cost)
+    export_format: ReadableForm = next(
+        (export_format for export_format in READABLE_FORMS if path.suffix.lower() == f".{export_format}"), "md"
+    )
+    overview = await context.controller.sessions.overview(session.id) if export_format != "md" else None
+    details = SessionDetails(
+        session.id, session.title, session.model, str(session.root), len(log.messages), session.cost
+    )
     requests, rewrites = (overview.requests, rewrites_in(overview)) if overview is not None else ((), ())
-    readable = session_from_messages(about, log.messages, requests, rewrites)
+    readable_session = session_from_messages(details, log.messages, requests, rewrites)
 
     def write() -> None:
         with atomic_file(path, force=False) as file:
-            for piece in readable_pieces(form, readable, environment):
-                file.write(piece.encode("utf-8", "replace"))
+            for chunk in readable_pieces(export_format, readable_session, environment):
+                file.write(chunk.encode("utf-8", "replace"))
 
     await asyncio.to_thread(write)  # slow for a long session
-    count = pluralize(len(log.messages), "message")
-    message = f"{count} exported to {sanitised_line(str(path))}; keys and passwords are removed"
+    count_text = pluralize(len(log.messages), "message")
+    message = f"{count_text} exported to {sanitised_line(str(path))}; keys and passwords are removed"
     context.controller.show_notice("; ".join(filter(None, (message, log.problem))))
     return None

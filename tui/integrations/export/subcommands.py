@@ -41,9 +41,9 @@ def export(arguments: Sequence[str]) -> int:
     if options.file and options.output:
         parser.error("give the file once, as an argument or with -o")
     options.file = options.output or options.file
-    form = options.format or (Path(options.file).suffix[1:].lower() if options.file else "")
-    if form in READABLE_FORMS:
-        return _export_readable(config, form, options, environment)
+    export_format = options.format or (Path(options.file).suffix[1:].lower() if options.file else "")
+    if export_format in READABLE_FORMS:
+        return _export_readable(config, export_format, options, environment)
     if options.file == "-":
         if sys.stdout.isatty():
             raise UsageError("a zip cannot be printed to a terminal; name a file, or redirect the output")
@@ -58,36 +58,36 @@ def export(arguments: Sequence[str]) -> int:
     if options.json:
         print_json(sys.stdout, {**asdict(exported), "file": str(path)})
     else:
-        stored = f"{pluralize(exported.messages, 'message')} and {pluralize(exported.outputs, 'stored output')}"
+        contents_text = f"{pluralize(exported.messages, 'message')} and {pluralize(exported.outputs, 'stored output')}"
         print(f"exported {exported.session}  {sanitised_line(exported.title)}")
-        print(f"wrote {stored} to {sanitised(str(path))}; {_masking_note(exported.masked)}")
+        print(f"wrote {contents_text} to {sanitised(str(path))}; {_masking_note(exported.masked)}")
     return 0
 
 
 def _export_readable(
-    config: Config, format: ReadableForm, options: argparse.Namespace, environment: Mapping[str, str] | None
+    config: Config, export_format: ReadableForm, options: argparse.Namespace, environment: Mapping[str, str] | None
 ) -> int:
     if options.file in (None, "-"):
         if options.json:
             raise UsageError("`--json` describes the written file; name one with -o")
-        result = export_readable(config, options.id, format, _stdout_writer(), environment)
+        result = export_readable(config, options.id, export_format, _stdout_writer(), environment)
         sys.stdout.flush()
     else:
         path = Path(options.file)
         with atomic_file(path, force=options.force, alternative=FORCE_HINT) as file:
             result = export_readable(
-                config, options.id, format, lambda text: file.write(text.encode("utf-8", "replace")), environment
+                config, options.id, export_format, lambda text: file.write(text.encode("utf-8", "replace")), environment
             )
     if result.problems:
         print(f"ebb: {sanitised_line(result.problems)}", file=sys.stderr)
     if options.json:
-        print_json(sys.stdout, {**asdict(result), "format": format, "file": options.file})
+        print_json(sys.stdout, {**asdict(result), "format": export_format, "file": options.file})
     elif options.file not in (None, "-"):
-        masking_text = "as they were" if environment is None else "; keys and passwords that can be told are taken out"
+        masking_text = "unchanged" if environment is None else "; recognised keys and passwords are masked"
         count_text = pluralize(result.messages, "message")
         print(
-            f"{count_text} of {result.session} are in "
-            f"{sanitised(options.file)}{' ' if environment is None else ''}{masking_text}"
+            f"wrote {count_text} of {result.session} to "
+            f"{sanitised(options.file)}{', ' if environment is None else ''}{masking_text}"
         )
     return 0
 
@@ -100,11 +100,11 @@ def _stdout_writer() -> Callable[[str], object]:
     return lambda text: sys.stdout.buffer.write(text.encode("utf-8", "replace"))
 
 
-def _masking_note(count: int | None) -> str:
-    if count is None:
+def _masking_note(masked_count: int | None) -> str:
+    if masked_count is None:
         return "nothing was masked, so it may contain keys or passwords"
-    masked = f"{pluralize(count, 'secret')} masked" if count else "no secrets found"
-    return f"{masked} (a password that looks like an ordinary word is not recognised)"
+    masked_text = f"{pluralize(masked_count, 'secret')} masked" if masked_count else "no secrets found"
+    return f"{masked_text} (a password that looks like an ordinary word is not recognised)"
 
 
 def import_archive(arguments: Sequence[str]) -> int:

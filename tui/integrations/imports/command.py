@@ -50,8 +50,10 @@ def run(arguments: Sequence[str]) -> int:
         choices=get_args(AgentName),
         help="import only from this agent (repeatable)",
     )
-    kinds = ", ".join(KINDS)
-    parser.add_argument("--what", metavar="KIND,…", default=",".join(KINDS), help=f"import only these kinds: {kinds}")
+    kinds_text = ", ".join(KINDS)
+    parser.add_argument(
+        "--what", metavar="KIND,…", default=",".join(KINDS), help=f"import only these kinds: {kinds_text}"
+    )
     parser.add_argument("--project", metavar="DIR", help="import only conversations from this folder or below")
     parser.add_argument(
         "--since", metavar="DATE", help="import only conversations since DATE: 2026-01-31, or 30d for the last 30 days"
@@ -66,35 +68,35 @@ def run(arguments: Sequence[str]) -> int:
         return _remove_imported_sessions(config, agents, options)
     kinds_to_import = options.what.split(",")
     if unknown := [kind for kind in kinds_to_import if kind not in KINDS]:
-        raise UsageError(f"`--what {unknown[0]}` is unknown; use one of {kinds}")
-    troubles, since = ImportProblems(), _parse_since(options.since)
-    looked_for = agents if "conversations" in kinds_to_import else ()
-    transcripts = find_transcripts(agent_folders(os.environ), config.project, looked_for, troubles)
-    chosen = [one for one in transcripts if _is_chosen(one, options.project, since)]
-    new = new_transcripts(config, chosen) if chosen else []
+        raise UsageError(f"`--what {unknown[0]}` is unknown; use one of {kinds_text}")
+    import_problems, since = ImportProblems(), _parse_since(options.since)
+    searched_agents = agents if "conversations" in kinds_to_import else ()
+    transcripts = find_transcripts(agent_folders(os.environ), config.project, searched_agents, import_problems)
+    chosen = [transcript for transcript in transcripts if _is_chosen(transcript, options.project, since)]
+    not_imported = new_transcripts(config, chosen) if chosen else []
     settings = OtherSettings(config, options.agents, kinds_to_import)
     if not options.json:
-        _show_conversations(chosen, new)
+        _show_conversations(chosen, not_imported)
         settings.show()
         if not chosen and settings.is_empty:
             print("no data of other agents found")
-    left_out = f"skipped: {counts_text(troubles.skipped)}" if troubles.skipped else ""
-    for problem in (troubles.summary, left_out, *settings.problems):
+    skipped_text = f"skipped: {counts_text(import_problems.skipped)}" if import_problems.skipped else ""
+    for problem in (import_problems.summary, skipped_text, *settings.problems):
         _warn(problem)
-    counts: dict[str, object] = {"found": len(chosen), "new": len(new), **settings.as_json()}
+    totals: dict[str, object] = {"found": len(chosen), "new": len(not_imported), **settings.as_json()}
 
     def is_confirmed(question: str) -> bool:
         return not options.dry_run and (options.yes or confirm(question, as_json=options.json))
 
     results = (
-        _import_conversations(config, new, options)
-        if new and is_confirmed(f"Import {pluralize(len(new), 'conversation')}?")
+        _import_conversations(config, not_imported, options)
+        if not_imported and is_confirmed(f"Import {pluralize(len(not_imported), 'conversation')}?")
         else {}
     )
     results |= settings.import_confirmed(options, is_confirmed)
     if options.json:
-        print_json(sys.stdout, counts | results)
-    elif not results and (new or not settings.is_empty):
+        print_json(sys.stdout, totals | results)
+    elif not results and (not_imported or not settings.is_empty):
         print(
             "nothing imported; `--yes` imports everything; `--from`, `--what`, `--project` and `--since` narrow it down"
         )
@@ -106,8 +108,8 @@ def _is_chosen(transcript: ForeignTranscript, project: str | None, since: float)
         return False
     if project is None:
         return True
-    top = Path(project).resolve()
-    return bool(transcript.project) and (Path(transcript.project) == top or top in Path(transcript.project).parents)
+    root = Path(project).resolve()
+    return bool(transcript.project) and (Path(transcript.project) == root or root in Path(transcript.project).parents)
 
 
 def _parse_since(text: str | None) -> float:
@@ -123,41 +125,46 @@ def _parse_since(text: str | None) -> float:
 
 
 def _show_conversations(chosen: Sequence[ForeignTranscript], new: Sequence[ForeignTranscript]) -> None:
-    """Print the number, size, date and projects of the conversations of each agent."""
-    new_ids = {(one.agent, one.id) for one in new}
+    """Print, for each agent, the number, size, dates and projects of its conversations."""
+    new_ids = {(transcript.agent, transcript.id) for transcript in new}
     for agent, label in AGENTS.items():
-        of_agent = [one for one in chosen if one.agent == agent]
-        if not of_agent:
+        agent_transcripts = [transcript for transcript in chosen if transcript.agent == agent]
+        if not agent_transcripts:
             continue
-        print(f"{label}: {_figures_text(of_agent, new_ids)}")
-        for project, _ in Counter(one.project for one in of_agent).most_common():
-            of_project = [one for one in of_agent if one.project == project]
-            print(sanitised_line(f"    {project or '(no folder)'}: {_figures_text(of_project, new_ids)}"))
+        print(f"{label}: {_figures_text(agent_transcripts, new_ids)}")
+        for project, _ in Counter(transcript.project for transcript in agent_transcripts).most_common():
+            project_transcripts = [transcript for transcript in agent_transcripts if transcript.project == project]
+            print(sanitised_line(f"    {project or '(no folder)'}: {_figures_text(project_transcripts, new_ids)}"))
 
 
 def _figures_text(transcripts: Sequence[ForeignTranscript], new_ids: set[tuple[AgentName, str]]) -> str:
-    first, last = (time.strftime("%Y-%m-%d", time.localtime(one.updated)) for one in (transcripts[0], transcripts[-1]))
-    imported_count = sum((one.agent, one.id) not in new_ids for one in transcripts)
-    size = sum(one.size for one in transcripts) / 1e6
-    here = f"; already imported: {imported_count:,}" if imported_count else ""
-    return f"{pluralize(len(transcripts), 'conversation')}, {size:,.1f} MB, {first} – {last}{here}"
+    first_date, last_date = (
+        time.strftime("%Y-%m-%d", time.localtime(transcript.updated))
+        for transcript in (transcripts[0], transcripts[-1])
+    )
+    imported_count = sum((transcript.agent, transcript.id) not in new_ids for transcript in transcripts)
+    megabytes = sum(transcript.size for transcript in transcripts) / 1e6
+    imported_text = f"; already imported: {imported_count:,}" if imported_count else ""
+    return (
+        f"{pluralize(len(transcripts), 'conversation')}, {megabytes:,.1f} MB, {first_date} – {last_date}{imported_text}"
+    )
 
 
 def _import_conversations(
     config: Config, new: Sequence[ForeignTranscript], options: argparse.Namespace
 ) -> dict[str, object]:
     """Import the conversations and return the results."""
-    states, left_out = Counter[str](), Counter[str]()
+    states, skipped = Counter[str](), Counter[str]()
     sessions, problems = list[str](), list[str]()
     failure: StoreFailed | None = None
     try:
-        for number, (one, result, troubles) in enumerate(import_transcripts(config, new), 1):
+        for count, (transcript, result, import_problems) in enumerate(import_transcripts(config, new), 1):
             states[result.state if isinstance(result, ImportResult) else "unreadable"] += 1
-            left_out.update(troubles.skipped)
-            problems += _problems(f"{one.agent}:{one.id}", result, troubles)
+            skipped.update(import_problems.skipped)
+            problems += _problems(f"{transcript.agent}:{transcript.id}", result, import_problems)
             if isinstance(result, ImportResult) and result.state in ("new", "renewed"):
                 sessions.append(result.session)
-            _progress(f"imported {number:,} of {len(new):,}", options)
+            _progress(f"imported {count:,} of {len(new):,}", options)
         asyncio.run(index_imported(config, lambda done, total: _progress(f"indexed {done:,} of {total:,}", options)))
     except StoreFailed as error:  # first report what was imported until then
         failure = error
@@ -165,25 +172,25 @@ def _import_conversations(
     if not options.json:
         imported_text = pluralize(states["new"] + states["renewed"], "session")
         updated_text = f", {states['renewed']:,} of them updated" if states["renewed"] else ""
-        empty = f"; {states['empty']:,} empty" if states["empty"] else ""
-        skipped_text = f"; skipped: {counts_text(left_out)}" if left_out else ""
-        print(f"imported {imported_text}{updated_text}{empty}{skipped_text}")
+        empty_text = f"; {states['empty']:,} empty" if states["empty"] else ""
+        skipped_text = f"; skipped: {counts_text(skipped)}" if skipped else ""
+        print(f"imported {imported_text}{updated_text}{empty_text}{skipped_text}")
         if sessions:
             print(f"resume the last one with `ebb -r {sessions[-1]}`; list all with `ebb sessions list --all`")
         for problem in problems:
             _warn(problem)
     if failure is not None:
         raise failure
-    return {"states": states, "sessions": sessions, "problems": problems, "left_out": left_out}
+    return {"states": states, "sessions": sessions, "problems": problems, "left_out": skipped}
 
 
-def _problems(label: str, result: ImportResult | str, troubles: ImportProblems) -> list[str]:
+def _problems(label: str, result: ImportResult | str, import_problems: ImportProblems) -> list[str]:
     """Return messages about a conversation that was skipped or imported only in part."""
     if isinstance(result, str):
         return [f"skipped {label}: {result}"]
     if result.state == "open":
         return [f"skipped {label}: its session {result.session} is open in another program"]
-    return [f"imported {label} in part: {troubles.summary}"] if troubles.summary else []
+    return [f"imported {label} in part: {import_problems.summary}"] if import_problems.summary else []
 
 
 def _remove_imported_sessions(config: Config, agents: Sequence[AgentName], options: argparse.Namespace) -> int:
@@ -194,8 +201,8 @@ def _remove_imported_sessions(config: Config, agents: Sequence[AgentName], optio
     if options.json:
         print_json(sys.stdout, {"removed": removed, "stayed": not_removed})
     else:
-        stay = f"; not removed, because open or continued: {', '.join(not_removed)}" if not_removed else ""
-        print(f"removed {pluralize(removed, 'imported session')}{stay}")
+        not_removed_text = f"; not removed, because open or continued: {', '.join(not_removed)}" if not_removed else ""
+        print(f"removed {pluralize(removed, 'imported session')}{not_removed_text}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`ebb mcp import`: shows the servers of other programs and adds those that are chosen."""
+"""`ebb mcp import`: shows the MCP servers of other programs and adds those that the user chooses."""
 
 import argparse
 import os
@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parse_subcommand_args(parser, arguments, "one JSON object")
     _, config = read_settings(options)
     offers, problems = server_offers(agent_folders(os.environ), config)
-    offers = [one for one in offers if options.source in (None, one.agent)]
+    offers = [offer for offer in offers if options.source in (None, offer.agent)]
     if not options.json:
         show_servers(offers)
         if not offers:
@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
         print_json(
             sys.stdout,
             {
-                "servers": [_server_json(one) for one in offers],
+                "servers": [_server_json(offer) for offer in offers],
                 "written": written,
                 "left": skipped,
                 "problems": problems,
@@ -72,8 +72,8 @@ def show_servers(offers: Sequence[ServerOffer]) -> None:
     for number, offer in enumerate(offers, 1):
         print(sanitised_line(f"{number:>3}  {offer.name:<20}  {offer.agent:<14}  {offer.target or '-'}"))
         print(sanitised_line(f"     in {offer.source}"))
-        settings = (("sets", offer.sets), ("reads", offer.reads))
-        notes = [f"{word} {', '.join(f'`{name}`' for name in names)}" for word, names in settings if names]
+        names_by_verb = (("sets", offer.sets), ("reads", offer.reads))
+        notes = [f"{verb} {', '.join(f'`{name}`' for name in names)}" for verb, names in names_by_verb if names]
         for note in (*notes, *offer.notes, *([f"cannot be used: {offer.problem}"] if offer.problem else [])):
             print(sanitised_line(f"     {note}"))
 

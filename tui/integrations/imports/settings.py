@@ -1,4 +1,4 @@
-"""The part of `ebb import` for models, rules and servers of other agents."""
+"""The part of `ebb import` that imports models, rules and servers of other agents."""
 
 import argparse
 import os
@@ -21,26 +21,28 @@ class OtherSettings:
     """Settings and servers of other agents."""
 
     def __init__(self, config: Config, agents: Sequence[AgentName] | None, kinds: Sequence[str]) -> None:
-        """`agents`: import only from these agents; None: from all programs, of which some have only servers. `kinds`:
-        the kinds of data to import."""
+        """`agents`: import only from these; None imports from every agent, including those from which only servers can
+        be imported. `kinds`: the kinds of data to import."""
         folders = agent_folders(os.environ)
         settings, self.problems = setting_offers(folders, config.project)
-        self._settings = [one for one in settings if (agents is None or one.agent in agents) and one.what in kinds]
+        self._settings = [
+            offer for offer in settings if (agents is None or offer.agent in agents) and offer.what in kinds
+        ]
         self._servers: list[ServerOffer] = []
         if "servers" in kinds:
             servers, problems = server_offers(folders, config)
-            self._servers = [one for one in servers if agents is None or one.agent in agents]
-            self.problems += [one for one in problems if one not in self.problems]
+            self._servers = [server for server in servers if agents is None or server.agent in agents]
+            self.problems += [problem for problem in problems if problem not in self.problems]
         self._config = config
 
     def show(self) -> None:
         for agent, label in AGENTS.items():
-            some = [one for one in self._settings if one.agent == agent]
-            for source in dict.fromkeys(one.source for one in some):
+            agent_settings = [offer for offer in self._settings if offer.agent == agent]
+            for source in dict.fromkeys(offer.source for offer in agent_settings):
                 print(sanitised_line(f"{label}, from {source}:"))
-                for one in some:
-                    if one.source == source:
-                        print(sanitised_line(f"    {one.description}"))
+                for offer in agent_settings:
+                    if offer.source == source:
+                        print(sanitised_line(f"    {offer.description}"))
         if self._servers:
             print("Servers:")
             show_servers(self._servers)
@@ -49,14 +51,14 @@ class OtherSettings:
         """Import what the user confirms, one kind after the other; return what was written and what was skipped."""
         results: dict[str, object] = {}
         for kind, question in (("model", "Use the same model here?"), ("rules", "Add {} to your permissions?")):
-            offers = [one for one in self._settings if one.what == kind]
-            valid = [one for one in offers if not setting_problem(one, self._config)]
-            if valid and confirm(question.format(pluralize(len(valid), "rule"))):
+            offers = [offer for offer in self._settings if offer.what == kind]
+            valid_offers = [offer for offer in offers if not setting_problem(offer, self._config)]
+            if valid_offers and confirm(question.format(pluralize(len(valid_offers), "rule"))):
                 results[kind] = self._write_settings(offers, options)
-        usable = [one for one in self._servers if not one.problem]
-        if usable and confirm(f"Add {pluralize(len(usable), 'server')}?"):
-            written, left = write_servers(self._servers, self._config, quiet=options.json)
-            results["servers"] = {"written": written, "left": left}
+        valid_servers = [server for server in self._servers if not server.problem]
+        if valid_servers and confirm(f"Add {pluralize(len(valid_servers), 'server')}?"):
+            written, skipped = write_servers(self._servers, self._config, quiet=options.json)
+            results["servers"] = {"written": written, "left": skipped}
         return results
 
     def _write_settings(self, offers: Sequence[SettingOffer], options: argparse.Namespace) -> dict[str, object]:
@@ -83,10 +85,18 @@ class OtherSettings:
     def as_json(self) -> dict[str, object]:
         return {
             "settings": [
-                {"agent": one.agent, "said": one.original, "key": one.key, "value": one.value, "problem": one.problem}
-                for one in self._settings
+                {
+                    "agent": offer.agent,
+                    "said": offer.original,
+                    "key": offer.key,
+                    "value": offer.value,
+                    "problem": offer.problem,
+                }
+                for offer in self._settings
             ],
-            "servers": [{"agent": one.agent, "name": one.name, "problem": one.problem} for one in self._servers],
+            "servers": [
+                {"agent": server.agent, "name": server.name, "problem": server.problem} for server in self._servers
+            ],
         }
 
     @property

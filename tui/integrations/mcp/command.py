@@ -57,14 +57,14 @@ from ebbtide.tui.cli.arguments import (
 from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 
 DEFAULT_LOG_LINES = 50
-"""Default number of log lines."""
+"""Default number of log lines shown."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb mcp`; return the exit code."""
-    first = first_positional_index(arguments)
-    action = arguments[first] if first is not None else "list"
-    if first is None or action not in _ACTIONS:
+    action_index = first_positional_index(arguments)
+    action = arguments[action_index] if action_index is not None else "list"
+    if action_index is None or action not in _ACTIONS:
         parser = subcommand_parser(
             "mcp",
             "Manage MCP servers (Model Context Protocol), which provide tools.",
@@ -79,20 +79,20 @@ def run(arguments: Sequence[str]) -> int:
         parser.add_argument("action", nargs="?", choices=tuple(_ACTIONS), default="list", help=action_help)
         parse_subcommand_args(parser, arguments, "JSON lines")  # exits here on `--help` or an unknown action
         return _list(arguments)
-    return _ACTIONS[action]([*arguments[:first], *arguments[first + 1 :]])
+    return _ACTIONS[action]([*arguments[:action_index], *arguments[action_index + 1 :]])
 
 
 def _list(arguments: Sequence[str]) -> int:
     parser = _parser("list", "List the declared servers and their state, without starting them.")
     options = parser.parse_args(arguments)
     _, config = read_settings(options)
-    found = server_rows(config, os.environ)
-    for row in found:
+    rows = server_rows(config, os.environ)
+    for row in rows:
         if options.json:
             print_json(sys.stdout, asdict(row))
         else:
             print(sanitised_line(_row_line(row)))
-    if not found and not options.json:
+    if not rows and not options.json:
         print("no MCP servers yet; add one with `ebb mcp add NAME -- COMMAND` or `ebb mcp add NAME URL`")
     return 0
 
@@ -104,7 +104,7 @@ def _row_line(row: ServerRow) -> str:
 
 
 def _add(arguments: Sequence[str]) -> int:
-    own_arguments, command_arguments = _split_at_dashes(arguments)
+    flag_arguments, command_arguments = _split_at_dashes(arguments)
     parser = _parser(
         "add", "Add a server to your configuration: `ebb mcp add NAME URL` or `ebb mcp add NAME -- COMMAND`."
     )
@@ -115,7 +115,7 @@ def _add(arguments: Sequence[str]) -> int:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="set an environment variable set an environment variable of the command; ${VAR} works",
+        help="set an environment variable of the command; ${VAR} works",
     )
     parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="send this HTTP header")
     parser.add_argument("--sse", action="store_true", help="use the older SSE transport")
@@ -125,20 +125,20 @@ def _add(arguments: Sequence[str]) -> int:
         "--scope", action="append", default=[], metavar="SCOPE", help="request this OAuth scope (repeatable)"
     )
     parser.add_argument("--replace", action="store_true", help="replace an existing server of this name")
-    options = parser.parse_intermixed_args(own_arguments)
+    options = parser.parse_intermixed_args(flag_arguments)
     _, config = read_settings(options)
-    target_words = [*options.target, *command_arguments]
-    if not target_words:
+    target = [*options.target, *command_arguments]
+    if not target:
         raise UsageError(f"no URL or command for `{options.name}`; give its URL, or its command after `--`")
     if options.name in config.servers and not options.replace:
         raise UsageError(f"the server `{options.name}` already exists; replace it with `--replace`")
-    same_prefix = [other for other in config.servers if ServerSpec(other).prefix == ServerSpec(options.name).prefix]
-    if set(same_prefix) - {options.name}:
+    names_with_prefix = [name for name in config.servers if ServerSpec(name).prefix == ServerSpec(options.name).prefix]
+    if set(names_with_prefix) - {options.name}:
         raise UsageError(
-            f"the tools of `{options.name}` and `{same_prefix[0]}` would have the same names; choose another name"
+            f"the tools of `{options.name}` and `{names_with_prefix[0]}` would have the same names; choose another name"
         )
-    is_address = not command_arguments and len(target_words) == 1 and "://" in target_words[0]
-    target_fields = {"url": target_words[0]} if is_address else {"command": target_words[0], "args": target_words[1:]}
+    is_url = not command_arguments and len(target) == 1 and "://" in target[0]
+    target_fields = {"url": target[0]} if is_url else {"command": target[0], "args": target[1:]}
     table = validated_table(
         options.name,
         {
@@ -166,15 +166,17 @@ def _remove(arguments: Sequence[str]) -> int:
     _, config = read_settings(options)
     path = config.folders.config / "config.toml"
     if options.name not in config.servers:
-        found = find_server(options.name, config, os.environ)
+        server = find_server(options.name, config, os.environ)
         raise UsageError(
-            f"`{options.name}` is declared in `{found.source}`: remove it there, or add it to `mcp.disabled`"
+            f"`{options.name}` is declared in `{server.source}`: remove it there, or add it to `mcp.disabled`"
         )
-    declared = [one for one in declared_servers(config, os.environ) if one.name == options.name]
+    declarations = [
+        declaration for declaration in declared_servers(config, os.environ) if declaration.name == options.name
+    ]
     write_server(path, options.name, None)
-    for one in declared:
-        if isinstance(one, DeclaredServer):
-            login_path(one, config).unlink(missing_ok=True)
+    for declaration in declarations:
+        if isinstance(declaration, DeclaredServer):
+            login_path(declaration, config).unlink(missing_ok=True)
     _print_result(options, {"name": options.name, "file": str(path)}, f"removed `{options.name}` from `{path}`")
     return 0
 
@@ -218,9 +220,9 @@ def _test_server(declared: DeclaredServer, config: Config, options: argparse.Nam
         return 2
 
     async def start_and_read_state() -> tuple[ServerState, float]:
-        began = time.monotonic()
+        start_time = time.monotonic()
         async with running_server(declared, ClientHandlers(), config) as server:
-            return server.state, time.monotonic() - began
+            return server.state, time.monotonic() - start_time
 
     state, seconds = asyncio.run(start_and_read_state())
     if options.json:
@@ -247,11 +249,11 @@ def _approve_tools(declared: DeclaredServer, config: Config, state: ServerState,
     approvals = user_tool_pins(config) if declared.owner == "user" else project_approvals(config)
     approval = approvals.approval_for(declared.name, declared.digest) or ToolApproval(declared.digest)
     digests = tool_digests(state.approvable_tools)
-    new = [
+    new_tools = [
         tool for tool in state.approvable_tools if approval.tools.get(tool.original_name) != digests[tool.original_name]
     ]
-    question = tools_question(declared.name, new, state.notes, approval.seen, has_changed=bool(approval.tools))
-    if new and (options.approve or confirm(question, as_json=options.json)):
+    question = tools_question(declared.name, new_tools, state.notes, approval.seen, has_changed=bool(approval.tools))
+    if new_tools and (options.approve or confirm(question, as_json=options.json)):
         approvals.allow_tools(declared, {**approval.tools, **digests}, state.approvable_tools)
 
 
@@ -277,8 +279,8 @@ def _state_lines(name: str, state: ServerState, seconds: float) -> list[str]:
         return [f"BAD   {name}: {state.detail}"]
     tokens = sum(map(_tool_tokens, state.tools))
     tools, resources, prompts = (
-        pluralize(len(found), noun)
-        for found, noun in ((state.tools, "tool"), (state.resources, "resource"), (state.prompts, "prompt"))
+        pluralize(len(items), noun)
+        for items, noun in ((state.tools, "tool"), (state.resources, "resource"), (state.prompts, "prompt"))
     )
     offers_text = f"{tools} ({tokens:,} tokens), {resources}, {prompts}"
     return [
@@ -321,7 +323,7 @@ def _login(arguments: Sequence[str]) -> int:
 
 
 class Browser(ClientHandlers):
-    """Prints the login URL and opens it in the browser, if wanted."""
+    """Prints the login URL and, if `opens` is set, opens it in the browser."""
 
     def __init__(self, *, opens: bool) -> None:
         self._opens = opens

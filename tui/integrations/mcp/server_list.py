@@ -31,22 +31,22 @@ OFFER_LABELS: "dict[ToolOffer, tuple[str, TextStyle]]" = {
     "away": ("away", "dim"),
 }
 _MAX_DESCRIPTION_CHARS = 200
-"""Maximum number of characters in a tool's description."""
+"""Maximum number of characters shown of a tool's description."""
 
 
 def servers_summary(servers: "Sequence[ServerStatus]") -> str:
-    """Return the number of servers and their tokens per request."""
-    ready = sum(server.state.phase == "ready" for server in servers)
-    total = sum(server.tokens for server in servers)
-    tokens_text = f", {tokens(total)} tokens per request" if total else ""
-    return f"{ready} of {len(servers)} ready{tokens_text}"
+    """Return the numbers of ready and of all servers, and the tokens of their tools per request."""
+    ready_count = sum(server.state.phase == "ready" for server in servers)
+    token_count = sum(server.tokens for server in servers)
+    tokens_text = f", {tokens(token_count)} tokens per request" if token_count else ""
+    return f"{ready_count} of {len(servers)} ready{tokens_text}"
 
 
 def servers_heading(servers: "Sequence[ServerStatus]", login_url: str) -> tuple[Line, ...]:
     """Return the lines above the list of servers. `login_url`: the URL of a pending login."""
-    head: Line = (("MCP servers  ", "strong"), (servers_summary(servers), "dim"))
-    login: Line = ((f"open this address to log in (y copies it): {sanitised_line(login_url)}", "warn"),)
-    return (head, login) if login_url else (head,)
+    title: Line = (("MCP servers  ", "strong"), (servers_summary(servers), "dim"))
+    login_line: Line = ((f"open this address to log in (y copies it): {sanitised_line(login_url)}", "warn"),)
+    return (title, login_line) if login_url else (title,)
 
 
 def server_rows(
@@ -66,10 +66,10 @@ def server_rows(
 
 def server_line(server: "ServerStatus", name_width: int) -> Line:
     """Return a server as one line; its name takes `name_width` cells."""
-    phase, style = PHASE_LABELS[server.state.phase]
+    label, style = PHASE_LABELS[server.state.phase]
     return (
         (f"{sanitised_line(server.name):<{name_width}}  ", "text"),
-        (f"{phase:<9}", style),
+        (f"{label:<9}", style),
         (_tool_counts(server), "dim"),
         (f"  {sanitised_line(server.state.detail)}" if server.state.detail else "", "dim"),
     )
@@ -79,29 +79,29 @@ def _tool_counts(server: "ServerStatus") -> str:
     """Return the number of tools and their tokens; empty without tools, e.g. after a failure."""
     if not server.tools:
         return ""
-    offered = sum(tool.offer in ("offered", "due") for tool in server.tools)
-    count = f"{offered} of {len(server.tools)}" if offered < len(server.tools) else f"{offered}"
+    offered_count = sum(tool.offer in ("offered", "due") for tool in server.tools)
+    count_text = f"{offered_count} of {len(server.tools)}" if offered_count < len(server.tools) else f"{offered_count}"
     token_noun = "token" if server.tokens == 1 else "tokens"
-    return f"{count:>10} {'tool ' if count == '1' else 'tools'}{tokens(server.tokens):>8} {token_noun}"
+    return f"{count_text:>10} {'tool ' if count_text == '1' else 'tools'}{tokens(server.tokens):>8} {token_noun}"
 
 
 def server_details(server: "ServerStatus") -> list[Line]:
-    """Return the details of a server: command, tools and remarks."""
+    """Return the details of a server: its command, notes, tools, prompts and resources."""
     lines: list[Line] = []
     state = server.state
     if state.detail:
         lines.append(((sanitised_line(state.detail), "warn"),))
     if title := " ".join(filter(None, (state.name, state.version))):
         lines.append(((sanitised_line(title), "dim"),))
-    runs = (*(line.strip() for line in server.runs), f"from: {server.declared.source}")
-    lines += [((sanitised_line(line), "dim"),) for line in runs]
+    origin_lines = (*(line.strip() for line in server.runs), f"from: {server.declared.source}")
+    lines += [((sanitised_line(line), "dim"),) for line in origin_lines]
     if server.log is not None:
         lines.append(((f"log: {sanitised_line(str(server.log))}", "dim"),))
     lines += [((sanitised_line(note), "warn"),) for note in state.notes]
     for heading, rows in (
         ("Tools", [_tool_line(tool) for tool in server.tools]),
-        ("Prompts", [_item_line(f"/{each.command} {each.usage}", each.description) for each in state.prompts]),
-        ("Resources", [_item_line(f"@{server.name}:{each.uri}", "") for each in state.resources]),
+        ("Prompts", [_item_line(f"/{prompt.command} {prompt.usage}", prompt.description) for prompt in state.prompts]),
+        ("Resources", [_item_line(f"@{server.name}:{resource.uri}", "") for resource in state.resources]),
     ):
         if rows:
             lines += [(), ((heading, "strong"), (f"  {len(rows)}", "dim")), *rows]
@@ -135,15 +135,15 @@ def _short_description(text: str) -> str:
 
 SERVERS_KEY_HINTS = "Space on/off  r restart  l log in  o log  PgUp, PgDn scroll  Esc close"
 MAX_LOG_LINES = 200
-"""Maximum number of lines in a log."""
+"""Maximum number of log lines shown."""
 
 
 async def show_servers(context: CommandContext, _: str) -> None:
-    running = context.controller.session.servers if context.controller.session is not None else None
-    if running is None:
+    running_servers = context.controller.session.servers if context.controller.session is not None else None
+    if running_servers is None:
         context.controller.show_notice("No MCP servers yet. Add one with `ebb mcp add`.")
     else:
-        await context.show(ServerList(cast("RunningServers", running)).panel())
+        await context.show(ServerList(cast("RunningServers", running_servers)).panel())
 
 
 class ServerList:
@@ -154,19 +154,19 @@ class ServerList:
         self._login_url = ""
         """The URL of a pending login."""
         self._shows_log = False
-        self._changed: Callable[[], None] | None = None
+        self._on_change: Callable[[], None] | None = None
 
     def panel(self) -> Panel:
-        servers = {server.name: server for server in self._running.servers()}
+        servers_by_name = {server.name: server for server in self._running.servers()}
         rows = server_rows(
-            tuple(servers.values()),
+            tuple(servers_by_name.values()),
             lambda server: (
                 log_lines(server, self._running.log(server.name, MAX_LOG_LINES)) if self._shows_log else None
             ),
         )
 
         def is_on(row: PanelRow) -> bool:
-            return row.value in servers and servers[row.value].is_on
+            return row.value in servers_by_name and servers_by_name[row.value].is_on
 
         actions = (
             PanelAction(("space",), "on", self._toggle_server, lambda row: not is_on(row)),
@@ -178,7 +178,7 @@ class ServerList:
         )
         return Panel(
             "mcp",
-            servers_heading(tuple(servers.values()), self._login_url),
+            servers_heading(tuple(servers_by_name.values()), self._login_url),
             rows,
             SERVERS_KEY_HINTS,
             actions=actions,
@@ -191,9 +191,9 @@ class ServerList:
             rebuild=self.panel,
         )
 
-    def _watch(self, changed: Callable[[], None] | None) -> None:
-        self._changed = changed
-        self._running.watch(changed)
+    def _watch(self, on_change: Callable[[], None] | None) -> None:
+        self._on_change = on_change
+        self._running.watch(on_change)
 
     async def _toggle_server(self, row: PanelRow, _: str) -> Panel:
         await self._running.switch(row.value)
@@ -205,9 +205,9 @@ class ServerList:
 
     async def _log_in(self, row: PanelRow, _: str) -> Panel:
         try:
-            await self._running.login(row.value, self._show_address)
+            await self._running.login(row.value, self._show_login_url)
         finally:
-            self._show_address("")
+            self._show_login_url("")
         return self.panel()
 
     async def _toggle_log(self, row: PanelRow, _: str) -> Panel:
@@ -217,7 +217,7 @@ class ServerList:
     async def _copy(self, row: PanelRow, _: str) -> Outcome:
         return CopyText(self._login_url) if self._login_url else None
 
-    def _show_address(self, url: str) -> None:
+    def _show_login_url(self, url: str) -> None:
         self._login_url = url
-        if self._changed is not None:
-            self._changed()
+        if self._on_change is not None:
+            self._on_change()

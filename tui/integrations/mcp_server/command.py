@@ -1,4 +1,4 @@
-"""`ebb mcp serve`: its arguments, and the sessions of its folder."""
+"""The `ebb mcp serve` command: parses its arguments and serves the sessions of the working folder."""
 
 import argparse
 import asyncio
@@ -28,8 +28,8 @@ def serve(arguments: Sequence[str]) -> int:
         "sessions_search and task. Also takes the options of `ebb`.",
     )
     parser.add_argument("--no-task", action="store_true", help="only look things up: do not offer `task`")
-    server_options, others = parser.parse_known_args(arguments)
-    options = make_parser().parse_args(others)
+    server_options, remaining = parser.parse_known_args(arguments)
+    options = make_parser().parse_args(remaining)
     if options.prompt is not None or options.words or options.resume is not None or options.pick is not None:
         raise UsageError("`ebb mcp serve` accepts only settings; tasks come from the other agent")
     if sys.stdin.isatty() or sys.stdout.isatty():
@@ -44,8 +44,8 @@ async def _serve(options: argparse.Namespace, *, offers_tasks: bool) -> int:
     is_inside_task = bool(os.environ.get(mcp_server.definitions.DEPTH_VARIABLE))
     os.environ[mcp_server.definitions.DEPTH_VARIABLE] = "1"
 
-    def open_sessions(changed: "Config") -> "Sessions":
-        return create_sessions(root, changed, options, interactive=False)
+    def open_sessions(session_config: "Config") -> "Sessions":
+        return create_sessions(root, session_config, options, interactive=False)
 
     with os.fdopen(os.dup(1), "wb") as stdout:
         os.dup2(2, 1)  # output of libraries must not mix with the messages

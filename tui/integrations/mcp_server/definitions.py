@@ -1,4 +1,4 @@
-"""The tools offered to other agents: names, descriptions and schemas. Pure."""
+"""The tools offered to other agents: names, descriptions and schemas. No I/O."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -61,11 +61,11 @@ def _tool(
     description: str,
     schema: Mapping[str, Any],
     hints: types.ToolAnnotations,
-    answer: dict[str, Any] | None = None,
+    output_schema: dict[str, Any] | None = None,
 ) -> types.Tool:
-    arguments = {"type": "object", **schema}
+    input_schema = {"type": "object", **schema}
     return types.Tool(
-        name=name, description=description, input_schema=arguments, annotations=hints, output_schema=answer
+        name=name, description=description, input_schema=input_schema, annotations=hints, output_schema=output_schema
     )
 
 

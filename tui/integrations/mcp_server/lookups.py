@@ -23,7 +23,7 @@ NO_SCOPE_ERROR = "the user limits `recall` to the current session (`recall.scope
 
 
 class SessionLookups:
-    """Lookups in the server's project. Methods raise `ToolError` and `AgentError`."""
+    """Lookups in the server's project. Any method may raise `ToolError` or `AgentError`."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -41,20 +41,21 @@ class SessionLookups:
         if everywhere and scope != "all":
             raise ToolError(f"`scope` cannot be `all`: the user limits lookups to this {scope} (`recall.scope`)")
         library = await self._sessions.library()
-        limit, query = arguments.get("limit", DEFAULT_LISTED_SESSIONS), arguments.get("query", "").strip()
+        limit = arguments.get("limit", DEFAULT_LISTED_SESSIONS)
+        query = arguments.get("query", "").strip()
         tags = normalise_tags(arguments.get("tags", ()))
         excerpts = dict[str, str]()
         if query:
-            found = await library.search(query, everywhere=everywhere)
-            excerpts = {one.info.id: one.excerpt for one in found}
-            infos = [one.info for one in found if {*tags} <= {*one.info.tags}][:limit]
+            matches = await library.search(query, everywhere=everywhere)
+            excerpts = {match.info.id: match.excerpt for match in matches}
+            infos = [match.info for match in matches if {*tags} <= {*match.info.tags}][:limit]
         else:
             infos = [*await library.page(everywhere=everywhere, limit=limit, tags=tags)]
-        listed = [_session_fields(info, excerpts.get(info.id, "")) for info in infos]
+        session_rows = [_session_fields(info, excerpts.get(info.id, "")) for info in infos]
         lines = "\n".join(_session_line(info, excerpts.get(info.id, "")) for info in infos)
         return types.CallToolResult(
             content=[types.TextContent(text=lines or "no session found; try other words or fewer filters")],
-            structured_content={"sessions": listed},
+            structured_content={"sessions": session_rows},
         )
 
     def _scope(self) -> str:
@@ -87,8 +88,8 @@ class SessionLookups:
 
 def _tool_result(result: Result) -> types.CallToolResult:
     images = [
-        types.ImageContent(data=b64encode(picture.data).decode("ascii"), mime_type=picture.media_type)
-        for picture in result.pictures
+        types.ImageContent(data=b64encode(image.data).decode("ascii"), mime_type=image.media_type)
+        for image in result.pictures
     ]
     return types.CallToolResult(content=[types.TextContent(text=result.text), *images])
 
@@ -100,7 +101,7 @@ def _session_fields(info: SessionInfo, excerpt: str) -> dict[str, object]:
 
 
 def _session_line(info: SessionInfo, excerpt: str) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated_at))
+    time_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated_at))
     tags = "".join(f" #{tag}" for tag in info.tags)
     excerpt_text = f"\n  {' '.join(excerpt.split())}" if excerpt else ""
-    return f"{info.id}  {when}  {info.messages} messages  {' '.join(info.title.split())}{tags}{excerpt_text}"
+    return f"{info.id}  {time_text}  {info.messages} messages  {' '.join(info.title.split())}{tags}{excerpt_text}"

@@ -59,7 +59,7 @@ class ToolServer:
 
     async def serve(self, transport: LineTransport) -> int:
         """Serve until the client disconnects or the program is terminated; return the exit code."""
-        with shut_down_on_signals(transport.end) as ending:
+        with shut_down_on_signals(transport.end) as shutdown:
             try:
                 options = self._server.create_initialization_options()
                 await self._server.run(ClientInput(transport), ClientOutput(transport), options)
@@ -67,7 +67,7 @@ class ToolServer:
                 await self._tasks.close()
                 await self._sessions.close()
                 await transport.close()
-        return ending.code
+        return shutdown.code
 
     async def _list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[tool for tool, _ in self._tools.values()])
@@ -85,14 +85,14 @@ class ToolServer:
             return await handler(arguments, context)
         except (ToolError, AgentError) as error:
             return _error_result(str(error))
-        except Exception as error:  # noqa: BLE001  # the outermost place of a call: what nobody expected is told here
+        except Exception as error:  # noqa: BLE001  # unexpected errors of a call are reported here
             return _error_result(str(crash_error(error, self._config.folders.logs)))
 
     async def _run_task(self, arguments: Mapping[str, Any], context: Context) -> types.CallToolResult:
-        async def report(count: float, message: str) -> None:
+        async def report_progress(count: float, message: str) -> None:
             await context.session.report_progress(count, None, message)
 
-        return await self._tasks.run(arguments, report)
+        return await self._tasks.run(arguments, report_progress)
 
 
 def _error_result(message: str) -> types.CallToolResult:

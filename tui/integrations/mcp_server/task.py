@@ -1,4 +1,4 @@
-"""Tasks of other agents: headless sessions with at most the user's permissions."""
+"""Tasks from other agents: headless sessions with at most the user's permissions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -47,16 +47,16 @@ class RunningTasks:
         interrupted."""
         if len(self._running) >= MAX_TASKS:
             raise ToolError(f"at most {MAX_TASKS} tasks can run at once; wait for one, or cancel it")
-        stop, progress = RunStopper(), _Progress(report)
+        stopper, progress = RunStopper(), _Progress(report)
         # A separate asyncio task, because cancelling the request must not cancel a session during its cleanup.
-        work = asyncio.create_task(self._run_session(arguments, stop, progress.record_event))
-        self._running[work] = stop
-        work.add_done_callback(self._running.pop)
+        session_task = asyncio.create_task(self._run_session(arguments, stopper, progress.record_event))
+        self._running[session_task] = stopper
+        session_task.add_done_callback(self._running.pop)
         report_task = asyncio.create_task(progress.report_changes())
         try:
-            outcome = await asyncio.shield(work)
+            outcome = await asyncio.shield(session_task)
         except asyncio.CancelledError:
-            stop.request()
+            stopper.request()
             raise
         finally:
             report_task.cancel()
@@ -66,34 +66,34 @@ class RunningTasks:
 
     async def close(self) -> None:
         """Interrupt all tasks and wait for them."""
-        for stop in self._running.values():
-            stop.request()
+        for stopper in self._running.values():
+            stopper.request()
         running = {*self._running}
         if running:
             _, unfinished = await asyncio.wait(running, timeout=CLOSE_TIMEOUT_S)
-            for work in unfinished:
-                work.cancel()
+            for session_task in unfinished:
+                session_task.cancel()
             await asyncio.gather(*unfinished, return_exceptions=True)
 
     async def _run_session(
-        self, arguments: Mapping[str, Any], stop: RunStopper, emit: Callable[[Event], None]
+        self, arguments: Mapping[str, Any], stopper: RunStopper, emit: Callable[[Event], None]
     ) -> RunOutcome:
         outcome = RunOutcome()
         sessions = self._open_sessions(self._narrowed_config(arguments))
-        with stopped_after(stop, arguments.get("max_seconds")):
+        with stopped_after(stopper, arguments.get("max_seconds")):
             try:
-                await self._run_turns(sessions, arguments, outcome, stop, emit)
+                await self._run_turns(sessions, arguments, outcome, stopper, emit)
             except UsageError:
                 raise
             except AgentError as error:
                 outcome.fail(error.code, str(error), error.exit_code)
-            except Exception as error:  # noqa: BLE001  # the outermost place of a task: what nobody expected is told here
-                fault = crash_error(error, sessions.config.folders.logs)
-                outcome.fail(fault.code, str(fault), fault.exit_code)
+            except Exception as error:  # noqa: BLE001  # unexpected errors of a task are reported here
+                crash = crash_error(error, sessions.config.folders.logs)
+                outcome.fail(crash.code, str(crash), crash.exit_code)
             finally:
                 await sessions.close()
         if outcome.stop_reason == "interrupted":
-            outcome.record_end(stop.cause)
+            outcome.record_end(stopper.cause)
         return outcome
 
     def _narrowed_config(self, arguments: Mapping[str, Any]) -> Config:
@@ -107,20 +107,20 @@ class RunningTasks:
         sessions: Sessions,
         arguments: Mapping[str, Any],
         outcome: RunOutcome,
-        stop: RunStopper,
+        stopper: RunStopper,
         emit: Callable[[Event], None],
     ) -> None:
         resume = await self._session_to_resume(sessions, arguments.get("session", ""))
-        session = await stop.interrupt.race(sessions.open(resume))
+        session = await stopper.interrupt.race(sessions.open(resume))
         if session is None:
             return outcome.mark_interrupted()
-        outcome.session, outcome.mode, stop.session = session.id, session.mode, session
+        outcome.session, outcome.mode, stopper.session = session.id, session.mode, session
         session.set_listener(emit)
         try:
-            if stop.interrupt.is_requested():
+            if stopper.interrupt.is_requested():
                 outcome.mark_interrupted()
             else:
-                await Turns(session, outcome, emit, stop).run_turn(arguments["prompt"])
+                await Turns(session, outcome, emit, stopper).run_turn(arguments["prompt"])
         finally:
             await session.close()
         return None
@@ -168,10 +168,10 @@ class _Progress:
 
 def _tool_result(outcome: RunOutcome) -> types.CallToolResult:
     result = outcome.as_result
-    failed = result.stop_reason not in ("answered", "denied")
+    is_failure = result.stop_reason not in ("answered", "denied")
     text = "\n\n".join(filter(None, (result.result, f"[{'; '.join(_result_facts(result))}]")))
     return types.CallToolResult(
-        content=[types.TextContent(text=text)], structured_content=asdict(result), is_error=failed
+        content=[types.TextContent(text=text)], structured_content=asdict(result), is_error=is_failure
     )
 
 
@@ -181,6 +181,6 @@ def _result_facts(result: RunResult) -> list[str]:
     facts.append(pluralize(result.steps, "step"))
     facts += [f"changed: {join_limited(list(result.files_changed), MAX_NAMED_ITEMS)}"] if result.files_changed else []
     if result.denied:
-        denied = [f"{call.tool} ({call.rule})" for call in result.denied]
-        facts.append(f"denied: {join_limited(denied, MAX_NAMED_ITEMS)}")
+        denied_calls = [f"{call.tool} ({call.rule})" for call in result.denied]
+        facts.append(f"denied: {join_limited(denied_calls, MAX_NAMED_ITEMS)}")
     return facts

@@ -1,4 +1,4 @@
-"""`ebb models`: the models that can be used, with what is known about them and where it comes from."""
+"""`ebb models`: lists models with their windows, prices and features, and the source of each fact."""
 
 import os
 import sys
@@ -22,8 +22,8 @@ from ebbtide.tui.integrations.models.updates import TABLE_URL, remove_tables, up
 from ebbtide.tui.text.numbers import tokens
 from ebbtide.tui.text.sanitise import sanitised_line
 
-_SOURCES = {"registry": "table", "config": "your settings", "live": "server", "default": "unknown"}
-"""Where a figure comes from, in words."""
+_SOURCE_LABELS = {"registry": "table", "config": "your settings", "live": "server", "default": "unknown"}
+"""Labels of the sources of facts."""
 _NO_MODEL = "No model can be used yet: store a key with `ebb key set PROVIDER`, or start a local server."
 
 
@@ -111,9 +111,9 @@ def _print_table(choices: Sequence[ModelChoice], config: Config) -> None:
     table.add_column("from", no_wrap=True, min_width=6)
     for choice in choices:
         window = "" if choice.window is None else tokens(choice.window)
-        abilities = ", ".join(_abilities(choice))
+        features = ", ".join(_supported_features(choice))
         table.add_row(
-            sanitised_line(choice.model), window, _price_text(choice.prices), abilities, _source_text(choice, config)
+            sanitised_line(choice.model), window, _price_text(choice.prices), features, _source_text(choice, config)
         )
     Console(highlight=False, markup=False).print(table)
 
@@ -123,23 +123,23 @@ def _price_text(prices: Prices | None) -> str:
 
 
 def _source_text(choice: ModelChoice, config: Config) -> str:
-    """Return where the window and the prices come from, once if it is the same place."""
+    """Return the sources of the window and the prices, or the source of both if it is the same."""
     window, prices = (_source(choice.model, fact, config) for fact in ("context_window", "prices"))
     return window if window == prices else f"{window}, prices: {prices}"
 
 
-def _abilities(choice: ModelChoice) -> Iterator[str]:
+def _supported_features(choice: ModelChoice) -> Iterator[str]:
     for name, is_supported in (("images", choice.images), ("thinking", choice.thinking)):
         if is_supported:
             yield name
 
 
 def _source(model: str, fact: str, config: Config) -> str:
-    """Return where a figure of a model comes from, in words."""
+    """Return the label of the source of a fact about a model."""
     if model.startswith("scripted/"):
         return "unknown"
     facts, _ = known_facts_and_window(config, model)
     source = dict(facts.sources).get(fact, "default")
     if source == "registry" and is_updated(facts.provider, config.folders.model_tables):
         return "update"
-    return _SOURCES.get(source, source)
+    return _SOURCE_LABELS.get(source, source)

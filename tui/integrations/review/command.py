@@ -72,17 +72,17 @@ def run(arguments: Sequence[str]) -> int:
     if options.answer is not None:
         review = _parse_review(_read_answer(options.answer), f"the answer in `{options.answer}`")
     else:
-        code, review = _run_review(options)
+        exit_code, review = _run_review(options)
         if review is None:
-            return code
-    for format, path in outputs:
+            return exit_code
+    for output_format, path in outputs:
         try:
-            path.write_text(FORMATS[format](review), "utf-8")
+            path.write_text(FORMATS[output_format](review), "utf-8")
         except OSError as error:
             raise UsageError(f"cannot write `{path}`: {error.strerror or error}") from error
-    format = "json" if options.json else options.format
-    text = FORMATS[format](review)
-    match format:
+    output_format = "json" if options.json else options.format
+    text = FORMATS[output_format](review)
+    match output_format:
         case "text" | "markdown":
             text = log_safe(text, os.environ)
         case "json" | "gitlab" | "sarif":
@@ -96,12 +96,12 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parse_write_option(word: str) -> tuple[str, Path]:
-    format, equals, name = word.partition("=")
-    if format not in FORMATS or not equals or not name:
+    output_format, equals, file_name = word.partition("=")
+    if output_format not in FORMATS or not equals or not file_name:
         raise UsageError(f"`--write {word}` is not FORMAT=FILE; the format is one of {', '.join(FORMATS)}")
-    if not Path(name).parent.is_dir():
-        raise UsageError(f"no such folder: `{Path(name).parent}`; create it first")
-    return format, Path(name)
+    if not Path(file_name).parent.is_dir():
+        raise UsageError(f"no such folder: `{Path(file_name).parent}`; create it first")
+    return output_format, Path(file_name)
 
 
 def _run_review(options: argparse.Namespace) -> tuple[int, Review | None]:
@@ -123,14 +123,14 @@ def _run_review(options: argparse.Namespace) -> tuple[int, Review | None]:
         is_quiet=True,
         visible=sanitised,
     )
-    out = io.StringIO()
-    code = asyncio.run(run_job(open_sessions(options, interactive=False), job, out))
-    result: Mapping[str, Any] = json.loads(out.getvalue())
+    output = io.StringIO()
+    exit_code = asyncio.run(run_job(open_sessions(options, interactive=False), job, output))
+    result: Mapping[str, Any] = json.loads(output.getvalue())
     if result["stop_reason"] not in ("answered", "denied"):  # `denied`: a call that a review may not make
         error = result["error"]
-        why = f"the review failed: {error['message']}" if error is not None else "the review was not finished"
-        print(f"ebb: {sanitised(why)}", file=sys.stderr)
-        return code, None
+        problem = f"the review failed: {error['message']}" if error is not None else "the review was not finished"
+        print(f"ebb: {sanitised(problem)}", file=sys.stderr)
+        return exit_code, None
     return 0, _parse_review(result["result"], "the answer")
 
 
@@ -150,26 +150,28 @@ def _diff_to_review(root: Path, base: str | None) -> tuple[str, str]:
         settings = {**SAFE_SETTINGS, **filter_disabling_settings(git, root)}
         diff = run_git(git, root, settings, "diff", *flags, compared_range, "--")
         if base is None:
-            new = run_git(git, root, settings, "ls-files", "--others", "--exclude-standard", "--", ".")
-            diff += b"\nNew files, which are not in the diff:\n" + new if new else b""
+            new_files = run_git(git, root, settings, "ls-files", "--others", "--exclude-standard", "--", ".")
+            diff += b"\nNew files, which are not in the diff:\n" + new_files if new_files else b""
     except GitError as error:
         raise UsageError(f"cannot compare with `{compared_range}`: {error}") from error
     if len(diff) > MAX_REVIEW_BYTES:
         raise UsageError(f"the change is larger than {MAX_REVIEW_BYTES // 1_000_000} MB; review it in parts")
-    return diff.decode(
-        "utf-8", "replace"
-    ), description if base is None else f"{description} (`git diff {compared_range}`)"
+    if base is not None:
+        description += f" (`git diff {compared_range}`)"
+    return diff.decode("utf-8", "replace"), description
 
 
-def _read_answer(name: str) -> str:
+def _read_answer(file_name: str) -> str:
     """Read an answer, or take it from the JSON object that `--output-format json` prints. Raises `UsageError`."""
     try:
-        content = sys.stdin.buffer.read(MAX_REVIEW_BYTES) if name == "-" else read_beginning(name, MAX_REVIEW_BYTES)
+        content = (
+            sys.stdin.buffer.read(MAX_REVIEW_BYTES) if file_name == "-" else read_beginning(file_name, MAX_REVIEW_BYTES)
+        )
         text = content.decode("utf-8")
     except OSError as error:
-        raise UsageError(f"cannot read `{name}`: {error.strerror or error}") from error
+        raise UsageError(f"cannot read `{file_name}`: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"`{name}` is not UTF-8") from error
+        raise UsageError(f"`{file_name}` is not UTF-8") from error
     try:
         answer = json.loads(text)
     except (ValueError, RecursionError):
@@ -178,8 +180,8 @@ def _read_answer(name: str) -> str:
     return str(answer["result"]) if is_result else text
 
 
-def _parse_review(text: str, what: str) -> Review:
+def _parse_review(text: str, subject: str) -> Review:
     answer, problems = read_answer(text, REVIEW_SCHEMA)
     if problems:
-        raise UsageError(f"{what} is not a review: {'; '.join(problems)}; for the format, see `ebb review --schema`")
+        raise UsageError(f"{subject} is not a review: {'; '.join(problems)}; for the format, see `ebb review --schema`")
     return parse_review(json.loads(answer))
