@@ -37,7 +37,7 @@ class Jobs(JobQueue):
         self._load = load
         self._get_context = context
         self.first = first
-        """Which session to open first; if that fails, the next attempt opens it, too."""
+        """Which session to open first, and on the next attempt if that fails."""
         self.opening_error: AgentError | None = None
         """Why the first session could not be opened."""
         self.is_busy = True

@@ -120,7 +120,7 @@ class Presenter:
         self._earliest_drawing_time = next_drawing_time(start_time, monotonic())
 
     def show_session(self) -> None:
-        """Reset the transcript to show the end of the new session."""
+        """Draw the session that was just opened, with its greeting and draft."""
         if self._has_ended or not self._app.is_running:  # the session may be opened just as the app exits
             return
         session = self._controller.session

@@ -96,7 +96,7 @@ class CliParser(argparse.ArgumentParser):
 
 
 def whole_number(word: str) -> int:
-    """Parse an integer argument. Its range is checked with the setting."""
+    """Parse an integer argument. The setting checks its range."""
     try:
         return int(word)
     except ValueError as error:
@@ -104,7 +104,7 @@ def whole_number(word: str) -> int:
 
 
 def decimal_number(word: str) -> float:
-    """Parse a float argument. Its range is checked with the setting."""
+    """Parse a float argument. The setting checks its range."""
     try:
         return float(word)
     except ValueError as error:
@@ -124,8 +124,8 @@ def captured_parser(command: Callable[[Sequence[str]], object], arguments: Seque
 
 
 def action_names(parser: argparse.ArgumentParser) -> Sequence[str]:
-    """Return the allowed values of a command's first positional argument if it names an action; empty if it does
-    not."""
+    """Return the names of a command's actions, which are the allowed values of its first positional argument; empty if
+    that argument is not `action`."""
     for action in parser._actions:
         if not action.option_strings:
             return tuple(map(str, action.choices or ())) if action.dest == "action" else ()

@@ -114,12 +114,12 @@ def _test_command(options: argparse.Namespace) -> int:
 
 
 def _workspace(root: Path, config: Config) -> Workspace:
-    """Return a workspace for decisions, in which nothing runs."""
+    """Return a workspace for deciding about a command. Nothing runs in it."""
     return Workspace(root, root, sandbox=None if config.sandbox == "off" else Sandbox(root, root))
 
 
 def _claude_rules_decision(config: Config, command: str, root: Path) -> HookDecision | None:
-    """Return the decision of the rules in Claude Code's files; None if no rule matches."""
+    """Return what the permission rules in Claude Code's settings decide; None if no rule matches."""
     views = claude_views(ToolCall("", Bash.name, {"command": command}), str(root))
     return load_claude_rules(config).decision_about(views, str(root), str(config.project))
 
@@ -200,7 +200,7 @@ def _read_only_doubts(command: str, request: PermissionRequest, policy: Policy) 
 
 
 def _why_sandboxed(request: PermissionRequest, policy: Policy) -> str:
-    """Return why an `outside` rule does not move the whole line out of the sandbox; empty if no rule applies."""
+    """Return why the line stays in the sandbox although an `outside` rule covers part of it; empty if no rule does."""
     unsandboxed_request, unsandboxed_policy = unsandboxed_variant(request, policy)
     coverages = command_coverage(unsandboxed_request, unsandboxed_policy)
     uncovered = [f"`{' '.join(coverage.command.texts)}`" for coverage in coverages if coverage.prefix is None]

@@ -64,8 +64,7 @@ def search(arguments: Sequence[str]) -> int:
 
 
 def show(options: argparse.Namespace) -> int:
-    """Run `ebb sessions show ID REF`: print the referenced content, or the part that REF names; return the exit
-    code."""
+    """Run `ebb sessions show ID REF`: print the content of REF, or the range that REF names; return the exit code."""
 
     async def work(sessions: "Sessions") -> None:
         stored = await (await sessions.recall(options.id, everywhere=True)).fetch(options.ref)

@@ -39,8 +39,8 @@ def run(options: argparse.Namespace) -> int:
         is_interactive = reattach_terminal()
     if not is_interactive and not (options.plain and (piped.strip() or options.words)):
         raise UsageError("no terminal; use `ebb -p PROMPT` to print the answer")
-    # The parent may have made this signal ignored (`nohup`). The program would then read end-of-file endlessly once its
-    # terminal closes.
+    # The parent process may have set this signal to be ignored (`nohup`). The program would then read end-of-file
+    # endlessly once its terminal closes.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     root, config = read_settings_with_warnings(options)
     drafts = Drafts(None if options.ephemeral else config.folders.drafts)

@@ -39,7 +39,7 @@ def bar_measure(report: UsageReport) -> str:
 
 
 def bar(value: float, largest: float, width: int, *, ascii_only: bool) -> str:
-    """Return a bar relative to the largest value; a value above 0 is always visible. `ascii_only`: use ASCII only."""
+    """Return a bar relative to the largest value; a value above 0 is always visible. `ascii_only`: draw it with `#`."""
     if value <= 0 or largest <= 0:
         return ""
     if ascii_only:
@@ -88,7 +88,7 @@ def total_lines(report: UsageReport, hidden: int) -> list[str]:
 
 
 DEFAULT_PERIOD = "30d"
-"""Default period of the report by day."""
+"""Default period if the report is grouped by day."""
 _COLUMNS: Sequence[tuple[str, Callable[[UsageLine], str]]] = (
     ("cost", cost_text),
     ("tokens", tokens_text),

@@ -199,7 +199,7 @@ def archive_panel(listing: PagedTexts, rows: Sequence[ArchiveRow]) -> Panel:
 
 
 def archive_line(row: ArchiveRow, width: int, ref_width: int) -> Line:
-    """Return the row as a line of `width` cells. The title gets what the other columns leave."""
+    """Return the row as a line of `width` cells. The title gets the remaining width."""
     ref_column = f"{row.ref:<{ref_width}}  "
     recalled = f"  {row.recalled}" if row.recalled else ""
     right_columns = f"{recalled}  {row.lines:>11} {row.size:>8}  {row.age:>6}  "
@@ -220,7 +220,7 @@ async def compact(context: CommandContext, focus: str) -> None:
 
 
 async def undo_rewrite(context: CommandContext) -> None:
-    """Undo the last context change after the user has confirmed its price."""
+    """Undo the last context change after the user has confirmed its cost."""
     preview = await preview_undo(context.controller)
     if preview is not None and await context.confirm("Undo the last context change?", undo_lines(preview), "undo it"):
         await undo_last_rewrite(context.controller)

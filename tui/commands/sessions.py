@@ -128,8 +128,8 @@ async def show_sessions(context: CommandContext, _: str) -> None:
 
 
 async def pick_session(context: CommandContext) -> str:
-    """Let the user choose a session and return its id; empty if none was chosen. Then delete the sessions marked for
-    deletion."""
+    """Let the user choose a session and return its id; empty if none was chosen. Also delete the sessions that were
+    marked for deletion in the list."""
     current = context.controller.session.id if context.controller.session is not None else ""
     library = await context.controller.sessions.library()
     session_list = SessionList(library, current, time())

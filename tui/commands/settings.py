@@ -42,7 +42,8 @@ OFFERED_THEMES: tuple[OfferedTheme, ...] = (
 
 
 def themes_panel(chosen: ThemeName, colorless: bool, apply_theme: Callable[[ThemeName], None]) -> Panel:
-    """Return the list of themes; the marked theme is previewed. `colorless`: whether colours are off in every theme."""
+    """Return the panel of themes, which previews the marked theme. `colorless`: whether colours are off in every
+    theme."""
     message = "`NO_COLOR` is set, so all themes look alike"
     return Panel(
         "theme",

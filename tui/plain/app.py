@@ -131,7 +131,7 @@ class LineModeApp(LineJobs):
         self._editing_task: asyncio.Task[None] | None = None
         """The task in which the user edits a call or writes a reason."""
         self._piped_entries = piped_parts(piped) if not first_message else ()
-        """The messages and commands in piped input that contains commands; they are sent one after another."""
+        """Piped input that contains commands, split into the messages and commands to send one after another."""
         self._piped_task: asyncio.Task[None] | None = None
         texts = [] if self._piped_entries else [first_message, self.controller.pastes.fold(piped) if piped else ""]
         if any(texts):

@@ -1,4 +1,4 @@
-"""Reads lines from terminals that can only print, in which the terminal driver edits the line. Writes no control
+"""Reads lines on terminals that can only print, and leaves line editing to the terminal driver. Writes no control
 sequences."""
 
 import asyncio

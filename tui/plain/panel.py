@@ -247,8 +247,8 @@ async def _print_pages(context: LineContextBase, text: PagedText) -> None:
 
 
 async def _action_for_row(context: LineContextBase, panel: Panel, row: PanelRow) -> PanelAction | None:
-    """Return the action to run on the row. This is the action of Enter if it asks for text or if choosing a row of this
-    panel does not print it; if not, the user is asked for an action."""
+    """Return the action to run on the row: the action of Enter if it asks for text or if the panel does not preview
+    rows, otherwise the one that the user chooses; None if cancelled."""
     enter = action_for_key(panel, "enter", row)
     if enter is not None and (enter.text_request is not None or not panel.previews_before_action):
         return enter

@@ -59,7 +59,7 @@ _SPACE = re.compile(r"\s")
 _DRAWING_CHARS = re.compile("[─-▟]+")
 """Box-drawing characters, which a screen reader should not read aloud."""
 _MARK_WORDS: Mapping[str, str] = {"☑ ": "done: ", "■ ": "in progress: ", "☐ ": "pending: "}
-"""Words for the marks that show the state of what follows."""
+"""Words for the state marks of to-do items."""
 
 
 @dataclass(frozen=True, slots=True)

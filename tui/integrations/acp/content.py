@@ -31,8 +31,8 @@ _LINE_FRAGMENT = re.compile(r"L?(\d{1,9})(?:[:-]L?(\d{1,9}))?")
 
 
 def user_message(blocks: Sequence[ContentBlock], root: str, pastes: Pastes) -> User:
-    """Return the message. A file that the editor names is attached as by `@PATH`. An embedded file is attached as sent,
-    because it may differ from the file on disk. Raises `UsageError`."""
+    """Convert an editor's prompt to a message. A linked file becomes an `@PATH` mention. An embedded file is attached
+    as sent, because it may differ from the file on disk. Raises `UsageError`."""
     text = ""
     attachments: list[Note] = []
     for block in blocks:

@@ -68,7 +68,7 @@ class PendingPrompt:
 
 
 class EditorSession:
-    """A session in an editor. Runs one turn at a time; `cancel` and changes of options are accepted at any time."""
+    """A session in an editor. Runs one turn at a time; `cancel` and `change_mode` may be called at any time."""
 
     def __init__(
         self, sessions: Sessions, session: Session, client: Client, *, has_forms: bool, has_terminals: bool

@@ -24,7 +24,7 @@ class OpenFiles:
         """The session id; set once the session is open."""
 
     async def save(self, paths: Sequence[str]) -> None:
-        """Save these files. Missing, binary and large files are skipped."""
+        """Have the editor save these files. Missing, binary and large files are skipped."""
         for path in paths[:MAX_SAVED_FILES]:
             try:
                 async with asyncio.timeout(SAVE_TIMEOUT_S):

@@ -148,7 +148,7 @@ def event_updates(state: UpdateState, event: Event) -> tuple[UpdateState, tuple[
 
 
 def notice_updates(lines: Sequence[str]) -> tuple[AgentThoughtChunk, ...]:
-    """Return notices of the program as updates. They are sent as thoughts, because they are not text of the model."""
+    """Return notices of the program as updates. They are sent as thoughts, because the model did not write them."""
     return (update_agent_thought_text("\n".join(lines) + "\n\n"),) if lines else ()
 
 
@@ -195,7 +195,7 @@ def _replayed_call(call: ToolCall, output: ToolOutput | None, state: UpdateState
 
 
 def call_content(arguments: Mapping[str, object], diff: str, root: str) -> list[CallContent]:
-    """Return what a call would do, for review before it runs."""
+    """Return what a call would do, for review before it runs: its diff or, without one, its command."""
     if diff:
         return list(protocol_diffs(diff, root))
     command = command_of(arguments)

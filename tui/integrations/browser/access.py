@@ -17,7 +17,7 @@ COOKIE_LIFETIME_S = 12 * 3600.0
 @dataclass(slots=True)
 class BrowserAccess:
     """Access with a token and cookies. A browser presents the token of the URL once and then uses the cookie issued for
-    it; the URL no longer works after that. Times are seconds of one clock.
+    it; the URL no longer works after that. All times are in seconds of the same clock.
 
     Cookies are set for an unguessable path. Browsers ignore the port of cookies, so other servers on this machine would
     otherwise receive them.
@@ -83,7 +83,7 @@ class BrowserAccess:
         return "give a cookie" if is_token_request else "refuse"
 
     def admit_browser(self, cookie: str, now: float) -> None:
-        """Use up the token, and let the new cookie admit one browser for a while."""
+        """Invalidate the token, and admit the browser that has the new cookie until the cookie expires."""
         self.token = ""
         self.cookies = {
             **{valid_cookie: expiry for valid_cookie, expiry in self.cookies.items() if now < expiry},

@@ -163,7 +163,7 @@ def _tool_arguments(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _split_rules(texts: Sequence[str]) -> Iterator[str]:
-    """Split rules at commas and spaces outside brackets."""
+    """Split rules at commas and spaces outside parentheses."""
     for text in texts:
         start = depth = 0
         for index, character in enumerate(f"{text},"):

@@ -48,7 +48,7 @@ class OtherSettings:
             show_servers(self._servers)
 
     def import_confirmed(self, options: argparse.Namespace, confirm: Confirm) -> dict[str, object]:
-        """Import what the user confirms, one kind after the other; return what was written and what was skipped."""
+        """Import what the user confirms, one kind at a time; return what was written and what was skipped."""
         results: dict[str, object] = {}
         for kind, question in (("model", "Use the same model here?"), ("rules", "Add {} to your permissions?")):
             offers = [offer for offer in self._settings if offer.what == kind]
