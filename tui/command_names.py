@@ -115,6 +115,8 @@ def commands_for_word(word: str) -> tuple[str, ...]:
     """Return up to two commands with a synonym or alias that matches the word or a part of it."""
     if word in COMMANDS_BY_SYNONYM:
         return (COMMANDS_BY_SYNONYM[word],)
-    word_parts = [part for part in re.split(r"[-_]", word) if part]
+    word_parts = [word_part for word_part in re.split(r"[-_]", word) if word_part]
     commands_by_word = {**{alias: target.partition(" ")[0] for alias, target in ALIASES.items()}, **COMMANDS_BY_SYNONYM}
-    return tuple(dict.fromkeys(commands_by_word[part] for part in word_parts if part in commands_by_word))[:2]
+    return tuple(
+        dict.fromkeys(commands_by_word[word_part] for word_part in word_parts if word_part in commands_by_word)
+    )[:2]

@@ -102,11 +102,11 @@ class ScreenContext:
         search_bar = widgets.history_search.HistorySearchBar(self.prompt.prompt_history.entries())
         await self.app.mount(search_bar, before=self.prompt)
         search_bar.prepend_text(self.prompt.take_typed_ahead())
-        chosen = await search_bar.chosen
+        message = await search_bar.chosen
         await search_bar.remove()
         self.prompt.focus()
-        if chosen:
-            self.set_prompt_text(chosen)
+        if message:
+            self.set_prompt_text(message)
 
     async def edit_message(self, _: str) -> None:
         collapsed_text = self.prompt.text

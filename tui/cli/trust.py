@@ -43,14 +43,14 @@ def run(arguments: Sequence[str]) -> int:
     items = {item.key: item for item in _project_items(config)}
     match options.action:
         case "approve":
-            chosen = [
+            items_to_approve = [
                 items[key] for key in _selected_keys(items, options.names) if trust.trust_state(items[key]) != "on"
             ]
-            if chosen and not options.json:
-                print(sanitised(folder_question([(item, trust.earlier_approval(item)) for item in chosen])))
-            if chosen and not (options.yes or confirm("Approve it?", as_json=options.json)):
+            if items_to_approve and not options.json:
+                print(sanitised(folder_question([(item, trust.earlier_approval(item)) for item in items_to_approve])))
+            if items_to_approve and not (options.yes or confirm("Approve it?", as_json=options.json)):
                 raise UsageError("nothing approved; confirm in a terminal, or use `--yes`")
-            trust.decide(chosen, "approved")
+            trust.decide(items_to_approve, "approved")
         case "refuse":
             trust.decide([items[key] for key in _selected_keys(items, options.names)], "refused")
         case "forget":

@@ -93,22 +93,24 @@ def _list(project: ProjectCheckpoints, points: Sequence[UndoPoint], *, as_json: 
                 },
             )  # fmt: skip
             continue
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(point.at))
-        undone = "  (reverted)" if point.is_undone else ""
+        time_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(point.at))
+        title = point.title + ("  (reverted)" if point.is_undone else "")
         print(
-            sanitised_line(
-                f"{point.id:>5}  {when}  {point.kind:<6}  {pluralize(len(files), 'path'):>9}  {point.title}{undone}"
-            )
+            sanitised_line(f"{point.id:>5}  {time_text}  {point.kind:<6}  {pluralize(len(files), 'path'):>9}  {title}")
         )
     if not points and not as_json:
         print("no recorded file changes in this folder")
 
 
 def _print_outcome(point: UndoPoint, plan: RestorePlan, forced: bool, restore_point: int, *, as_json: bool) -> None:
-    chosen = {planned.path for planned in plan.paths_to_restore(forced=forced)}
+    restored_paths = {planned.path for planned in plan.paths_to_restore(forced=forced)}
     if as_json:
         rows = [
-            {"path": path_label(planned.path), "outcome": _outcome(planned, planned.path in chosen), "why": planned.why}
+            {
+                "path": path_label(planned.path),
+                "outcome": _outcome(planned, planned.path in restored_paths),
+                "why": planned.why,
+            }
             for planned in plan.paths
         ]
         print_json(sys.stdout, {"point": point.id, "kind": point.kind, "made": restore_point or None, "paths": rows})
@@ -116,8 +118,12 @@ def _print_outcome(point: UndoPoint, plan: RestorePlan, forced: bool, restore_po
     outcome_text = "reverted" if restore_point else "would revert"
     print(sanitised_line(f"{outcome_text} {point.kind} {point.id}: {point.title}"))
     for planned in plan.paths:
-        why = f" ({planned.why})" if planned.why else ""
-        print(sanitised_line(f"  {_outcome(planned, planned.path in chosen):<10} {path_label(planned.path)}{why}"))
+        reason_text = f" ({planned.why})" if planned.why else ""
+        print(
+            sanitised_line(
+                f"  {_outcome(planned, planned.path in restored_paths):<10} {path_label(planned.path)}{reason_text}"
+            )
+        )
     if restore_point:
         print(f"to restore it, run `ebb undo {restore_point}`")
 

@@ -260,14 +260,14 @@ class LineEditorReader:
 
     def _complete(self, buffer: Buffer) -> None:
         """Insert the common prefix of all completions, and print them."""
-        before, after = buffer.document.text_before_cursor, buffer.document.text_after_cursor
+        text_before, text_after = buffer.document.text_before_cursor, buffer.document.text_after_cursor
 
         def insert_common_prefix(items: Sequence[CompletionItem]) -> None:
-            if buffer.document.text_before_cursor != before or buffer.document.text_after_cursor != after:
+            if buffer.document.text_before_cursor != text_before or buffer.document.text_after_cursor != text_after:
                 return  # the user has typed more meanwhile
             common_prefix = os.path.commonprefix([text for text, _ in items])  # noqa: RUF071  # compares letters, not path components
-            if len(common_prefix) > len(before) or len(items) == 1:
-                buffer.document = Document(common_prefix + after, len(common_prefix))
+            if len(common_prefix) > len(text_before) or len(items) == 1:
+                buffer.document = Document(common_prefix + text_after, len(common_prefix))
             if len(items) > 1:
                 omitted_count = len(items) - MAX_PRINTED_COMPLETIONS
                 lines = [display for _, display in items[:MAX_PRINTED_COMPLETIONS]]
@@ -276,12 +276,12 @@ class LineEditorReader:
                 )
 
         async def complete_files() -> None:
-            insert_common_prefix(await self._completer.files(before, after))
+            insert_common_prefix(await self._completer.files(text_before, text_after))
 
-        if self._completer.completes_files(before):
+        if self._completer.completes_files(text_before):
             self._session.app.create_background_task(complete_files())
         else:
-            insert_common_prefix(self._completer.completions(before))
+            insert_common_prefix(self._completer.completions(text_before))
 
     def _bindings(self) -> KeyBindings:
         bindings = KeyBindings()

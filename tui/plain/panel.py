@@ -317,11 +317,11 @@ def _create_heading_printer(
     context: LineContextBase, panel: Panel, build_panel: Callable[[], Panel]
 ) -> Callable[[], None]:
     """Return a function that prints the heading lines that have changed, e.g. a login URL."""
-    printed = set(plain_lines(panel.head)[1:])
+    printed_lines = set(plain_lines(panel.head)[1:])
 
     def print_changes() -> None:
-        lines = [line for line in plain_lines(build_panel().head)[1:] if line not in printed]
-        printed.update(lines)
+        lines = [line for line in plain_lines(build_panel().head)[1:] if line not in printed_lines]
+        printed_lines.update(lines)
         context.print_lines(lines)
 
     return print_changes

@@ -94,11 +94,11 @@ def question_form(question: QuestionAsked, session: str) -> ElicitationFormSessi
 
 def form_answer(question: QuestionAsked, content: Mapping[str, object]) -> str:
     """Return the submitted text or, if there is none, the chosen options, one per line. Unknown options are ignored."""
-    written_text, chosen = content.get(TEXT_FIELD), content.get(CHOICE_FIELD)
+    written_text, choice = content.get(TEXT_FIELD), content.get(CHOICE_FIELD)
     if question.takes_words and isinstance(written_text, str) and written_text.strip():
         return written_text.strip()
-    picked = chosen if isinstance(chosen, list) else [chosen]
-    return "\n".join(option for option in question.options if option in picked)
+    chosen_options = choice if isinstance(choice, list) else [choice]
+    return "\n".join(option for option in question.options if option in chosen_options)
 
 
 def _question_call(question: OpenQuestion, spec: QuestionSpec, root: str) -> ToolCallUpdate:

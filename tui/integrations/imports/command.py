@@ -72,18 +72,18 @@ def run(arguments: Sequence[str]) -> int:
     import_problems, since = ImportProblems(), _parse_since(options.since)
     searched_agents = agents if "conversations" in kinds_to_import else ()
     transcripts = find_transcripts(agent_folders(os.environ), config.project, searched_agents, import_problems)
-    chosen = [transcript for transcript in transcripts if _is_chosen(transcript, options.project, since)]
-    not_imported = new_transcripts(config, chosen) if chosen else []
+    chosen_transcripts = [transcript for transcript in transcripts if _is_chosen(transcript, options.project, since)]
+    not_imported = new_transcripts(config, chosen_transcripts) if chosen_transcripts else []
     settings = OtherSettings(config, options.agents, kinds_to_import)
     if not options.json:
-        _show_conversations(chosen, not_imported)
+        _show_conversations(chosen_transcripts, not_imported)
         settings.show()
-        if not chosen and settings.is_empty:
+        if not chosen_transcripts and settings.is_empty:
             print("no data of other agents found")
     skipped_text = f"skipped: {counts_text(import_problems.skipped)}" if import_problems.skipped else ""
     for problem in (import_problems.summary, skipped_text, *settings.problems):
         _warn(problem)
-    totals: dict[str, object] = {"found": len(chosen), "new": len(not_imported), **settings.as_json()}
+    totals: dict[str, object] = {"found": len(chosen_transcripts), "new": len(not_imported), **settings.as_json()}
 
     def is_confirmed(question: str) -> bool:
         return not options.dry_run and (options.yes or confirm(question, as_json=options.json))
@@ -124,11 +124,13 @@ def _parse_since(text: str | None) -> float:
         raise UsageError(f"`--since {text}` is not a date; write 2026-01-31, or 30d for the last 30 days") from error
 
 
-def _show_conversations(chosen: Sequence[ForeignTranscript], new: Sequence[ForeignTranscript]) -> None:
+def _show_conversations(
+    chosen_transcripts: Sequence[ForeignTranscript], not_imported: Sequence[ForeignTranscript]
+) -> None:
     """Print, for each agent, the number, size, dates and projects of its conversations."""
-    new_ids = {(transcript.agent, transcript.id) for transcript in new}
+    new_ids = {(transcript.agent, transcript.id) for transcript in not_imported}
     for agent, label in AGENTS.items():
-        agent_transcripts = [transcript for transcript in chosen if transcript.agent == agent]
+        agent_transcripts = [transcript for transcript in chosen_transcripts if transcript.agent == agent]
         if not agent_transcripts:
             continue
         print(f"{label}: {_figures_text(agent_transcripts, new_ids)}")
@@ -151,20 +153,20 @@ def _figures_text(transcripts: Sequence[ForeignTranscript], new_ids: set[tuple[A
 
 
 def _import_conversations(
-    config: Config, new: Sequence[ForeignTranscript], options: argparse.Namespace
+    config: Config, not_imported: Sequence[ForeignTranscript], options: argparse.Namespace
 ) -> dict[str, object]:
     """Import the conversations and return the results."""
     states, skipped = Counter[str](), Counter[str]()
     sessions, problems = list[str](), list[str]()
     failure: StoreFailed | None = None
     try:
-        for count, (transcript, result, import_problems) in enumerate(import_transcripts(config, new), 1):
+        for count, (transcript, result, import_problems) in enumerate(import_transcripts(config, not_imported), 1):
             states[result.state if isinstance(result, ImportResult) else "unreadable"] += 1
             skipped.update(import_problems.skipped)
             problems += _problems(f"{transcript.agent}:{transcript.id}", result, import_problems)
             if isinstance(result, ImportResult) and result.state in ("new", "renewed"):
                 sessions.append(result.session)
-            _progress(f"imported {count:,} of {len(new):,}", options)
+            _progress(f"imported {count:,} of {len(not_imported):,}", options)
         asyncio.run(index_imported(config, lambda done, total: _progress(f"indexed {done:,} of {total:,}", options)))
     except StoreFailed as error:  # first report what was imported until then
         failure = error

@@ -48,9 +48,11 @@ def run(arguments: Sequence[str]) -> int:
             print("no MCP servers of other programs found")
     for problem in problems:
         print(f"ebb: {sanitised_line(problem)}", file=sys.stderr)
-    chosen = list(offers) if options.all else chosen_offers(offers, options.names or _ask_for_servers(offers, options))
+    chosen_servers = (
+        list(offers) if options.all else chosen_offers(offers, options.names or _ask_for_servers(offers, options))
+    )
     written, skipped = write_servers(
-        chosen, config, into_project=options.to == "project", is_dry_run=options.dry_run, quiet=options.json
+        chosen_servers, config, into_project=options.to == "project", is_dry_run=options.dry_run, quiet=options.json
     )
     if options.json:
         print_json(
@@ -62,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
                 "problems": problems,
             },
         )
-    elif offers and not chosen:
+    elif offers and not chosen_servers:
         print("nothing added; name the servers to add, or use `--all`")
     return 0
 

@@ -188,17 +188,17 @@ def _test(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     _, config = read_settings(options)
     if options.names:
-        chosen: Sequence[DeclaredServer | UnusableServer] = [
+        chosen_servers: Sequence[DeclaredServer | UnusableServer] = [
             find_server(name, config, os.environ) for name in options.names
         ]
     else:
-        chosen = [
+        chosen_servers = [
             server
             for server in declared_servers(config, os.environ)
             if not (isinstance(server, UnusableServer) and server.is_off)
         ]
     codes = [0]
-    for server in chosen:
+    for server in chosen_servers:
         if isinstance(server, UnusableServer):
             _print_result(
                 options, {"name": server.name, "phase": "unusable", "detail": server.problem}, f"BAD   {server.notice}"

@@ -52,9 +52,9 @@ class SessionLookups:
         else:
             infos = [*await library.page(everywhere=everywhere, limit=limit, tags=tags)]
         session_rows = [_session_fields(info, excerpts.get(info.id, "")) for info in infos]
-        lines = "\n".join(_session_line(info, excerpts.get(info.id, "")) for info in infos)
+        text = "\n".join(_session_line(info, excerpts.get(info.id, "")) for info in infos)
         return types.CallToolResult(
-            content=[types.TextContent(text=lines or "no session found; try other words or fewer filters")],
+            content=[types.TextContent(text=text or "no session found; try other words or fewer filters")],
             structured_content={"sessions": session_rows},
         )
 
