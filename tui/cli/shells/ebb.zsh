@@ -1,9 +1,9 @@
 #compdef ebb
-# Completion of `ebb` for zsh: `source <(ebb completion zsh)` in ~/.zshrc, behind `compinit`, or this file as `_ebb` in a
-# folder of $fpath.
+# Completion of `ebb` for zsh: put `source <(ebb completion zsh)` into ~/.zshrc after `compinit`, or save this file as
+# `_ebb` in a folder of $fpath.
 _ebb() {
   local line name paths
-  local -a names shown open
+  local -a names displayed prefixes
   while IFS= read -r line; do
     name=${line%%$'\t'*}
     case $line in
@@ -11,16 +11,16 @@ _ebb() {
       :folders) paths=folders ;;
       *)
         if [[ $name == *= ]]; then
-          open+=("$name")
+          prefixes+=("$name")
         else
           names+=("$name")
-          if [[ $line == *$'\t'* ]]; then shown+=("$name  -- ${line#*$'\t'}"); else shown+=("$name"); fi
+          if [[ $line == *$'\t'* ]]; then displayed+=("$name  -- ${line#*$'\t'}"); else displayed+=("$name"); fi
         fi
         ;;
     esac
   done < <("${words[1]}" completion zsh -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)
-  (( $#names )) && compadd -l -d shown -a names
-  (( $#open )) && compadd -S '' -a open
+  (( $#names )) && compadd -l -d displayed -a names
+  (( $#prefixes )) && compadd -S '' -a prefixes
   case $paths in
     files) _files ;;
     folders) _files -/ ;;

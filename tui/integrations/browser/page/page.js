@@ -1,19 +1,19 @@
-// Before the terminal connects: which tab this is, so that a reload shows the session that it had. And the keyboard
-// belongs to the terminal from the first key on.
-const NAME = "ebbtide-tab";
+// Before the terminal connects, add the id of this tab to its URL, so that a reload shows the same session. The terminal
+// gets the focus at once, so that no key is lost.
+const STORAGE_KEY = "ebbtide-tab";
 
-function tab() {
-  let name = sessionStorage.getItem(NAME);
-  if (!name) {
-    name = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
-    sessionStorage.setItem(NAME, name);
+function tabId() {
+  let id = sessionStorage.getItem(STORAGE_KEY);
+  if (!id) {
+    id = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+    sessionStorage.setItem(STORAGE_KEY, id);
   }
-  return name;
+  return id;
 }
 
 document.addEventListener("DOMContentLoaded", () => {
   const terminal = document.getElementById("terminal");
-  terminal.dataset.sessionWebsocketUrl += "/" + tab();
+  terminal.dataset.sessionWebsocketUrl += "/" + tabId();
   const focus = () => document.querySelector(".xterm-helper-textarea")?.focus();
   new MutationObserver(() => {
     if (document.body.classList.contains("-first-byte")) focus();
@@ -21,17 +21,17 @@ document.addEventListener("DOMContentLoaded", () => {
   window.addEventListener("focus", focus);
 });
 
-// How many pixels of the device a canvas has. Where a device is emulated the browser tells that of the real screen, and
-// the terminal would be drawn too large and cut; without an answer it goes by the scale that the page has.
-const believable = ({ devicePixelContentBoxSize: [told], contentRect }) =>
-  Math.abs(told.inlineSize - contentRect.width * devicePixelRatio) < 2 &&
-  Math.abs(told.blockSize - contentRect.height * devicePixelRatio) < 2;
+// Drop wrong sizes of the canvas in device pixels. When a device is emulated, the browser reports those of the real
+// screen, and the terminal would be drawn too large and cut off. Without a size, it uses the scale of the page.
+const isPlausible = ({ devicePixelContentBoxSize: [reported], contentRect }) =>
+  Math.abs(reported.inlineSize - contentRect.width * devicePixelRatio) < 2 &&
+  Math.abs(reported.blockSize - contentRect.height * devicePixelRatio) < 2;
 
 window.ResizeObserver = class extends ResizeObserver {
-  constructor(told) {
+  constructor(callback) {
     super((entries, observer) => {
-      const kept = entries.filter((entry) => !entry.devicePixelContentBoxSize || believable(entry));
-      if (kept.length) told(kept, observer);
+      const plausible = entries.filter((entry) => !entry.devicePixelContentBoxSize || isPlausible(entry));
+      if (plausible.length) callback(plausible, observer);
     });
   }
 };
