@@ -16,11 +16,11 @@ _NON_ANSWER_KEYS = ("ctrl+c", "ctrl+z")
 
 
 @runtime_checkable
-class GatheringDriver(Protocol):
+class JoiningDriver(Protocol):
     """A driver that can treat simultaneous input as one read."""
 
-    gathers: Callable[[], bool]
-    """Whether to gather input now."""
+    joins_reads: Callable[[], bool]
+    """Whether to do so now."""
 
 
 class TypeAhead:
@@ -38,9 +38,9 @@ class TypeAhead:
         """The terminal read whose text was last put into the prompt."""
 
     def watch_driver(self, driver: Driver) -> None:
-        """Let the driver gather simultaneous input while a question is open."""
-        if isinstance(driver, GatheringDriver):
-            driver.gathers = lambda: self._arrivals.guard > 0 and self._question_screen() is not None
+        """Let the driver treat simultaneous input as one read while a question is open."""
+        if isinstance(driver, JoiningDriver):
+            driver.joins_reads = lambda: self._arrivals.guard > 0 and self._question_screen() is not None
 
     def should_drop(self, event: events.Event) -> bool:
         """Whether to drop an event. This is decided before earlier events have been processed, because the user has not

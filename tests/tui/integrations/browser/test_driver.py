@@ -1,13 +1,16 @@
 """What a browser's page sends, as the session hears it."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from textual.drivers._byte_stream import ByteStream
 
 from ebbtide.tui.integrations.browser.driver import ServedDriver
+from ebbtide.tui.terminal.colour_query import AnsweringDriver
 from ebbtide.tui.terminal.replies import READ_PAUSE_S
+from ebbtide.tui.typeahead import TypeAhead
 
 
 class Reads:
@@ -48,3 +51,12 @@ def test_keys_with_hardly_a_pause_are_one_read_while_something_is_asked(
     driver.joins_reads = lambda: is_asking
     driver._read_loop(cast(Any, hearing), ByteStream())
     assert (hearing, reads.pauses, reads.timeout) == (expected, {pause}, 0.1)
+
+
+@pytest.mark.parametrize("driver_class", [ServedDriver, AnsweringDriver])
+def test_each_driver_is_told_when_something_is_asked(driver_class: type[ServedDriver | AnsweringDriver]) -> None:
+    driver = driver_class.__new__(driver_class)
+    keys = TypeAhead(cast(Any, SimpleNamespace(screen=None)), cast(Any, None), guard=0.5)
+    keys.watch_driver(driver)
+    assert "joins_reads" in vars(driver)
+    assert not driver.joins_reads()
