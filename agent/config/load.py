@@ -231,7 +231,8 @@ def _parse_value(parse: Callable[[object], object], value: object, source: str, 
     try:
         return parse(value)
     except ValueError as error:
-        actual_value = "" if key.endswith(".api_key_env") else f"is {value!r}, but "  # the value may be an API key
+        is_secret = key.endswith((".api_key_env", ".key_command"))  # the value may contain an API key
+        actual_value = "" if is_secret else f"is {value!r}, but "
         raise ConfigError(f"{source}: `{key}` {actual_value}must be {error}") from error
 
 

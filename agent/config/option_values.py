@@ -191,6 +191,16 @@ def command_words(value: object) -> tuple[str, ...]:
     raise ValueError("a program, or a list of a program and its arguments, in quotes")
 
 
+def shell_command(value: object) -> str | tuple[str, ...]:
+    """Validate a shell command line, or a list of a program and its arguments."""
+    if isinstance(value, str):
+        return plain_text(value)
+    try:
+        return command_words(value)
+    except ValueError as error:
+        raise ValueError("a shell command in quotes, or a list of a program and its arguments") from error
+
+
 def search_command(value: object) -> tuple[str, ...]:
     """Validate a program with arguments; an empty list means that no program is set."""
     return () if value in ([], ()) else command_words(value)

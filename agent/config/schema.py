@@ -27,6 +27,7 @@ _SCHEMAS: Mapping[Parse, Schema] = {
     values.texts: _TEXTS,
     values.word_list: _WORDS,
     values.command_words: _COMMAND,
+    values.shell_command: _COMMAND,
     values.search_command: {"anyOf": [*_COMMAND["anyOf"], {"type": "array", "maxItems": 0}]},
     values.named_texts: {"type": "object", "additionalProperties": {"type": "string"}},
     values.nested_table: {"type": "object"},

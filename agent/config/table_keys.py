@@ -14,6 +14,7 @@ from ebbtide.agent.config.option_values import (
     port,
     prices,
     seconds,
+    shell_command,
     temperature,
     texts,
     tokenizer_name,
@@ -33,6 +34,7 @@ def variable_name(value: object) -> str:
 PROVIDER_KEYS: dict[str, Callable[[object], object]] = {
     "base_url": plain_text,
     "api_key_env": variable_name,
+    "key_command": shell_command,
     "wire": one_of("auto", "sdk", "http"),
     "timeout": seconds,
     "context_window": count,

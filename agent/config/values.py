@@ -63,6 +63,9 @@ class ProviderConfig:
     """The API's address. `repr` hides it because it may contain a password."""
     api_key_env: str | None = None
     """The environment variable with the API key, if it is not the provider's default."""
+    key_command: str | tuple[str, ...] | None = field(default=None, repr=False)
+    """A shell command line, or a program with its arguments, that prints the API key. `repr` hides it because it may
+    contain a password."""
     wire: WireName = "auto"
     timeout: float | None = None
     """None means 120 seconds, or 600 for a server on this machine."""

@@ -66,7 +66,7 @@ def _provider_value(config: Config, key: str) -> object:
     _, name, field = key.split(".", 2)
     if not field.startswith("models."):
         value = getattr(config.provider(name), field)
-        return redact_url(value) if field == "base_url" else value
+        return redact_url(value) if field == "base_url" else _without_secrets(value)
     model, _, fact = field.removeprefix("models.").rpartition(".")
     return config.provider(name).models[model][fact]
 
@@ -79,9 +79,14 @@ def _server_value(config: Config, key: str) -> object:
         return "…"
     if isinstance(value, Mapping):
         return dict.fromkeys(value, "…")
+    return _without_secrets(redact_url(value) if field == "url" and isinstance(value, str) else value)
+
+
+def _without_secrets(value: object) -> object:
+    """Return a text, or the words of a command, without secrets; any other value unchanged."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [redact_text(word, {}) for word in redact_options([str(word) for word in value])]
-    return redact_text(redact_url(value) if field == "url" else value, {}) if isinstance(value, str) else value
+    return redact_text(value, {}) if isinstance(value, str) else value
 
 
 def _window_lines(config: Config) -> list[str]:
