@@ -49,7 +49,7 @@ def model_of(config: Config, stored_model: str, environment: Mapping[str, str]) 
     default one."""
     if config.sources["agent.model"] == "command line" and config.model:
         return config.model
-    return stored_model or config.model or default_model(environment)
+    return stored_model or config.model or default_model(config.providers, environment)
 
 
 def mode_of(config: Config, stored_mode: str) -> Mode:

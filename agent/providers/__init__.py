@@ -7,6 +7,7 @@ from ebbtide.tools.lazy import lazy_submodules
 if TYPE_CHECKING:
     from ebbtide.agent.providers import choices as choices
     from ebbtide.agent.providers import factory as factory
+    from ebbtide.agent.providers import key_command as key_command
     from ebbtide.agent.providers import keys as keys
     from ebbtide.agent.providers import registry as registry
 else:

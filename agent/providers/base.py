@@ -111,6 +111,17 @@ class Endpoint:
     connect_timeout: float = 10.0
 
 
+class KeySource(Protocol):
+    """Supplies a provider's key, if the key may change while the program runs."""
+
+    async def key(self) -> str:
+        """Return the current key. Raises `AuthFailed` if there is none."""
+
+    async def renewed_key(self, rejected: str) -> str:
+        """Return the current key after the server has rejected one; the rejected one if there is no other. Raises
+        `AuthFailed` if there is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextChunk:
     text: str

@@ -1,10 +1,12 @@
 """Creates providers from the configuration. The only module that names adapters."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from ebbtide.agent import providers
 from ebbtide.agent.budget.cache_lifetime import CacheLifetime, offers_lifetimes
 from ebbtide.agent.budget.prefix import digest
 from ebbtide.agent.budget.preflight import ModelTarget
@@ -16,7 +18,7 @@ from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers import wires
-from ebbtide.agent.providers.base import Endpoint, ModelFacts, Provider
+from ebbtide.agent.providers.base import Endpoint, KeySource, ModelFacts, Provider
 from ebbtide.agent.providers.fallbacks import ConnectModel, SessionModels, later_fallbacks
 from ebbtide.agent.providers.meter import Meter
 from ebbtide.agent.providers.registry import for_third_party_server, registry_facts, with_cache_lifetime
@@ -28,6 +30,7 @@ from ebbtide.agent.providers.setup import (
     has_key,
     is_official_server,
     registry_overrides,
+    uses_key_command,
 )
 from ebbtide.agent.providers.summarisers import CheaperSummarisers, Summarisers
 from ebbtide.agent.providers.tokenizers import load_in_background, load_tokenizer, token_factor
@@ -46,7 +49,11 @@ FASTEST_SUMMARISER = "fastest"
 
 def available_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the configured models, and the default models whose key is set."""
-    defaults = [model for key, model in DEFAULT_MODELS if key in environment or has_key(environment, key, model)]
+    defaults = [
+        model
+        for key, model in DEFAULT_MODELS
+        if key in environment or has_key(config.providers, environment, key, model)
+    ]
     return tuple(dict.fromkeys((*configured_models(config), *defaults)))
 
 
@@ -118,7 +125,7 @@ async def _connect_model(
         scripted.window_override = find_window(scripted.facts, config, is_precise=is_precise)
         return scripted
     settings = config.provider(provider_name)
-    endpoint = find_endpoint(provider_name, settings, environment)
+    endpoint, keys = await _endpoint_with_key(provider_name, config, environment)
     overrides = registry_overrides(config, settings, provider_name, model_name)
     facts = registry_facts(provider_name, model_name, overrides, config.folders.model_tables)
     is_official = is_official_server(provider_name, endpoint)
@@ -139,7 +146,20 @@ async def _connect_model(
     def find_facts_window(facts: ModelFacts) -> Window:
         return find_window(facts, config, is_precise=is_precise)
 
-    return await _create_wire_provider(provider_name, facts, endpoint, wire, find_facts_window, secrets)
+    return await _create_wire_provider(provider_name, facts, endpoint, wire, find_facts_window, secrets, keys)
+
+
+async def _endpoint_with_key(
+    name: str, config: Config, environment: Mapping[str, str]
+) -> tuple[Endpoint, KeySource | None]:
+    """Return a provider's endpoint. If its key comes from a command, the command is run and also returned. Raises
+    `AuthFailed` and `ConfigError`."""
+    settings = config.provider(name)
+    endpoint = find_endpoint(name, settings, environment)
+    if settings.key_command is None or not uses_key_command(name, settings, environment):
+        return endpoint, None
+    keys = providers.key_command.shared_key_command(name, settings.key_command, environment, config.folders.home)
+    return replace(endpoint, key=await keys.key()), keys
 
 
 def should_read_text_calls(config: Config, provider: str, model: str) -> bool:
@@ -157,6 +177,7 @@ async def _create_wire_provider(
     wire: WireName,
     find_facts_window: Callable[[ModelFacts], Window],
     secrets: SecretTokens,
+    keys: KeySource | None,
 ) -> Provider:
     match provider_name:
         case "anthropic":
@@ -173,13 +194,18 @@ async def _create_wire_provider(
             facts = await wires.ollama.live_facts(endpoint, facts)
         case _:
             raise AssertionError(f"{provider_name} has no adapter")
-    return wires.adapter.WireProvider(adapter, facts, find_facts_window(facts), endpoint, wire, secrets)
+    return wires.adapter.WireProvider(adapter, facts, find_facts_window(facts), endpoint, wire, secrets, keys)
 
 
-async def reach_provider(name: str, config: Config, environment: Mapping[str, str]) -> tuple[str, int, float]:
+async def reach_provider(
+    name: str, config: Config, environment: Mapping[str, str], timeout_s: float
+) -> tuple[str, int, float]:
     """Check a provider by requesting its list of models, which is free. Return the host, the HTTP status and the time
-    in milliseconds. Raises `AgentError` if the server is unreachable or rejects the key."""
-    reached = await wires.reach.check_server(name, find_endpoint(name, config.provider(name), environment))
+    in milliseconds. Raises `TimeoutError` if the server does not respond in time, and `AgentError` if it is unreachable
+    or rejects the key."""
+    endpoint, _ = await _endpoint_with_key(name, config, environment)
+    async with asyncio.timeout(timeout_s):
+        reached = await wires.reach.check_server(name, endpoint)
     return reached.host, reached.status, reached.milliseconds
 
 

@@ -54,7 +54,7 @@ class LocalModelServer:
 
 def is_first_run(config: Config, environment: Mapping[str, str]) -> bool:
     """Whether no model has been chosen yet: none is configured, no key is set and there is no config file."""
-    has_default_key = any(has_key(environment, key, model) for key, model in DEFAULT_MODELS)
+    has_default_key = any(has_key(config.providers, environment, key, model) for key, model in DEFAULT_MODELS)
     return config.model is None and not has_default_key and not (config.folders.config / "config.toml").exists()
 
 

@@ -117,6 +117,11 @@ def stored_key(environment: Mapping[str, str], provider: str, url: str | None = 
     return key if key and (url is None or origin_of(url) == origin) else None
 
 
+def without_stored_keys(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without the keys that `with_stored_keys` added."""
+    return {name: value for name, value in environment.items() if not name.startswith((_KEY_PREFIX, _ADDRESS_PREFIX))}
+
+
 def origin_of(url: str) -> str:
     """Return scheme, host and port of a URL, without user name and password."""
     split_url = urlsplit(url)

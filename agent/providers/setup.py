@@ -58,10 +58,10 @@ DEFAULT_MODELS = (("ANTHROPIC_API_KEY", "anthropic/claude-sonnet-5-5"), ("OPENAI
 """Default models, each with the environment variable of its key."""
 
 
-def default_model(environment: Mapping[str, str]) -> str:
+def default_model(providers: Mapping[str, ProviderConfig], environment: Mapping[str, str]) -> str:
     """Return the default model for which a key is set. Raises `UsageError` if there is none."""
     for key, model in DEFAULT_MODELS:
-        if has_key(environment, key, model):
+        if has_key(providers, environment, key, model):
             return model
     raise UsageError(
         "no model is set; name one with `-m PROVIDER/NAME` (such as `-m ollama/qwen3`), set `agent.model` in the "
@@ -70,9 +70,11 @@ def default_model(environment: Mapping[str, str]) -> str:
     )
 
 
-def has_key(environment: Mapping[str, str], variable: str, model: str) -> bool:
-    """Whether a model has a key, in its environment variable or in the key store."""
-    return bool(_stripped_value(environment, variable) or stored_key(environment, model.partition("/")[0]))
+def has_key(providers: Mapping[str, ProviderConfig], environment: Mapping[str, str], variable: str, model: str) -> bool:
+    """Whether a model has a key, in its environment variable, from a command (which is not run) or in the key store."""
+    name = model.partition("/")[0]
+    has_command = name in providers and providers[name].key_command is not None
+    return bool(_stripped_value(environment, variable) or has_command or stored_key(environment, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,19 +196,29 @@ def _notices(
 
 
 def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> Endpoint:
-    """Return a provider's address and key. Raises `ConfigError` for a malformed URL, and `AuthFailed` if a required key
-    is missing. Ollama, clouds with their own sign-in and servers on this machine need none."""
+    """Return a provider's address and key. The key is None if it comes from a command, see `uses_key_command`: nothing
+    is run here. Raises `ConfigError` for a malformed URL, and `AuthFailed` if a required key is missing. Ollama, clouds
+    with their own sign-in and servers on this machine need none."""
     url = provider_address(name, settings, environment)
     host = urlsplit(url).hostname or ""
     key_name = key_variable(name, settings)
-    key = _stripped_value(environment, key_name or "") or stored_key(environment, name, url)
-    if not key and name != "ollama" and name not in CLOUDS and not is_loopback(host):
+    key = _stripped_value(environment, key_name or "")
+    has_command = uses_key_command(name, settings, environment)
+    if not key and not has_command:
+        key = stored_key(environment, name, url) or ""
+    if not key and not has_command and name != "ollama" and name not in CLOUDS and not is_loopback(host):
         text = f"there is no key for {name}: type `/key {name}` in a session, run `ebb key set {name}`, "
         text += f"or set the environment variable {key_name}"
         usable_defaults = [(key, model) for key, model in DEFAULT_MODELS if _stripped_value(environment, key)]
         raise AuthFailed(text + "".join(f"; {key} is set: `-m {model}` uses it" for key, model in usable_defaults[:1]))
     default_timeout = LOCAL_REQUEST_TIMEOUT_S if is_loopback(host) else REQUEST_TIMEOUT_S
     return Endpoint(url.rstrip("/"), key or None, settings.timeout or default_timeout)
+
+
+def uses_key_command(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> bool:
+    """Whether a provider's key comes from its `key_command`: one is set, and the environment variable is not. A stored
+    key is then not used."""
+    return settings.key_command is not None and not _stripped_value(environment, key_variable(name, settings) or "")
 
 
 def _stripped_value(environment: Mapping[str, str], variable: str) -> str:

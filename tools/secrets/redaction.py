@@ -71,13 +71,22 @@ _CONTEXT_PATTERNS = tuple(
 one."""
 
 
+_learned_secrets: set[str] = set()
+
+
+def learn_secret(value: str) -> None:
+    """Redact the value in every text from now on, in this process. Meant for secrets that are not in its
+    environment."""
+    _learned_secrets.add(value)
+
+
 def secret_forms(environment: Mapping[str, str], known_values: Iterable[str] = ()) -> dict[str, str]:
-    """Map each form of the secrets in an environment to the name of its variable, and each form of `known_values` to an
-    empty string."""
+    """Map each form of the secrets in an environment to the name of its variable, and each form of `known_values` and of
+    learned secrets to an empty string."""
     names_by_value = {
         value: name for name, value in environment.items() if SECRET_NAME.search(name) and name not in _FOLDER_VARIABLES
     }
-    values = {**names_by_value, **known_secrets(environment), **dict.fromkeys(known_values, "")}
+    values = {**names_by_value, **known_secrets(environment), **dict.fromkeys((*known_values, *_learned_secrets), "")}
     return {
         form: name for value, name in values.items() if len(value) >= MIN_SECRET_CHARS for form in encoded_forms(value)
     }

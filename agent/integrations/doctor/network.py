@@ -69,8 +69,7 @@ async def _check_providers(
 
 async def _check_provider(name: str, config: Config, environment: Mapping[str, str]) -> CheckResult:
     try:
-        async with asyncio.timeout(REPLY_TIMEOUT_S):
-            host, status, milliseconds = await reach_provider(name, config, environment)
+        host, status, milliseconds = await reach_provider(name, config, environment, REPLY_TIMEOUT_S)
     except AgentError as error:
         return CheckResult("provider", "broken", f"{name}: {error}")
     except TimeoutError:
@@ -88,7 +87,7 @@ def providers_in_use(config: Config, environment: Mapping[str, str]) -> Sequence
     providers = [model.partition("/")[0] for model in models if model]
     if not config.model:
         with suppress(AgentError):  # the model check reports this
-            providers.append(default_model(environment).partition("/")[0])
+            providers.append(default_model(config.providers, environment).partition("/")[0])
     providers_with_address = [name for name, provider in config.providers.items() if provider.base_url]
     return [
         name

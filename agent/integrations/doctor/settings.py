@@ -107,7 +107,7 @@ def _check_keys(config: Config, environment: Mapping[str, str]) -> Iterator[Chec
 def _check_models(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     for model in (config.model, *config.fallback_models):
         try:
-            chosen_model = model or default_model(environment)
+            chosen_model = model or default_model(config.providers, environment)
             provider = chosen_model.partition("/")[0]
             if provider in PROVIDERS and provider != "scripted":
                 find_endpoint(provider, config.provider(provider), environment)

@@ -8,8 +8,9 @@ from threading import Lock
 from typing import Any, Literal, TypeAlias
 
 from ebbtide.agent.budget.request_budget import Window
+from ebbtide.agent.errors import AuthFailed
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
-from ebbtide.agent.providers.base import Chunk, Endpoint, ModelFacts, Request, without_secrets
+from ebbtide.agent.providers.base import Chunk, Endpoint, KeySource, ModelFacts, Request, without_secrets
 from ebbtide.agent.providers.wires.decoder import Decoder, stream_chunks
 from ebbtide.agent.providers.wires.encoding import Writer, WrittenRequest
 from ebbtide.agent.providers.wires.http import EventReader, HttpWire, Json, SseReader, Wire, bearer_headers
@@ -51,6 +52,15 @@ class Adapter:
     """Known quirks of servers, by host."""
 
 
+@dataclass(slots=True)
+class _Connection:
+    """A connection to the server with one key."""
+
+    origin: Origin
+    wire: Wire
+    running_requests: int = 0
+
+
 class WireProvider:
     """A provider whose server has the API that the adapter describes."""
 
@@ -62,17 +72,19 @@ class WireProvider:
         endpoint: Endpoint,
         wire: WireName = "http",
         secrets: SecretTokens | None = None,
+        keys: KeySource | None = None,
     ) -> None:
-        """`secrets`: hides secrets in requests."""
+        """`secrets`: hides secrets in requests. `keys`: supplies the keys of later requests; None if the endpoint's key
+        never changes."""
         self.facts = facts
         self.window = window
         self._adapter = adapter
         self._secrets = secrets or SecretTokens()
-        self._origin = Origin(facts.id, replace(endpoint, base_url=adapter.server_url(endpoint)))
-        self._wire = adapter.sdk(self._origin) if wire == "sdk" else _create_http_wire(adapter, self._origin)
+        self._keys, self._wire_name = keys, wire
+        self._connection = self._connect(replace(endpoint, base_url=adapter.server_url(endpoint)))
         self._written_request = WrittenRequest(adapter.writer)
         self._writing_lock = Lock()
-        known_quirks = adapter.known_quirks.get(self._origin.host, frozenset())
+        known_quirks = adapter.known_quirks.get(self._connection.origin.host, frozenset())
         self._quirks = Quirks(adapter.quirks, known_quirks, adapter.demands)
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
@@ -83,23 +95,74 @@ class WireProvider:
                 body = await asyncio.to_thread(self._build_body, request, quirks)
             else:
                 body = self._build_body(request, quirks)
-            async with aclosing(
-                stream_chunks(self._wire, body, self._adapter.decoder(self._origin), self._origin)
-            ) as chunks:
+            async with aclosing(self._send(body)) as chunks:
                 async for chunk in chunks:
                     yield chunk
 
         return self._quirks.stream(ask)
+
+    async def _send(self, body: Json) -> AsyncGenerator[Chunk, None]:
+        """Yield the chunks of the reply. If the server rejects the key and there is a newer one, the request is sent
+        again with that, once."""
+        connection, has_begun = self._connection, False
+        if self._keys is not None:
+            connection = await self._connection_with(await self._keys.key())
+        try:
+            async with aclosing(self._reply(connection, body)) as chunks:
+                async for chunk in chunks:
+                    has_begun = True
+                    yield chunk
+            return
+        except AuthFailed as error:
+            rejected = connection.origin.endpoint.key
+            if self._keys is None or rejected is None or has_begun or error.status not in (401, 403):
+                raise
+            key = await self._keys.renewed_key(rejected)
+            if key == rejected:
+                raise
+        async with aclosing(self._reply(await self._connection_with(key), body)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def _reply(self, connection: _Connection, body: Json) -> AsyncGenerator[Chunk, None]:
+        """Yield the chunks of the reply. A connection with an earlier key is closed after its last request."""
+        connection.running_requests += 1
+        try:
+            decoder = self._adapter.decoder(connection.origin)
+            async with aclosing(stream_chunks(connection.wire, body, decoder, connection.origin)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        finally:
+            connection.running_requests -= 1
+            if connection is not self._connection and not connection.running_requests:
+                await connection.wire.close()
+
+    async def _connection_with(self, key: str) -> _Connection:
+        """Return the connection for later requests, which uses this key."""
+        earlier = self._connection
+        if key == earlier.origin.endpoint.key:
+            return earlier
+        connection = self._connection = self._connect(replace(earlier.origin.endpoint, key=key))
+        if not earlier.running_requests:
+            await earlier.wire.close()
+        return connection
+
+    def _connect(self, endpoint: Endpoint) -> _Connection:
+        if self._keys is not None and endpoint.key is not None:  # a key from the environment is already hidden
+            self._secrets.learn_all({f"{self.facts.provider.upper()}_API_KEY": endpoint.key})
+        origin = Origin(self.facts.id, endpoint)
+        wire = self._adapter.sdk(origin) if self._wire_name == "sdk" else _create_http_wire(self._adapter, origin)
+        return _Connection(origin, wire)
 
     def _build_body(self, request: Request, quirks: frozenset[str]) -> Json:
         with self._writing_lock:  # an interrupted request may still be encoding its messages
             return self._adapter.body(request, self.facts, self.window, quirks, self._written_request)
 
     async def prepare(self) -> None:
-        await self._wire.prepare()
+        await self._connection.wire.prepare()
 
     async def close(self) -> None:
-        await self._wire.close()
+        await self._connection.wire.close()
 
 
 def _create_http_wire(adapter: Adapter, origin: Origin) -> Wire:

@@ -31,7 +31,7 @@ def test_a_key_goes_to_the_address_that_it_is_for_and_to_no_other(tmp_path: Path
     KeyStore(tmp_path).put("openai", OPENAI, KEY)
     known = with_stored_keys(tmp_path, {"HOME": "/"})
     assert find_endpoint("openai", ProviderConfig(), known).key == KEY
-    assert default_model(known).startswith("openai/")
+    assert default_model({}, known).startswith("openai/")
     for elsewhere in ("https://evil.example/v1", "http://api.openai.com/v1", "https://api.openai.com:444/v1"):
         with pytest.raises(AuthFailed):
             find_endpoint("openai", ProviderConfig(base_url=elsewhere), known)

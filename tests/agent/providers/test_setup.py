@@ -200,6 +200,6 @@ def test_a_share_of_the_whole_window_is_converted(ratio: float, trigger: float, 
 
 
 def test_a_key_chooses_the_model_of_somebody_who_has_named_none() -> None:
-    assert default_model({"OPENAI_API_KEY": "k"}).startswith("openai/")
+    assert default_model({}, {"OPENAI_API_KEY": "k"}).startswith("openai/")
     with pytest.raises(UsageError, match="no model is set"):
-        default_model({"ANTHROPIC_API_KEY": ""})
+        default_model({}, {"ANTHROPIC_API_KEY": ""})

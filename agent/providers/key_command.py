@@ -1,0 +1,120 @@
+"""API keys that a command prints, such as the reader of a password manager."""
+
+import asyncio
+import os.path
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from ebbtide.agent.errors import AuthFailed, UsageError
+from ebbtide.agent.providers.keys import MAX_KEY_CHARS, validated_key, without_stored_keys
+from ebbtide.tools import process
+from ebbtide.tools.outputs.plain_text import terminal_text
+from ebbtide.tools.secrets.redaction import learn_secret, redact_options, redact_text
+
+KEY_COMMAND_TIMEOUT_S = 30.0
+KEY_LIFETIME_S = 300.0
+"""Seconds after which the command is run again, as in Claude Code."""
+_MAX_SHOWN_CHARS = 200
+"""Maximum length of the command, and of the line that it printed, in an error."""
+
+
+class KeyCommand:
+    """The key that a command prints. It is kept for five minutes, in memory only."""
+
+    def __init__(
+        self,
+        provider: str,
+        command: str | tuple[str, ...],
+        environment: Mapping[str, str],
+        folder: Path,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`command`: a shell command line, or a program with its arguments. It runs in `folder`, with this
+        environment."""
+        self._provider, self._command = provider, command
+        self._environment, self._folder, self._now = environment, folder, now
+        self._lock = asyncio.Lock()
+        self._key = ""
+        """The key that was printed last; empty before the first run."""
+        self._printed_at = 0.0
+
+    async def key(self) -> str:
+        """Return the key; the command runs if the last run was five minutes ago. Raises `AuthFailed` if it prints no
+        key."""
+        async with self._lock:
+            if not self._key or self._now() - self._printed_at >= KEY_LIFETIME_S:
+                await self._run()
+            return self._key
+
+    async def renewed_key(self, rejected: str) -> str:
+        """Return the key after the server has rejected one. The command runs again, unless it has printed another key
+        meanwhile. Raises `AuthFailed` if it prints no key."""
+        async with self._lock:
+            if self._key == rejected:
+                await self._run()
+            return self._key
+
+    async def _run(self) -> None:
+        try:
+            result = await process.child.run_with_input(
+                process.shell.Launch(self._argv(), self._environment),
+                b"",
+                self._folder,
+                KEY_COMMAND_TIMEOUT_S,
+                2 * MAX_KEY_CHARS,
+            )
+        except (OSError, ValueError) as error:  # a command with a NUL byte raises ValueError
+            raise self._failure(f"cannot be started: {error}") from error
+        printed = result.out.decode("utf-8", "replace")
+        if result.code is None:
+            raise self._failure(f"did not finish within {KEY_COMMAND_TIMEOUT_S:.0f} s")
+        if result.code != 0:
+            failed = "failed with exit code" if result.code > 0 else "was ended by signal"
+            errors = terminal_text(result.err.decode("utf-8", "replace")).strip()
+            reason = self._redacted(errors.partition("\n")[0], printed)
+            raise self._failure(f"{failed} {abs(result.code)}{': ' if reason else ''}{reason}")
+        if not printed.strip():
+            raise self._failure("printed nothing")
+        try:
+            key = validated_key(printed)
+        except UsageError:  # its text does not say what printed the key
+            raise self._failure("did not print a valid key: expected one line without spaces") from None
+        learn_secret(key)
+        self._key, self._printed_at = key, self._now()
+
+    def _argv(self) -> tuple[str, ...]:
+        if isinstance(self._command, str):
+            return process.shell.shell_argv(self._command)
+        return (os.path.expanduser(self._command[0]), *self._command[1:])
+
+    def _failure(self, what: str) -> AuthFailed:
+        words = self._command.split() if isinstance(self._command, str) else self._command
+        command = self._redacted(" ".join(redact_options(words)))
+        return AuthFailed(
+            f"no key for {self._provider}: `{command}` {what.rstrip('.')}.",
+            todo=f"Run this command in a shell to check it, or change `providers.{self._provider}.key_command`.",
+        )
+
+    def _redacted(self, text: str, printed: str = "") -> str:
+        """Return the beginning of a text without secrets. `printed`: what the command printed, which may be a key."""
+        clean = redact_text(text, {**self._environment, "PRINTED_KEY": printed.strip()})
+        return clean if len(clean) <= _MAX_SHOWN_CHARS else f"{clean[:_MAX_SHOWN_CHARS]}…"
+
+
+_commands: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[object, KeyCommand]] = WeakKeyDictionary()
+
+
+def shared_key_command(
+    provider: str, command: str | tuple[str, ...], environment: Mapping[str, str], home: Path | None
+) -> KeyCommand:
+    """Return a provider's command, the same one for all sessions of the process, so that they share its key. It runs
+    in the home folder, because a relative path must not lead to a program of the project."""
+    own_environment = without_stored_keys(environment)
+    identity = (provider, command, home, frozenset(own_environment.items()))
+    known = _commands.setdefault(asyncio.get_running_loop(), {})
+    if identity not in known:
+        folder = home if home is not None and home.is_dir() else Path("/")
+        known[identity] = KeyCommand(provider, command, own_environment, folder)
+    return known[identity]
