@@ -16,7 +16,7 @@ from ebbtide.tools.secrets.redaction import learn_secret, redact_options, redact
 KEY_COMMAND_TIMEOUT_S = 30.0
 KEY_LIFETIME_S = 300.0
 """Seconds after which the command is run again, as in Claude Code."""
-_MAX_SHOWN_CHARS = 200
+_MAX_QUOTED_CHARS = 200
 """Maximum length of the command, and of the line that it printed, in an error."""
 
 
@@ -100,7 +100,7 @@ class KeyCommand:
     def _redacted(self, text: str, printed: str = "") -> str:
         """Return the beginning of a text without secrets. `printed`: what the command printed, which may be a key."""
         clean = redact_text(text, {**self._environment, "PRINTED_KEY": printed.strip()})
-        return clean if len(clean) <= _MAX_SHOWN_CHARS else f"{clean[:_MAX_SHOWN_CHARS]}…"
+        return clean if len(clean) <= _MAX_QUOTED_CHARS else f"{clean[:_MAX_QUOTED_CHARS]}…"
 
 
 _commands: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[object, KeyCommand]] = WeakKeyDictionary()

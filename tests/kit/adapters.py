@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from ebbtide.agent.budget.prefix import Breakpoints
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.messages import Assistant, Image, Note, ProviderItem, Reasoning, Text, ToolCall, ToolOutput, User
-from ebbtide.agent.providers.base import Chunk, Endpoint, ModelFacts, Provider, Reply, Request
+from ebbtide.agent.providers.base import Chunk, Endpoint, KeySource, ModelFacts, Provider, Reply, Request
 from ebbtide.agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
 from ebbtide.agent.providers.wires.adapter import WireProvider
 from ebbtide.agent.providers.wires.chat_decoder import ChatDecoder
@@ -47,7 +47,8 @@ class Adapter:
     """One adapter, and what differs between adapters where the tests must know."""
 
     name: WireName
-    make: Callable[[ModelFacts, Window, Endpoint, Library], Provider]
+    make: Callable[..., Provider]
+    """Takes `ModelFacts`, `Window`, `Endpoint` and `Library`, and what else `WireProvider` takes."""
     decoder: Callable[[Origin], Decoder]
     reader: Callable[[], EventReader]
     body: Callable[[Request, ModelFacts], Json]
@@ -106,10 +107,15 @@ def endpoint_of(adapter: Adapter, url: str, timeout: float = 30.0, key: str | No
 
 @asynccontextmanager
 async def connected(
-    adapter: Adapter, wire: Library, url: str, timeout: float = 30.0, key: str | None = KEY
+    adapter: Adapter,
+    wire: Library,
+    url: str,
+    timeout: float = 30.0,
+    key: str | None = KEY,
+    keys: KeySource | None = None,
 ) -> AsyncIterator[Provider]:
     """A model behind a real socket."""
-    provider = adapter.make(adapter.facts, WINDOW, endpoint_of(adapter, url, timeout, key), wire)
+    provider = adapter.make(adapter.facts, WINDOW, endpoint_of(adapter, url, timeout, key), wire, keys=keys)
     try:
         yield provider
     finally:

@@ -363,3 +363,54 @@ def test_a_key_that_cannot_be_sent_is_refused_at_once(adapter: Adapter, wire: Li
     with pytest.raises(AuthFailed) as caught:
         adapter.make(adapter.facts, WINDOW, endpoint_of(adapter, "http://127.0.0.1", key=key), wire)
     assert key.strip() not in str(caught.value)
+
+
+class ChangingKeys:
+    """Keys of which each is replaced when the server rejects it, until none is left."""
+
+    def __init__(self, *keys: str) -> None:
+        self.keys = list(keys)
+
+    async def key(self) -> str:
+        return self.keys[0]
+
+    async def renewed_key(self, rejected: str) -> str:
+        if self.keys[0] == rejected and len(self.keys) > 1:
+            self.keys.pop(0)
+        return self.keys[0]
+
+
+def keys_of(server: FakeProvider) -> list[str]:
+    return [request.headers["authorization"].removeprefix("Bearer ") for request in server.requests]
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_rejected_key_is_replaced_once_by_a_newer_one(adapter: Adapter, wire: Library, status: int) -> None:
+    rejection, keys = Turn(status=status, error=("authentication_error", "invalid key")), ChangingKeys(KEY, "b", "c")
+    with FakeProvider([rejection, Turn(text="one"), Turn(text="two"), rejection, rejection]) as server:
+        async with connected(adapter, wire, server.url, keys=keys) as provider:
+            assert [(await last(provider, hello())).message.text for _ in range(2)] == ["one", "two"]
+            with pytest.raises(AuthFailed):
+                await collect(provider, hello())
+        assert keys_of(server) == [KEY, "b", "b", "b", "c"]
+
+
+async def test_without_a_newer_key_no_request_is_repeated(adapter: Adapter, wire: Library) -> None:
+    with FakeProvider([Turn(status=401, error=("authentication_error", f"no such key: {KEY}"))]) as server:
+        async with connected(adapter, wire, server.url, keys=ChangingKeys(KEY)) as provider:
+            with pytest.raises(AuthFailed) as caught:
+                await collect(provider, hello())
+        assert (keys_of(server), KEY in str(caught.value)) == ([KEY], False)
+
+
+async def test_a_reply_under_way_survives_a_new_key(adapter: Adapter, wire: Library) -> None:
+    keys = ChangingKeys(KEY, "b")
+    with FakeProvider([Turn(text="half of it", fault="hang"), Turn(text="two")]) as server:
+        async with connected(adapter, wire, server.url, keys=keys) as provider:
+            stream = provider.stream(hello())
+            assert isinstance(await anext(stream), TextChunk)
+            await keys.renewed_key(KEY)
+            assert (await last(provider, hello())).message.text == "two"
+            server.release()
+            assert isinstance([chunk async for chunk in stream][-1], Reply)
+        assert keys_of(server) == [KEY, "b"]
