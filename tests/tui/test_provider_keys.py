@@ -77,6 +77,20 @@ async def test_a_key_is_replaced_in_lines(
     assert key_in_use(setup) == SECRET
 
 
+async def test_a_stored_key_that_a_command_will_override_is_in_use_until_the_end(
+    tmp_path: Path, server: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = '[providers.anthropic]\nkey_command = "false"\n'
+    setup = Setup(tmp_path, written, {"ANTHROPIC_BASE_URL": server.url})
+    typed = iter(["sk-wrong", SECRET])
+    monkeypatch.setattr("ebbtide.tui.plain.panel.read_hidden", lambda question: next(typed))
+    async with talking(FakeSession(model=MODEL), settings=setup.settings) as controller:
+        await controller.rests()
+        await chooses(controller, "/key", "1")
+        await controller.shows("stored and in use. `providers.anthropic.key_command` overrides it in later runs")
+    assert key_in_use(setup) == SECRET
+
+
 async def test_a_key_for_a_provider_of_which_no_model_is_known_is_stored_untried(
     tmp_path: Path, server: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.providers.keys import MAX_KEY_CHARS, KeyStore, origin_of, validated_key
-from ebbtide.agent.providers.setup import key_variable, provider_address
+from ebbtide.agent.providers.setup import key_variable, provider_address, uses_key_command
 from ebbtide.tui.cli.arguments import parse_subcommand_args, read_settings, subcommand_parser
 from ebbtide.tui.plain.reader import read_hidden
 from ebbtide.tui.text.sanitise import sanitised_line
@@ -58,6 +58,8 @@ def _set_key(store: KeyStore, config: Config, provider: str) -> tuple[dict[str, 
     variable = key_variable(provider, config.provider(provider))
     if variable and os.environ.get(variable):
         lines.append(f"{variable} is also set and takes precedence")
+    elif uses_key_command(provider, config.provider(provider), os.environ):
+        lines.append(f"`providers.{provider}.key_command` is also set and takes precedence")
     return {"provider": provider, "place": storage, "origin": origin}, "\n".join(lines)
 
 
@@ -67,12 +69,14 @@ def _list_keys(store: KeyStore, config: Config) -> tuple[dict[str, object], str]
     for name in _KEYED_PROVIDERS:
         variable = key_variable(name, config.provider(name))
         is_set = bool(variable and os.environ.get(variable))
-        if is_set or name in stored:
+        is_printed = uses_key_command(name, config.provider(name), os.environ)
+        if is_set or is_printed or name in stored:
             stored_key = stored.get(name)
+            storage = stored_key.place if stored_key else ""
             rows.append(
                 {
                     "provider": name,
-                    "from": variable if is_set else stored_key.place if stored_key else "",
+                    "from": variable if is_set else "key_command" if is_printed else storage,
                     "origin": stored_key.origin if stored_key else "",
                 }
             )

@@ -97,6 +97,8 @@ class KeyEntry:
         await asyncio.to_thread(KeyStore(folder).put, provider, origin, key)
         environment = with_stored_keys(folder, settings.environment)
         variable = key_variable_in_use(settings, provider)
+        if config.provider(provider).key_command is not None:  # it would take precedence over the stored key
+            variable = key_variable(provider, config.provider(provider)) or ""
         settings.use_environment({**environment, variable: key} if variable else environment)
 
 
@@ -132,8 +134,10 @@ async def replace_key(context: CommandContext, argument: str) -> None:
             return None
         context.show_session()
     variable = variables[provider]
-    override_note = (
-        f". {variable} contains another key that overrides it in later runs: change or unset it" if variable else ""
-    )
+    override_note = ""
+    if variable:
+        override_note = f". {variable} contains another key that overrides it in later runs: change or unset it"
+    elif settings.config.provider(provider).key_command is not None:
+        override_note = f". `providers.{provider}.key_command` overrides it in later runs: remove that setting"
     context.controller.show_notice(f"the new key for {provider} is stored and in use{override_note}")
     return None

@@ -9,7 +9,7 @@ from ebbtide.agent.errors import AgentError, ConfigError
 from ebbtide.agent.integration_rows import DOCTOR_CHECKS, load_integration
 from ebbtide.agent.integrations.doctor.check_result import CheckResult
 from ebbtide.agent.providers.keys import KeyStore, stored_key
-from ebbtide.agent.providers.setup import default_model, find_endpoint, key_variable
+from ebbtide.agent.providers.setup import default_model, find_endpoint, key_variable, uses_key_command
 from ebbtide.tools.outputs.extent import join_limited
 from ebbtide.tools.process.shell import child_environment
 from ebbtide.tools.process.user_variables import withheld_direnv_variables
@@ -96,7 +96,10 @@ def _check_keys(config: Config, environment: Mapping[str, str]) -> Iterator[Chec
             )
         else:
             yield CheckResult("keys", "well", f"key for {name} from {location}, used only for {key.origin}")
-    if set_variables or stored_keys:
+    commands = [name for name in PROVIDERS if uses_key_command(name, config.provider(name), environment)]
+    for name in commands:
+        yield CheckResult("keys", "well", f"key for {name} from `providers.{name}.key_command`, which was not run")
+    if set_variables or stored_keys or commands:
         if not set_variables:
             return
         yield CheckResult("keys", "well", f"found in {', '.join(set_variables)}")
