@@ -123,3 +123,24 @@ def test_a_program_of_the_project_is_not_meant_by_a_relative_path(user: User) ->
     with FakeProvider([Turn(text="done")]) as server:
         assert ask(user, server).code == 0
         assert keys_of(server) == ["sk-mine"]
+
+
+def test_the_helper_of_claude_code_is_offered(user: User) -> None:
+    helper = "op read op://dev/key --token=sk-printed-0000000001"
+    write_file(user.home / ".claude" / "settings.json", json.dumps({"apiKeyHelper": helper}))
+    write_file(user.project / ".claude" / "settings.json", json.dumps({"apiKeyHelper": "theirs"}))
+    shown = "op read op://dev/key --token=***"
+    assert f"apiKeyHelper `{shown}` → providers.anthropic.key_command {shown}" in user.ebb("import").out
+    (done,) = user.ebb("import", "--yes", "--json", "--what", "key").lines
+    assert done["key"] == {"written": [f"providers.anthropic.key_command {shown}"], "left": {}}
+    assert json.loads(user.ebb("config", "--json").out)["providers.anthropic.key_command"]["value"] == shown
+    config = user.home / "config" / "config.toml"
+    assert config.read_text() == f'[providers.anthropic]\nkey_command = "{helper}"\n'
+    (again,) = user.ebb("import", "--json", "--yes").lines
+    assert "key" not in again
+
+
+def test_a_helper_does_not_replace_a_command(user: User, program: KeyProgram, tmp_path: Path) -> None:
+    write_file(user.home / ".claude" / "settings.json", json.dumps({"apiKeyHelper": "other"}))
+    user.ebb("import", "--yes")
+    assert program.command in (tmp_path / "config" / "config.toml").read_text()

@@ -1,5 +1,5 @@
-"""Imports the user's settings from other agents: model, reasoning effort and permission rules. An imported rule never
-allows more than the original."""
+"""Imports the user's settings from other agents: model, reasoning effort, key command and permission rules. An imported
+rule never allows more than the original."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -23,11 +23,12 @@ from ebbtide.tools.catalog import builtin_tools
 from ebbtide.tools.edit import Edit
 from ebbtide.tools.files.bounded import read_beginning
 from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.secrets.redaction import redact_text
 from ebbtide.tools.web_fetch import WebFetch
 from ebbtide.tools.web_search import WebSearch
 from ebbtide.tools.write import Write
 
-SettingKind: TypeAlias = Literal["model", "rules"]
+SettingKind: TypeAlias = Literal["model", "key", "rules"]
 
 _FAMILIES = ("fable", "opus", "sonnet", "haiku")
 _RULE = regex(r"(?P<tool>[^()\s]+)(?:\((?P<what>.*)\))?", re.DOTALL)
@@ -59,7 +60,16 @@ class SettingOffer:
     @property
     def description(self) -> str:
         """A description for the user."""
-        return f"{self.original}: {self.problem}" if self.problem else f"{self.original} → {self.key} {self.value}"
+        return (
+            f"{self.original}: {self.problem}"
+            if self.problem
+            else f"{self.original} → {self.key} {self.redacted_value}"
+        )
+
+    @property
+    def redacted_value(self) -> str:
+        """The value, without the secrets that a command may contain."""
+        return redact_text(self.value, {}) if self.what == "key" else self.value
 
 
 def setting_offers(folders: AgentFolders, project: Path) -> tuple[list[SettingOffer], list[str]]:
@@ -116,6 +126,8 @@ def _create_offer(
 def _claude_settings(content: Mapping[str, Any], home: Path) -> Iterator[FoundSetting]:
     if isinstance(model := content.get("model"), str):
         yield _model_setting(model, model if "/" in model else f"anthropic/{model}")
+    if isinstance(helper := content.get("apiKeyHelper"), str) and helper.strip():
+        yield "key", f"apiKeyHelper `{redact_text(helper, {})}`", "providers.anthropic.key_command", helper
     permissions = nested_table(content, "permissions")
     for verdict in ("allow", "deny", "ask"):
         for rule in _string_list(permissions.get(verdict)):
@@ -314,7 +326,11 @@ def setting_problem(offer: SettingOffer, config: Config) -> str:
     current_value = _current_value(config, offer.key)
     if offer.what == "rules":
         return "already configured" if isinstance(current_value, list) and offer.value in current_value else ""
-    return f"`{offer.key}` is {current_value!r} in your configuration" if current_value is not None else ""
+    return (
+        f"`{offer.key}` is {redact_text(repr(current_value), {})} in your configuration"
+        if current_value is not None
+        else ""
+    )
 
 
 def write_setting(offer: SettingOffer, config: Config) -> None:
@@ -327,8 +343,11 @@ def write_setting(offer: SettingOffer, config: Config) -> None:
 
 
 def _current_value(config: Config, key: str) -> object:
-    table, _, name = key.partition(".")
-    return nested_table(read_toml(config.folders.config / "config.toml"), table).get(name)
+    *tables, name = key.split(".")
+    content: Mapping[str, Any] = read_toml(config.folders.config / "config.toml")
+    for table in tables:
+        content = nested_table(content, table)
+    return content.get(name)
 
 
 def _string_list(value: object) -> list[str]:

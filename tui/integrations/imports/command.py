@@ -31,7 +31,7 @@ from ebbtide.tui.text.sanitise import sanitised_line
 
 _SECONDS_PER_DAY = 86_400
 _DELETE_QUESTION = "Delete all imported sessions that were never continued?"
-KINDS = ("conversations", "model", "rules", "servers")
+KINDS = ("conversations", "model", "key", "rules", "servers")
 """The kinds of data that can be imported. Instructions, skills, commands, agents and hooks of other agents need no
 import, because they are read in place."""
 

@@ -1,4 +1,4 @@
-"""The part of `ebb import` that imports models, rules and servers of other agents."""
+"""The part of `ebb import` that imports models, key commands, rules and servers of other agents."""
 
 import argparse
 import os
@@ -50,7 +50,12 @@ class OtherSettings:
     def import_confirmed(self, options: argparse.Namespace, confirm: Confirm) -> dict[str, object]:
         """Import what the user confirms, one kind at a time; return what was written and what was skipped."""
         results: dict[str, object] = {}
-        for kind, question in (("model", "Use the same model here?"), ("rules", "Add {} to your permissions?")):
+        questions = {
+            "model": "Use the same model here?",
+            "key": "Get the key for Anthropic from the same command?",
+            "rules": "Add {} to your permissions?",
+        }
+        for kind, question in questions.items():
             offers = [offer for offer in self._settings if offer.what == kind]
             valid_offers = [offer for offer in offers if not setting_problem(offer, self._config)]
             if valid_offers and confirm(question.format(pluralize(len(valid_offers), "rule"))):
@@ -73,11 +78,11 @@ class OtherSettings:
             if problem:
                 skipped[offer.original] = problem
             else:
-                written.append(f"{offer.key} {offer.value}")
+                written.append(f"{offer.key} {offer.redacted_value}")
             if not options.json and (not problem or not offer.problem):
                 print(
                     sanitised_line(
-                        f"skipped {offer.original}: {problem}" if problem else f"set {offer.key} {offer.value}"
+                        f"skipped {offer.original}: {problem}" if problem else f"set {offer.key} {offer.redacted_value}"
                     )
                 )
         return {"written": written, "left": skipped}
@@ -89,7 +94,7 @@ class OtherSettings:
                     "agent": offer.agent,
                     "said": offer.original,
                     "key": offer.key,
-                    "value": offer.value,
+                    "value": offer.redacted_value,
                     "problem": offer.problem,
                 }
                 for offer in self._settings
