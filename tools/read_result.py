@@ -200,11 +200,11 @@ def numbered_lines(
     to select and show them."""
     content, preceding_count = stored.content, (stored.first_line or 1) - 1
     first, last = _clamp_lines(stored, first, last)
-    starts, shown_bytes, numbered_texts = [content.line_start(first - preceding_count)], 0, list[str]()
-    while first + len(numbered_texts) <= last and (shown_bytes < cap.max_bytes or not numbered_texts):
+    starts, used_bytes, numbered_texts = [content.line_start(first - preceding_count)], 0, list[str]()
+    while first + len(numbered_texts) <= last and (used_bytes < cap.max_bytes or not numbered_texts):
         end = content.line_end(starts[-1])
         numbered_texts.append(_numbered_line(stored, first + len(numbered_texts), starts[-1], end, hint))
-        shown_bytes += len(numbered_texts[-1].encode("utf-8", "replace")) + 1
+        used_bytes += len(numbered_texts[-1].encode("utf-8", "replace")) + 1
         starts.append(end + 1)
     del numbered_texts[max(cap.fitting_count(numbered_texts), 1) :]
     width = MAX_LINE_CHARS
@@ -290,11 +290,11 @@ def byte_range(
     _check_offset(stored, offset)
     data = content.read(offset, min(limit, MAX_ANSWER_BYTES - RESERVED_NOTE_BYTES))
     while True:
-        content_text, shown_bytes = unambiguous_text(data, is_end=offset + len(data) >= content.size)
+        content_text, used_bytes = unambiguous_text(data, is_end=offset + len(data) >= content.size)
         if cap.fits(content_text) or len(data) <= _MIN_LINE_BYTES:
             break
         data = data[: max(len(data) // 2, _MIN_LINE_BYTES)]
-    end = offset + shown_bytes
+    end = offset + used_bytes
     position_note = f"bytes {offset}-{end} of {content.size:,}"
     if end < content.size:
         position_note += f"; continue at {hint.at_offset(stored, end)}"

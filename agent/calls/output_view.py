@@ -248,13 +248,13 @@ class OutputIntake:
         should_show_all = should_show_whole(call, preview.size, self.settings)
         if result.log is None:
             return output if should_show_all else _with_excerpt(output, truncated_excerpt(preview, None, self.settings))
-        is_log_kept = _keep_or_delete_log(result.log)
+        is_log_retained = _keep_or_delete_log(result.log)
         excerpt = (
             Excerpt(decoded_text(preview.first_bytes), ())
             if should_show_all and preview.size == len(preview.first_bytes)
-            else truncated_excerpt(preview, f"r{position.number}" if is_log_kept else None, self.settings)
+            else truncated_excerpt(preview, f"r{position.number}" if is_log_retained else None, self.settings)
         )
-        if not is_log_kept:
+        if not is_log_retained:
             return replace(_with_excerpt(output, excerpt), text=_append_lines(excerpt.text, result.text))
         return replace(
             _with_excerpt(output, excerpt),

@@ -80,7 +80,7 @@ class SessionHooks:
         )
         self.problems = declared.problems
         """What was ignored and why, one sentence each."""
-        self._shown_problems: set[str] = set(declared.problems)
+        self._reported_problems: set[str] = set(declared.problems)
         """Problems already shown, so that a broken hook is not reported at every call."""
         self._unreported_problems = list(declared.problems)
         self._start_source = source
@@ -284,8 +284,8 @@ class SessionHooks:
         return json.dumps({**common_fields, **payload}).encode() + b"\n"  # the newline is for scripts that use `read`
 
     def _notice_once(self, line: str) -> None:
-        if line not in self._shown_problems:
-            self._shown_problems.add(line)
+        if line not in self._reported_problems:
+            self._reported_problems.add(line)
             self._channel.notice(line)
 
     # Notifications that the session is waiting for the user.

@@ -163,9 +163,9 @@ class ErrorMatches:
     def excerpt_between(self, head: int, tail: int, max_bytes: int = MAX_MATCH_BYTES) -> str:
         """Return the error lines between the lines `head` and `tail`, by descending weight and then newest first, with
         context as in `grep -C`, within `max_bytes` bytes. Empty if there are none."""
-        blocks, shown_numbers, remaining_bytes = list[str](), set[int](), max_bytes
+        blocks, visible_numbers, remaining_bytes = list[str](), set[int](), max_bytes
         for group in self._selected_groups(head, tail):
-            if group.line_number in shown_numbers:
+            if group.line_number in visible_numbers:
                 continue
             has_context_room = remaining_bytes > max_bytes * _NO_CONTEXT_SHARE and (
                 group.weight >= VERDICT_WEIGHT or not blocks
@@ -174,13 +174,13 @@ class ErrorMatches:
                 lines = [
                     (number, separator, text)
                     for number, separator, text in group_lines(group, with_context)
-                    if head < number < tail and number not in shown_numbers
+                    if head < number < tail and number not in visible_numbers
                 ]
                 block = "\n".join(f"{number}{separator} {text}" for number, separator, text in lines)
                 block_bytes = len(block.encode()) + 1
                 if block_bytes <= remaining_bytes:
                     blocks.append(block)
-                    shown_numbers.update(number for number, _, _ in lines)
+                    visible_numbers.update(number for number, _, _ in lines)
                     remaining_bytes -= block_bytes
                     break
         return "\n".join(blocks)

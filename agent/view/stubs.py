@@ -95,11 +95,13 @@ def _viewed_extent(output: ToolOutput) -> str:
         return "a picture" if output.images or output.pictures else pluralize(_line_count(output.text), "line")
     if extent.shows_all:
         return pluralize(extent.shown, extent.noun)
-    last_shown = extent.first + extent.shown - 1
-    shown_range = (
-        f"{extent.noun} {last_shown}" if last_shown == extent.first else f"{extent.unit} {extent.first}-{last_shown}"
+    last_visible = extent.first + extent.shown - 1
+    visible_range = (
+        f"{extent.noun} {last_visible}"
+        if last_visible == extent.first
+        else f"{extent.unit} {extent.first}-{last_visible}"
     )
-    return f"{shown_range} of {extent.total}"
+    return f"{visible_range} of {extent.total}"
 
 
 def _match_extent(output: ToolOutput) -> str:

@@ -184,12 +184,12 @@ class _HunkPlacer:
         inside_block = [
             start for start in below if any(line <= start < self._end_of_block(line) for line, _ in context_lines)
         ]
-        kept_starts = inside_block or below
-        if not kept_starts:
+        matching_starts = inside_block or below
+        if not matching_starts:
             raise PatchError(
                 f"{self.label}: its lines are at line {starts[0] + 1}, above the `@@` line: omit that line"
             )
-        return kept_starts, max(closeness, loosest, key=CLOSENESS_ORDER.index)
+        return matching_starts, max(closeness, loosest, key=CLOSENESS_ORDER.index)
 
     def _context_positions(self) -> Iterator[tuple[int, Closeness]]:
         """Yield the index of each line that matches the last one given after @@. The others come above it, each in the

@@ -56,10 +56,10 @@ def withheld_variables_note(command: str, printed: str, withheld: tuple[str, ...
     names = [name for name in withheld if _is_used_in(name, command) or ("_" in name and _occurs_in(name, printed))]
     if not names:
         return ""
-    shown_names = names[:_MAX_NAMED_VARIABLES]
-    names_text = ", ".join(f"`{name}`" for name in shown_names)
-    setting = f"EBB_PASS_ENV='{' '.join(shown_names)}'"
-    if len(shown_names) == 1:
+    listed_names = names[:_MAX_NAMED_VARIABLES]
+    names_text = ", ".join(f"`{name}`" for name in listed_names)
+    setting = f"EBB_PASS_ENV='{' '.join(listed_names)}'"
+    if len(listed_names) == 1:
         return (
             f"{names_text} is set in the user's environment but not for commands: the user can pass it with `{setting}`"
         )

@@ -81,8 +81,8 @@ def learn_secret(value: str) -> None:
 
 
 def secret_forms(environment: Mapping[str, str], known_values: Iterable[str] = ()) -> dict[str, str]:
-    """Map each form of the secrets in an environment to the name of its variable, and each form of `known_values` and of
-    learned secrets to an empty string."""
+    """Map each form of the secrets in an environment to the name of its variable, and each form of `known_values` and
+    of learned secrets to an empty string."""
     names_by_value = {
         value: name for name, value in environment.items() if SECRET_NAME.search(name) and name not in _FOLDER_VARIABLES
     }
