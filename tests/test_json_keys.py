@@ -48,8 +48,8 @@ def test_the_keys_of_what_fills_a_context(user: User) -> None:
         "requests.usage.reasoning",
     }  # fmt: skip
     assert {each for each in found if "." not in each} == {
-        "components", "deferred", "effective", "epochs", "instructions", "items", "model", "pins", "prices_again",
-        "recalls", "reserves", "servers", "session", "title", "tools", "used", "window",
+        "cache_lifetime", "components", "deferred", "effective", "epochs", "instructions", "items", "model", "pins",
+        "prices_again", "recalls", "reserves", "servers", "session", "title", "tools", "used", "window",
     }  # fmt: skip
 
 

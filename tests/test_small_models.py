@@ -60,13 +60,14 @@ class Asked:
         return content if isinstance(content, str) else "\n".join(part["text"] for part in content)
 
 
-def test_it_is_shown_the_files_that_are_named_and_has_four_tools(user: User) -> None:
+def test_it_is_shown_the_files_that_are_named_and_has_six_tools(user: User) -> None:
     files = {"src/calc.py": "def add(a, b):\n    return a - b\n", "src/other.py": "x = 1\n", ".env": "KEY=secret\n"}
     asked = Asked(user, "What does add in calc.py do? Leave .env alone.", files, "It subtracts.")
     assert asked.answer == "It subtracts."
     (body,) = asked.bodies
     assert body["temperature"] == 0.2
-    assert [tool["function"]["name"] for tool in body["tools"]] == ["read", "write", "edit", "bash"]
+    tools = [tool["function"]["name"] for tool in body["tools"]]
+    assert tools == ["read", "write", "edit", "bash", "read_result", "recall"]
     assert asked.told(0) == (
         "What does add in calc.py do? Leave .env alone.\n"
         "The folder `./` holds:\n\n.env\nsrc/calc.py\nsrc/other.py\n"

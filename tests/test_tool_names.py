@@ -32,6 +32,7 @@ OTHER_MEANINGS = {
     },
     ("agent/providers/registry.py", "tool_search"): "a fact about a model: how its API finds deferred tools",
     ("agent/config/table_keys.py", "tool_search"): "the setting for that fact",
+    ("tui/integrations/models/table_conversion.py", "tool_search"): "that fact in an updated table",
     ("agent/providers/wires/openai_responses.py", "tool_search"): "the API's own search",
     ("agent/config/aliases.py", "tool_output_cache"): "a table in the settings of another agent",
     ("tools/grep.py", "glob"): "an argument of `grep`",
