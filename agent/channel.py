@@ -78,32 +78,34 @@ class Questions:
     async def ask_choices(self, text: str, options: tuple[str, ...]) -> str:
         """Ask a question with several possible choices. Return the chosen options, one per line, or the user's own
         text."""
-        return await self.ask_text(text, options, several=True)
+        return await self.ask_text(text, options, allows_several=True)
 
     async def ask_text(
         self,
         text: str,
         options: tuple[str, ...],
         *,
-        several: bool = False,
+        allows_several: bool = False,
         is_lasting: bool = False,
-        takes_words: bool = True,
+        accepts_text: bool = True,
     ) -> str:
         """Ask the user a question from the model or a server, and return the answer."""
-        question = QuestionAsked(f"question-{next(self._numbers)}", text, options, several, is_lasting, takes_words)
+        question = QuestionAsked(
+            f"question-{next(self._numbers)}", text, options, allows_several, is_lasting, accepts_text
+        )
         answer = await self._wait_for(question)
         answer_text = _answer_text(answer)
         self._emit(QuestionAnswered(question.id, answer_text))
         return answer_text
 
     @property
-    def is_about_a_call(self) -> bool:
+    def has_call_question(self) -> bool:
         """Whether a question about a call or a plan is open."""
         return any(question_id.startswith(("permission-", "plan-")) for question_id in self._pending_answers)
 
-    def answer(self, question: str, answer: Answer) -> None:
+    def answer(self, question_id: str, answer: Answer) -> None:
         """Answer a question. An answer to a question that is not open is ignored."""
-        future = self._pending_answers.get(question)
+        future = self._pending_answers.get(question_id)
         if future is not None and not future.done():
             future.set_result(answer)
 
@@ -134,9 +136,9 @@ class EventSink(Protocol):
 class Channel:
     """The channel of one session. It is created before the other parts, because they emit events through it."""
 
-    def __init__(self, *, interactive: bool = True) -> None:
-        """`interactive`: whether a user is present to answer."""
-        self.is_interactive = interactive
+    def __init__(self, *, is_interactive: bool = True) -> None:
+        """`is_interactive`: whether a user is present to answer."""
+        self.is_interactive = is_interactive
         self.interrupt = Interrupt()
         self.questions = Questions(self.emit)
         self.listener: Callable[[Event], None] | None = None
@@ -218,6 +220,6 @@ class Channel:
     def leave_turn(self) -> None:
         """End the turn because the program exits. Works like an interrupt, except that a question about a call stays
         open; it is asked again when the session is resumed."""
-        if self.questions.is_about_a_call and self._turn is not None:
+        if self.questions.has_call_question and self._turn is not None:
             self._turn.cancel()
         self.interrupt.request()

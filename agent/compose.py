@@ -14,27 +14,27 @@ from ebbtide.agent.budget.cache_lifetime import (
 )
 from ebbtide.agent.compose_project import (
     enable_hook_judges,
-    unknown_tools_of,
+    unknown_tools_notices,
 )
 from ebbtide.agent.compose_session import (
     ProjectSetup,
     SessionGrants,
-    call_context,
     create_approver,
-    load_project_parts,
-    open_session,
-    record_context,
+    create_call_context,
+    create_record_context,
+    create_session_parts,
+    create_tool_workspace,
+    create_turn_context,
+    create_window_context,
+    load_session_tooling,
     restore_conversation,
     startup_notices,
-    tool_workspace,
-    turn_context,
-    window_context,
 )
-from ebbtide.agent.providers.factory import build_provider, make_meter
+from ebbtide.agent.providers.factory import build_provider, create_meter
 from ebbtide.agent.providers.fallbacks import ConnectedModel
 from ebbtide.agent.records.store_access import lock_session
 from ebbtide.agent.session import Session
-from ebbtide.agent.tokens.estimate import decode_estimator, encoded_server
+from ebbtide.agent.tokens.estimate import decode_estimator, server_digest_from_encoded
 from ebbtide.agent.window.session_context import (
     SessionContext,
 )
@@ -43,7 +43,7 @@ from ebbtide.store.session_rows import SessionRow
 if TYPE_CHECKING:  # types only: few sessions have these
     from ebbtide.agent.hooks.session_hooks import StartSource
     from ebbtide.agent.subagents.definitions import AgentDefinition
-    from ebbtide.agent.subagents.role import AgentRole
+    from ebbtide.agent.subagents.role import SubagentContext
 
 
 class Composer:
@@ -52,23 +52,23 @@ class Composer:
     def __init__(self, setup: ProjectSetup) -> None:
         self.setup = setup
 
-    async def connect(self, model: str, *, has_pauses: bool = False) -> ConnectedModel:
+    async def connect_model(self, model: str, *, has_pauses: bool = False) -> ConnectedModel:
         """Connect a model and create its token meter. `has_pauses`: a user writes the messages, so that the cache may
         expire between them. Raises `UsageError` and `ProviderError`."""
         setup, config = self.setup, self.setup.config
-        estimator = decode_estimator(stored_calibration := await setup.thread.run(setup.store.calibration, model))
+        estimator = decode_estimator(stored_calibration := await setup.store_thread.run(setup.store.calibration, model))
         is_precise = estimator.is_precise
         lifetime = await self._cache_lifetime(model) if has_pauses else None
         provider = await build_provider(
             config,
             model,
             setup.environment,
-            is_precise=is_precise,
+            has_accurate_estimates=is_precise,
             secrets=setup.secrets,
             cache_lifetime=lifetime,
         )
-        meter = make_meter(config, model, estimator, interactive=setup.interactive)
-        return ConnectedModel(provider, meter, encoded_server(stored_calibration))
+        meter = create_meter(config, model, estimator, is_interactive=setup.is_interactive)
+        return ConnectedModel(provider, meter, server_digest_from_encoded(stored_calibration))
 
     async def _cache_lifetime(self, model: str) -> CacheLifetime | None:
         """Return the lifetime that the provider's cache should have; None if it offers no choice."""
@@ -77,42 +77,44 @@ class Composer:
             return None
         if setup.config.cache_lifetime != "auto":
             return lifetime_of(setup.config.cache_lifetime)
-        rows = await setup.thread.run(setup.store.recent_prompts, provider, MAX_REQUESTS)
+        rows = await setup.store_thread.run(setup.store.recent_prompts, provider, MAX_REQUESTS)
         return choose_lifetime([PastRequest(*row) for row in rows])
 
-    async def assemble(
+    async def create_session(
         self,
         row: SessionRow,
         model: str,
-        connected: ConnectedModel,
-        closing: AsyncExitStack,
+        connected_model: ConnectedModel,
+        exit_stack: AsyncExitStack,
         grants: SessionGrants,
         *,
-        source: "StartSource | None",
-        role: "AgentRole | None" = None,
+        start_source: "StartSource | None",
+        agent_role: "SubagentContext | None" = None,
     ) -> tuple[Session, SessionContext]:
-        """Create a session and its contexts. `closing` collects everything that must be closed with the session.
-        `source`: how the session starts; None if it is reopened right after closing. `role`: the definition and parent
-        of a sub-agent. Raises `AgentError`."""
+        """Create a session and its contexts. `exit_stack` collects everything that must be closed with the session.
+        `start_source`: how the session starts; None if it is reopened right after closing. `agent_role`: the definition
+        and parent of a sub-agent. Raises `AgentError`."""
         setup = self.setup
-        opening = await open_session(setup, self.connect, row, model, connected, closing, grants, source, role)
-        project = await load_project_parts(opening, self.compose_agent)
+        opening = await create_session_parts(
+            setup, self.connect_model, row, model, connected_model, exit_stack, grants, start_source, agent_role
+        )
+        project = await load_session_tooling(opening, self.create_agent_session)
         approver, rules_problem = create_approver(opening, project)
-        records = record_context(opening)
-        workspace = tool_workspace(opening, project)
-        turn = turn_context(opening, project, approver, records, workspace)
-        calls = call_context(opening, project, approver, turn, workspace)
+        records = create_record_context(opening)
+        workspace = create_tool_workspace(opening, project)
+        turn = create_turn_context(opening, project, approver, records, workspace)
+        calls = create_call_context(opening, project, approver, turn, workspace)
         conversation, mode, resumed = await restore_conversation(opening, approver, workspace)
-        window = window_context(opening, project, approver, conversation, mode)
+        window = create_window_context(opening, project, approver, conversation, mode)
 
         ctx = SessionContext(window, calls, turn)
         project.agents.parent = ctx
-        enable_hook_judges(turn.hooks, ctx, self.connect, self.compose_agent)
+        enable_hook_judges(turn.hooks, ctx, self.connect_model, self.create_agent_session)
         if project.servers is not None:
             project.servers.start(window, turn)
         notices = (
             *startup_notices(setup, ctx, rules_problem),
-            *unknown_tools_of(project.extensions, calls.runner.tools),
+            *unknown_tools_notices(project.extensions, calls.runner.tools),
         )
         setup.store.notice = ""
         session_exit_stack = AsyncExitStack()
@@ -125,19 +127,21 @@ class Composer:
             resumed=resumed,
             on_close=session_exit_stack.aclose,
         )
-        session_exit_stack.push_async_exit(closing.pop_all())  # before this line, the caller closes what was opened
+        session_exit_stack.push_async_exit(exit_stack.pop_all())  # before this line, the caller closes what was opened
         return session, ctx
 
-    async def compose_agent(
+    async def create_agent_session(
         self, definition: "AgentDefinition", parent: SessionContext, closing: AsyncExitStack
     ) -> Session:
         """Create the session of a sub-agent of `parent`. Raises `AgentError`."""
-        role = subagents.role.AgentRole(definition, parent)
+        role = subagents.role.SubagentContext(definition, parent)
         row = role.session_row(self.setup.config)
-        if not self.setup.ephemeral:
+        if not self.setup.is_ephemeral:
             closing.callback(lock_session(self.setup.config, row.id).release)
-        connected = await self.connect(row.model)
+        connected = await self.connect_model(row.model)
         closing.push_async_callback(connected.provider.close)
-        grants = SessionGrants([], parent.calls.runner.approver.added_folders, was_open=True)
-        session, _ = await self.assemble(row, row.model, connected, closing, grants, source="startup", role=role)
+        grants = SessionGrants([], parent.calls.runner.approver.added_folders, was_opened_before=True)
+        session, _ = await self.create_session(
+            row, row.model, connected, closing, grants, start_source="startup", agent_role=role
+        )
         return session

@@ -40,28 +40,29 @@ if TYPE_CHECKING:  # types only: a session imports these modules when it needs t
 
 OpenSink: TypeAlias = Callable[[Config, Mapping[str, str]], EventSink]
 OpenServers: TypeAlias = "Callable[[Config, Mapping[str, str], Path, ServerTools, Channel, SessionTrust], Servers]"
-OpenLanguages: TypeAlias = Callable[[Config, Path, Sandbox | None, Mapping[str, str], Path | None], LanguageService]
+OpenLanguageService: TypeAlias = Callable[
+    [Config, Path, Sandbox | None, Mapping[str, str], Path | None], LanguageService
+]
 
 
-def event_sinks(config: Config, environment: Mapping[str, str]) -> tuple[EventSink, ...]:
+def open_event_sinks(config: Config, environment: Mapping[str, str]) -> tuple[EventSink, ...]:
     """Return the sinks that follow the events of all sessions of this process. Raises `ConfigError`."""
     object_paths = [object_path for setting, object_path in EVENT_SINKS.items() if getattr(config, setting) is not None]
     return tuple(cast(OpenSink, load_integration(object_path))(config, environment) for object_path in object_paths)
 
 
-def language_servers_of(
+def create_language_service(
     config: Config,
     root: Path,
     sandbox: Sandbox | None,
     environment: Mapping[str, str] = os.environ,
-    logs: Path | None = None,
+    log_folder: Path | None = None,
 ) -> LanguageService | None:
     """Return the language servers of a working folder. `sandbox`: the sandbox for commands, also used for servers.
-    `environment`: variables such as `PATH`, for finding programs. `logs`: the folder for server output; None for the
-    default folder.
-    """
+    `environment`: variables such as `PATH`, for finding programs. `log_folder`: the folder for server output; None for
+    the default folder."""
     for object_path in LANGUAGE_SERVICES.values():
-        return cast(OpenLanguages, load_integration(object_path))(config, root, sandbox, environment, logs)
+        return cast(OpenLanguageService, load_integration(object_path))(config, root, sandbox, environment, log_folder)
     return None
 
 
@@ -69,7 +70,7 @@ async def project_trust(config: Config, channel: Channel, languages: LanguageSer
     """Return the trust state of the project; None if nothing in it needs trust. A headless run silently ignores
     language servers that need trust."""
     untrusted_languages = (
-        languages if channel.is_interactive and languages is not None and languages.may_want_trust else None
+        languages if channel.is_interactive and languages is not None and languages.may_need_trust else None
     )
     if not (
         config.may_have_servers
@@ -79,11 +80,11 @@ async def project_trust(config: Config, channel: Channel, languages: LanguageSer
     ):
         return None
     trust = agent_extensions.session_trust.SessionTrust(config, channel)
-    trust.add(await asyncio.to_thread(untrusted_languages.items) if untrusted_languages is not None else ())
+    trust.add(await asyncio.to_thread(untrusted_languages.trust_items) if untrusted_languages is not None else ())
     return trust
 
 
-async def extensions_of(config: Config, trust: "SessionTrust | None") -> "SessionExtensions | None":
+async def load_extensions(config: Config, trust: "SessionTrust | None") -> "SessionExtensions | None":
     """Return the commands, skills and agents of a session; None if there are none."""
     if trust is None or not config.may_have_extensions:
         return None
@@ -96,9 +97,11 @@ class AgentsOnDemand:
     """The sub-agents of a session. Their modules are loaded when the first one is started; `parent` must be set before
     that."""
 
-    def __init__(self, extensions: "SessionExtensions | None", concurrent: int, compose: "ComposeAgentSession") -> None:
+    def __init__(
+        self, extensions: "SessionExtensions | None", max_concurrent: int, compose: "ComposeAgentSession"
+    ) -> None:
         self._extensions = extensions
-        self._concurrent = concurrent
+        self._concurrent = max_concurrent
         self._compose = compose
         self.parent: SessionContext | None = None
 
@@ -137,18 +140,18 @@ class AgentsOnDemand:
         return tuple(Task(self.descriptions, self._delegate) if isinstance(tool, Task) else tool for tool in tools)
 
 
-def unknown_tools_of(extensions: "SessionExtensions | None", known: Collection[str]) -> tuple[str, ...]:
+def unknown_tools_notices(extensions: "SessionExtensions | None", known_tools: Collection[str]) -> tuple[str, ...]:
     """Return one line for each unknown tool that an agent's definition names."""
     if extensions is None or not extensions.agents:
         return ()
-    return subagents.file_definitions.unknown_tools_notice(extensions.usable_agents(), known)
+    return subagents.file_definitions.unknown_tools_notice(extensions.usable_agents(), known_tools)
 
 
 def apply_skill_limits(
     extensions: "SessionExtensions | None", approval: Approver, channel: Channel, root: Path
 ) -> None:
     """Apply the tool restrictions of skills while they are in use."""
-    if extensions is None or not any(skill.tools for skill in extensions.skills):
+    if extensions is None or not any(skill.requested_tools for skill in extensions.skills):
         return
     channel.observe_events(calls.skill_bounds.ActiveSkills(extensions, approval, str(root), channel.notice).observe)
 
@@ -167,27 +170,29 @@ def skill_folders(config: Config) -> tuple[Path, ...]:
     if not config.may_have_extensions:
         return ()
     return tuple(
-        extension_folder.folder
-        for extension_folder in agent_extensions.extension_folders.extension_folders("skill", config)
+        extension_folder.path
+        for extension_folder in agent_extensions.extension_folders.find_extension_folders("skill", config)
         if extension_folder.owner == "user"
     )
 
 
-def servers_of(
+def create_servers(
     config: Config,
     environment: Mapping[str, str],
     root: Path,
-    served: ServerTools,
+    server_tools: ServerTools,
     channel: Channel,
-    closing: AsyncExitStack,
+    exit_stack: AsyncExitStack,
     trust: "SessionTrust | None",
 ) -> Servers | None:
     """Return the MCP servers of a session; None if none is configured."""
     if trust is None or not config.may_have_servers:
         return None
     for object_path in MCP_CLIENTS.values():
-        servers = cast(OpenServers, load_integration(object_path))(config, environment, root, served, channel, trust)
-        closing.push_async_callback(servers.close)
+        servers = cast(OpenServers, load_integration(object_path))(
+            config, environment, root, server_tools, channel, trust
+        )
+        exit_stack.push_async_callback(servers.close)
         return servers
     return None
 
@@ -198,11 +203,11 @@ def hooks_for_session(
     workspace: Workspace,
     channel: Channel,
     secrets: SecretTokens,
-    mode: Callable[[], Mode],
-    closing: AsyncExitStack,
+    get_mode: Callable[[], Mode],
+    exit_stack: AsyncExitStack,
     trust: "SessionTrust | None",
-    guard: CheckpointGuard,
-    source: "StartSource | None",
+    checkpoint_guard: CheckpointGuard,
+    start_source: "StartSource | None",
 ) -> "SessionHooks | None":
     """Return the hooks of a session; None if none is configured."""
     if trust is None or not config.may_have_hooks:
@@ -218,13 +223,13 @@ def hooks_for_session(
         workspace,
         channel,
         read_messages,
-        mode,
-        source,
+        get_mode,
+        start_source,
         trust,
-        checkpoint_before_hooks(guard),
+        checkpoint_before_hooks(checkpoint_guard),
     )
     if hooks is not None:
-        closing.push_async_callback(hooks.close)
+        exit_stack.push_async_callback(hooks.close)
     return hooks
 
 
@@ -233,20 +238,20 @@ def checkpoint_before_hooks(guard: CheckpointGuard) -> "SaveCheckpoint":
     return partial(guard, "run", (), show=lambda _: None)
 
 
-def tool_hooks_for(
+def create_tool_hooks(
     hooks: "SessionHooks | None",
     after_tool: Sequence[AfterToolHook],
     session: str,
     project: Path,
     workspace: Workspace,
     channel: Channel,
-    guard: CheckpointGuard,
-    agent: Mapping[str, object],
+    checkpoint_guard: CheckpointGuard,
+    agent_input: Mapping[str, object],
 ) -> "ToolHooks | None":
-    """Return the object that runs hooks around a session's calls; None if there are no hooks. `agent`: fields about the
-    calling agent, for the input of hooks."""
+    """Return the object that runs hooks around a session's calls; None if there are no hooks. `agent_input`: fields
+    about the calling agent, for the input of hooks."""
     if hooks is None and not after_tool:
         return None
     return agent_hooks.tool_hooks.ToolHooks(
-        hooks, after_tool, session, project, workspace, channel, checkpoint_before_hooks(guard), agent
+        hooks, after_tool, session, project, workspace, channel, checkpoint_before_hooks(checkpoint_guard), agent_input
     )

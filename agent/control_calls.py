@@ -8,11 +8,11 @@ from ebbtide.agent.messages import Assistant, Message, ToolCall, ToolOutput, Use
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.final_report import FinalReport
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.submit_plan import SubmitPlan, plan_of
+from ebbtide.tools.submit_plan import SubmitPlan, require_plan
 from ebbtide.tools.task import Task
 from ebbtide.tools.tool_traits import role_of
 
-REPORT, PLAN, TASK = FinalReport.name, SubmitPlan.name, Task.name
+REPORT_TOOL, PLAN_TOOL, TASK_TOOL = FinalReport.name, SubmitPlan.name, Task.name
 
 
 NOT_RUN_WINDOW_FULL = "not run: the context window is full. Call `final_report` now, or answer in plain text"
@@ -27,16 +27,16 @@ def submitted_report(reply: Assistant, outputs: Iterable[ToolOutput], *, plan_en
     reports = [call.arguments["report"] for call in reply.calls if _is_report(call)]
     if plan_ends_turn:
         reports += [
-            call.arguments.get("plan") for call in reply.calls if call.name == PLAN and call.id in successful_ids
+            call.arguments.get("plan") for call in reply.calls if call.name == PLAN_TOOL and call.id in successful_ids
         ]
     return next((report for report in reports if isinstance(report, str)), None)
 
 
-def skipped_call_outputs(reply: Assistant, reason: str, *, takes_plans: bool) -> tuple[ToolOutput, ...]:
+def skipped_call_outputs(reply: Assistant, reason: str, *, accepts_plans: bool) -> tuple[ToolOutput, ...]:
     """Return outputs for calls that are too late to be run. A submitted report or plan is still accepted."""
     return tuple(
-        ToolOutput(call.id, f"{'report' if call.name == REPORT else 'plan'} accepted")
-        if _is_report(call) or (takes_plans and _is_plan(call))
+        ToolOutput(call.id, f"{'report' if call.name == REPORT_TOOL else 'plan'} accepted")
+        if _is_report(call) or (accepts_plans and _is_plan(call))
         else ToolOutput(call.id, reason, "failed" if reason == NOT_RUN_WINDOW_FULL else "interrupted")
         for call in reply.calls
     )
@@ -44,13 +44,13 @@ def skipped_call_outputs(reply: Assistant, reason: str, *, takes_plans: bool) ->
 
 def _is_report(call: ToolCall) -> bool:
     """Whether the call submits a valid report."""
-    return call.name == REPORT and not call.problem and isinstance(call.arguments.get("report"), str)
+    return call.name == REPORT_TOOL and not call.problem and isinstance(call.arguments.get("report"), str)
 
 
 def _is_plan(call: ToolCall) -> bool:
     """Whether the call submits a valid plan."""
     try:
-        return call.name == PLAN and not call.problem and bool(plan_of(call.arguments))
+        return call.name == PLAN_TOOL and not call.problem and bool(require_plan(call.arguments))
     except ToolError:
         return False
 
@@ -88,19 +88,19 @@ class TodoState:
 
     todos: tuple[TodoItem, ...] | None = None
     notes: str | None = None
-    asked: tuple[ToolCall, ...] = ()
+    pending_calls: tuple[ToolCall, ...] = ()
     """`todo` calls that have no output yet."""
 
     def plus(self, message: Message) -> "TodoState":
         """Return the state after a message. Only successful calls change it."""
         if isinstance(message, Assistant):
             todo_calls = tuple(call for call in message.calls if role_of(call.name) == "list_todos")
-            return replace(self, asked=todo_calls) if todo_calls or self.asked else self
-        if not self.asked:
+            return replace(self, pending_calls=todo_calls) if todo_calls or self.pending_calls else self
+        if not self.pending_calls:
             return self
         successful_ids = {output.call_id for output in message.outputs if output.status == "done"}
         todos, notes = self.todos, self.notes
-        for call in self.asked:
+        for call in self.pending_calls:
             if call.id in successful_ids:
                 todos = _todo_items(call)
                 notes = str(call.arguments["notes"]).strip() if "notes" in call.arguments else notes
@@ -120,7 +120,7 @@ def last_todos(messages: Iterable[Message]) -> tuple[TodoItem, ...] | None:
     return todo_state(messages).todos
 
 
-def open_items(items: Sequence[TodoItem]) -> str:
+def format_open_items(items: Sequence[TodoItem]) -> str:
     """Return the unfinished items, one per line."""
     return "\n".join(f"- [{item.status}] {item.text}" for item in items if item.status != "done")
 

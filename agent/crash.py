@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tools.secrets.redaction import redact_text
 from ebbtide.tools.version import VERSION
 
@@ -51,7 +51,7 @@ def write_report(text: str, folder: Path, known_secrets: Collection[str] = ()) -
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{threading.get_native_id()}.txt"
     for target_folder in (folder, Path(tempfile.gettempdir())):
         try:
-            make_private(target_folder)
+            create_private_folder(target_folder)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(
                 os.open(target_folder / name, flags, 0o600), "w", encoding="utf-8", errors="replace"
@@ -96,11 +96,11 @@ class _CrashReportHandler(logging.Handler):
             write_report(f"{record.getMessage()}\n{trace}", self._folder)
 
 
-def secrets_of(config: Config, environment: Mapping[str, str]) -> Iterator[str]:
+def config_secrets(config: Config, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the secrets that a configuration contains or refers to."""
     for provider in config.providers.values():
         yield environment.get(provider.api_key_env or "", "")
-    for table in config.servers.values():
+    for table in config.mcp_servers.values():
         for value in (*_values(table.get("headers")), *_values(table.get("env")), table.get("client_secret")):
             if isinstance(value, str):
                 yield value

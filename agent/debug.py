@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TextIO, TypeAlias
 
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tools.secrets.redaction import redact_text
 
 MAX_LOG_BYTES = 10_000_000
@@ -127,7 +127,7 @@ def _json_value(value: object) -> object:
 
 def _append(path: Path, line: str) -> None:
     """Append a line to a private file. If the file has become too large, rotate it first."""
-    make_private(path.parent)
+    create_private_folder(path.parent)
     descriptor = _open(path)
     if os.fstat(descriptor).st_size + len(line) > MAX_LOG_BYTES:
         os.close(descriptor)

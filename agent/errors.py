@@ -159,7 +159,7 @@ class ProviderError(AgentError):
 
     code = "provider"
     exit_code = 3
-    retryable: ClassVar[bool] = False
+    is_retryable: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ REPLY_READERS: Mapping[str, str] = {
 }
 """Readers of replies in which models write calls as text; see `request.reply_reader`."""
 
-SMALL_MODEL_HELPS: Mapping[str, str] = {
+SMALL_MODEL_SUPPORT: Mapping[str, str] = {
     "small_models": "small_models.model_help:MODEL_HELP",
 }
 """Extra context and reminders for small models; see `request.reply_reader`."""
@@ -33,12 +33,12 @@ LANGUAGE_SERVICES: Mapping[str, str] = {
     "lsp": "lsp.session_languages:SessionLanguages",
 }
 """Language services, which report problems after edits and answer the code tools; see
-`compose_project.language_servers_of`."""
+`compose_project.create_language_service`."""
 
 MCP_CLIENTS: Mapping[str, str] = {
     "mcp": "mcp.running:RunningServers",
 }
-"""Clients that run a session's MCP servers; see `compose_project.servers_of`."""
+"""Clients that run a session's MCP servers; see `compose_project.create_servers`."""
 
 TRUST_ITEMS: Mapping[str, str] = {
     "mcp": "mcp.approvals:project_items",

@@ -19,12 +19,12 @@ from ebbtide.agent.records.usage import RequestUsage, Rewrite
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.view.items import ViewItem, pin_items, proportional_shares, view_items
 from ebbtide.agent.window.deferral import Deferral
-from ebbtide.agent.window.measure import sections_of
+from ebbtide.agent.window.measure import budget_sections
 from ebbtide.agent.window.session_context import WindowContext
 
 
 @dataclass(frozen=True, slots=True)
-class SourcedNumber:
+class TokenCount:
     name: str
     tokens: int
     source: str
@@ -89,10 +89,10 @@ class Overview:
     session: str
     title: str
     model: str
-    components: tuple[SourcedNumber, ...]
+    components: tuple[TokenCount, ...]
     """Components of the next request."""
-    window: SourcedNumber
-    reserves: tuple[SourcedNumber, ...]
+    window: TokenCount
+    reserves: tuple[TokenCount, ...]
     """Reserves within the window."""
     effective: int
     """Tokens available to a request."""
@@ -106,7 +106,7 @@ class Overview:
     """Pinned content shown with the summary."""
     tools: tuple[ToolShare, ...] = ()
     """Tools that the user may exclude from requests."""
-    instructions: tuple[SourcedNumber, ...] = ()
+    instructions: tuple[TokenCount, ...] = ()
     """Instruction files in the system prompt. Their sizes add up to that component."""
     recalls: Recalls = Recalls()  # noqa: RUF009  # a frozen value
     """Which outputs were cut or masked, and which of them the model has recalled."""
@@ -123,7 +123,11 @@ class Overview:
     @property
     def cache_saving(self) -> float:
         """Share of the input cost that the cache lifetime has saved in this session, compared with the default one."""
-        past = [PastRequest(self.session, asked.at, asked.usage.prompt) for asked in self.requests if asked.at]
+        past = [
+            PastRequest(self.session, asked.created_at, asked.usage.prompt)
+            for asked in self.requests
+            if asked.created_at
+        ]
         return lifetime_saving(past, lifetime_of(self.cache_lifetime))
 
     @property
@@ -157,7 +161,7 @@ ALWAYS_LISTED_COMPONENTS = ("system", "instructions", "tools", "history")
 """Components listed even if they are empty."""
 
 
-def request_setup(window: WindowContext) -> RequestSetup:
+def create_request_setup(window: WindowContext) -> RequestSetup:
     """Return the request setup of an open session."""
     model = window.model
     return RequestSetup(
@@ -165,15 +169,15 @@ def request_setup(window: WindowContext) -> RequestSetup:
         model.known_window,
         model.meter.fresh_copy(),
         window.instructions,
-        window.tools.own,
-        window.tools.served.specs,
+        window.tools.own_specs,
+        window.tools.server_tools.listed_specs,
         window.tools.deferral,
-        begins_as_before=window.watch.has_sent
-        or window.watch.has_same_prefix(window.instructions.text, window.tools.offered),
+        begins_as_before=window.prefix_watch.has_sent
+        or window.prefix_watch.has_same_prefix(window.instructions.text, window.tools.offered),
     )
 
 
-def overview_of(
+def build_overview(
     session: str,
     title: str,
     conversation: Conversation,
@@ -200,7 +204,7 @@ def overview_of(
         meter,
         sent.tool_tokens if sent else None,
     )
-    count_tool_tokens = tool_sizer(components, offered, meter)
+    count_tool_tokens = create_tool_token_counter(components, offered, meter)
     return Overview(
         session,
         title,
@@ -209,7 +213,7 @@ def overview_of(
         window_number,
         reserves,
         setup.window.effective,
-        epochs_of(requests, rewrites),
+        split_into_epochs(requests, rewrites),
         DeferredTools(*(sent.held_back if sent else (len(deferral.deferred), deferral.deferred_tokens))),
         server_shares(setup.served, offered, count_tool_tokens),
         message_items(conversation, components, meter),
@@ -218,11 +222,11 @@ def overview_of(
         instruction_shares(setup.instructions, components, meter),
         conversation.recalls,
         facts.cache_lifetime,
-        prices_again(facts.prices, requests),
+        resend_prices(facts.prices, requests),
     )
 
 
-def prices_again(prices: Prices | None, requests: Sequence[RequestUsage]) -> tuple[float, ...] | None:
+def resend_prices(prices: Prices | None, requests: Sequence[RequestUsage]) -> tuple[float, ...] | None:
     """Return, for each request except the first, US dollars per token for content that was sent before. Cached tokens
     are priced at the cache price, all others at the full price."""
     if prices is None or not prices.input:
@@ -245,28 +249,28 @@ def budget_by_component(
     instructions: Instructions,
     tools: Sequence[ToolSpec],
     window: Window,
-    images: bool,
+    supports_images: bool,
     meter: Meter,
     tool_tokens: int | None = None,
-) -> tuple[SourcedNumber, ...]:
+) -> tuple[TokenCount, ...]:
     """Return the components of the next request with these tools, each with its source. `tool_tokens`: tokens of all
     definitions, if known and `tools` does not contain all of them."""
-    prompt = build_prompt(conversation, instructions, images=images)
-    budget = meter.measure(prompt, conversation, tuple(tools), window, sections_of(instructions))
+    prompt = build_prompt(conversation, instructions, supports_images=supports_images)
+    budget = meter.measure(prompt, conversation, tuple(tools), window, budget_sections(instructions))
     is_counted = conversation.anchor is not None
     if tool_tokens is not None:
         # The provider counted the whole request, so tokens added to the tools must be subtracted from the history.
         moved_tokens = min(tool_tokens - budget.tools, budget.history) if is_counted else 0
         budget = replace(budget, tools=tool_tokens, history=budget.history - moved_tokens)
     return tuple(
-        SourcedNumber(name, tokens, "counted" if is_counted and name == "history" else "estimated")
+        TokenCount(name, tokens, "counted" if is_counted and name == "history" else "estimated")
         for name, tokens in budget.components.items()
         if tokens or name in ALWAYS_LISTED_COMPONENTS
     )
 
 
-def tool_sizer(
-    components: Sequence[SourcedNumber], offered: Sequence[ToolSpec], meter: Meter
+def create_tool_token_counter(
+    components: Sequence[TokenCount], offered: Sequence[ToolSpec], meter: Meter
 ) -> Callable[[ToolSpec], int]:
     """Return a function that estimates the tokens of a definition. Its results are scaled so that all definitions add
     up to their known total."""
@@ -277,63 +281,61 @@ def tool_sizer(
 
 
 def server_shares(
-    served: Sequence[ToolSpec], offered: Sequence[ToolSpec], size: Callable[[ToolSpec], int]
+    server_specs: Sequence[ToolSpec], offered: Sequence[ToolSpec], count_tokens: Callable[[ToolSpec], int]
 ) -> tuple[ServerShare, ...]:
-    """Return the size of each server's tools. `served`: the tools of servers; `offered`: the tools in requests."""
+    """Return the size of each server's tools. `server_specs`: the tools of servers; `offered`: the tools in
+    requests."""
     offered_names = {spec.name for spec in offered if spec.deferred is None}
     servers: dict[str, list[ToolSpec]] = {}
-    for spec in served:
+    for spec in server_specs:
         servers.setdefault(server_prefix(spec.name), []).append(spec)
     return tuple(
-        ServerShare(name, len(offered_specs), len(specs), sum(map(size, offered_specs)))
+        ServerShare(name, len(offered_specs), len(specs), sum(map(count_tokens, offered_specs)))
         for name, specs in servers.items()
         for offered_specs in [[spec for spec in specs if spec.name in offered_names]]
     )
 
 
-def message_items(
-    conversation: Conversation, components: Sequence[SourcedNumber], meter: Meter
-) -> tuple[ViewItem, ...]:
+def message_items(conversation: Conversation, components: Sequence[TokenCount], meter: Meter) -> tuple[ViewItem, ...]:
     """Return each part of the messages, with its share of their known total size."""
     total_tokens = sum(component.tokens for component in components if component.name in MESSAGE_COMPONENTS)
     return view_items(conversation, meter.message_tokens, total_tokens)
 
 
 def instruction_shares(
-    instructions: Instructions, components: Sequence[SourcedNumber], meter: Meter
-) -> tuple[SourcedNumber, ...]:
+    instructions: Instructions, components: Sequence[TokenCount], meter: Meter
+) -> tuple[TokenCount, ...]:
     """Return each instruction file, with its share of their known total size."""
     component = next((number for number in components if number.name == "instructions"), None)
     if component is None or not instructions.files:
         return ()
     shares = proportional_shares([meter.text_tokens(file.section) for file in instructions.files], component.tokens)
     return tuple(
-        SourcedNumber(file.path, share, component.source)
-        for file, share in zip(instructions.files, shares, strict=True)
+        TokenCount(file.path, share, component.source) for file, share in zip(instructions.files, shares, strict=True)
     )
 
 
 def tool_shares(
     conversation: Conversation,
-    served: Sequence[ToolSpec],
+    server_specs: Sequence[ToolSpec],
     offered: Sequence[ToolSpec],
-    size: Callable[[ToolSpec], int],
+    count_tokens: Callable[[ToolSpec], int],
 ) -> tuple[ToolShare, ...]:
     """Return each tool that the user may exclude from requests, with its size."""
     offered_names = {spec.name for spec in offered if spec.deferred is None}
     return tuple(
-        ToolShare(spec.name, size(spec), spec.name in offered_names, spec.name in conversation.excluded_tools)
-        for spec in served
+        ToolShare(spec.name, count_tokens(spec), spec.name in offered_names, spec.name in conversation.excluded_tools)
+        for spec in server_specs
         if spec.kind != "builtin"
     )
 
 
-def window_numbers(window: Window) -> tuple[SourcedNumber, tuple[SourcedNumber, ...]]:
+def window_numbers(window: Window) -> tuple[TokenCount, tuple[TokenCount, ...]]:
     """Return the window and its reserves, each with its source. If requests are limited to less than the window, the
     difference counts as a reserve."""
-    window_number = SourcedNumber("window", window.size, window.source_of("context_window"))
-    output_number = SourcedNumber("output", window.output, window.source_of("max_output_tokens"))
-    buffer_number = SourcedNumber("buffer", window.buffer, window.source_of("context_window_buffer_tokens"))
+    window_number = TokenCount("window", window.size, window.source_of("context_window"))
+    output_number = TokenCount("output", window.output, window.source_of("max_output_tokens"))
+    buffer_number = TokenCount("buffer", window.buffer, window.source_of("context_window_buffer_tokens"))
     limits = [
         (limit, name, window.source_of(source))
         for limit, name, source in (
@@ -342,19 +344,17 @@ def window_numbers(window: Window) -> tuple[SourcedNumber, tuple[SourcedNumber, 
         )
         if limit is not None and limit < window.size
     ]
-    limit_reserve = tuple(
-        SourcedNumber(name, window.size - limit, source) for limit, name, source in sorted(limits)[:1]
-    )
+    limit_reserve = tuple(TokenCount(name, window.size - limit, source) for limit, name, source in sorted(limits)[:1])
     return window_number, (*limit_reserve, output_number, buffer_number)
 
 
-def epochs_of(requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite]) -> tuple[Epoch, ...]:
+def split_into_epochs(requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite]) -> tuple[Epoch, ...]:
     """Split the requests at the rewrites. The last epoch is the current one."""
     epochs: list[Epoch] = []
     start = 0
     for rewrite in rewrites:
-        epochs.append(Epoch(tuple(requests[start : rewrite.requests]), rewrite))
-        start = max(start, rewrite.requests)
+        epochs.append(Epoch(tuple(requests[start : rewrite.request_count]), rewrite))
+        start = max(start, rewrite.request_count)
     return (*epochs, Epoch(tuple(requests[start:])))
 
 

@@ -12,11 +12,11 @@ from ebbtide.agent.archive.listing import ArchiveListing
 from ebbtide.agent.calls.boundary import SessionBoundary
 from ebbtide.agent.channel import Answer, Channel, Interrupt
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
-from ebbtide.agent.compaction.bring_back import bring_back, require_stored
+from ebbtide.agent.compaction.bring_back import bring_back, require_archive
 from ebbtide.agent.compaction.rewrite import (
     background_compaction_due,
     compact_between_turns,
-    compact_by_hand,
+    compact_manually,
     ignore_event,
     mask_after_turn,
 )
@@ -26,13 +26,13 @@ from ebbtide.agent.events.session import Event, Noticed, Resumed, TurnFailed, Tu
 from ebbtide.agent.events.view import BroughtBack
 from ebbtide.agent.messages import Conversation, Image, Note, Text, User
 from ebbtide.agent.providers.usage import without_foreign_counts
-from ebbtide.agent.records.file_history import FileLog
+from ebbtide.agent.records.file_history import FileHistory
 from ebbtide.agent.records.session_state import resume_note, resume_notices
 from ebbtide.agent.records.usage import SessionUsage
 from ebbtide.agent.request.fit import begin_session
 from ebbtide.agent.request.turn_model import restoring_own_model
 from ebbtide.agent.turn import run_turn
-from ebbtide.agent.window.measure import count_ahead, is_compaction_needed
+from ebbtide.agent.window.measure import is_compaction_needed, premeasure_messages
 from ebbtide.agent.window.session_context import (
     Agents,
     CallContext,
@@ -135,13 +135,16 @@ class Session:
         return self._ctx.calls.agents
 
     @property
-    def root(self) -> Path:
+    def working_folder(self) -> Path:
         return self._ctx.calls.runner.workspace.root
 
     @property
     def tools(self) -> tuple[str, ...]:
         """Names of all tools that the model may call now, including those of MCP servers."""
-        return (*(tool.name for tool in self._ctx.window.tools.own), *self._ctx.window.tools.served.callable)
+        return (
+            *(tool.name for tool in self._ctx.window.tools.own_specs),
+            *self._ctx.window.tools.server_tools.callable_tools,
+        )
 
     @property
     def limits(self) -> TurnLimits:
@@ -183,7 +186,7 @@ class Session:
     @property
     def language_servers(self) -> Sequence[tuple[str, str]]:
         """Pairs of name and status text of the language servers used so far."""
-        return self._ctx.calls.languages.states if self._ctx.calls.languages is not None else ()
+        return self._ctx.calls.language_service.states if self._ctx.calls.language_service is not None else ()
 
     @property
     def hooks(self) -> "SessionHooks | None":
@@ -197,7 +200,7 @@ class Session:
     async def prepare(self) -> None:
         """Load what the first turn needs, so that the turn starts faster."""
         self._ctx.model.meter.prepare()
-        await asyncio.to_thread(count_ahead, self._conversation, self._ctx.model.meter)
+        await asyncio.to_thread(premeasure_messages, self._conversation, self._ctx.model.meter)
         await self._ctx.model.provider.prepare()
 
     @property
@@ -209,15 +212,15 @@ class Session:
         self,
         text: str,
         attachments: Sequence[Image | Note] = (),
-        steps: int | None = None,
+        max_steps: int | None = None,
         pending_messages: Callable[[], Sequence[User]] = tuple,
     ) -> AsyncGenerator[Event, None]:
         """Run a turn and yield its events, from `TurnStarted` to `TurnFinished` or `TurnFailed`. If the caller leaves
-        the loop early, the turn ends as if interrupted. `steps`: maximum number of requests, instead of the configured
-        limit. `pending_messages`: returns the messages that the user has sent since the turn began. It is called at the
-        start of each step; a `Steered` event confirms that the turn has taken its messages. Raises `AgentError` if
-        another turn is running."""
-        return self._turn_events(User((Text(text), *attachments)), steps, pending_messages)
+        the loop early, the turn ends as if interrupted. `max_steps`: maximum number of requests, instead of the
+        configured limit. `pending_messages`: returns the messages that the user has sent since the turn began. It is
+        called at the start of each step; a `Steered` event confirms that the turn has taken its messages. Raises
+        `AgentError` if another turn is running."""
+        return self._turn_events(User((Text(text), *attachments)), max_steps, pending_messages)
 
     def resume_turn(self, pending_messages: Callable[[], Sequence[User]] = tuple) -> AsyncGenerator[Event, None]:
         """Continue the turn that was left at a question, and ask the question again. Yields events like `send`."""
@@ -227,13 +230,13 @@ class Session:
         self, message: User, steps: int | None, pending_messages: Callable[[], Sequence[User]]
     ) -> AsyncGenerator[Event, None]:
         turn = self._ctx.turn
-        limits = turn.limits if steps is None else replace(turn.limits, steps=steps)
+        limits = turn.limits if steps is None else replace(turn.limits, max_steps=steps)
         ctx = replace(self._ctx, turn=replace(turn, limits=limits, pending_messages=pending_messages))
         return self._channel.stream_turn(lambda: self._run_turn_when_free(message, ctx))
 
     async def _run_turn_when_free(self, message: User, ctx: SessionContext) -> None:
-        if not ctx.window.watch.has_sent:
-            await asyncio.to_thread(count_ahead, self._conversation, ctx.model.meter)
+        if not ctx.window.prefix_watch.has_sent:
+            await asyncio.to_thread(premeasure_messages, self._conversation, ctx.model.meter)
         if not is_compaction_needed(self._conversation, ctx.window):
             self._compaction_interrupt.request()  # the turn does not need the summary now, so it must not wait for it
         async with self._conversation_lock:
@@ -259,7 +262,7 @@ class Session:
             await self._store_turn(TurnFinished(end, answer))
             self._needs_reload = False
         except AgentError as error:
-            failure = TurnFailed.by(error)
+            failure = TurnFailed.from_error(error)
             if not isinstance(error, StoreFailed):
                 with suppress(StoreFailed):  # the first failure is reported; a later turn writes what is missing
                     await self._store_turn(failure)
@@ -314,12 +317,12 @@ class Session:
                 self._channel.notice(problem)
             self._conversation = without_foreign_counts(conversation, self.model)
             self._ctx.model.meter.reset_counters()
-            self._ctx.window.watch.note_reload()
+            self._ctx.window.prefix_watch.record_reload()
             self._needs_reload = False
 
     async def compact(self, focus: str | None = None, emit: Callable[[Event], None] = ignore_event) -> "CompactResult":
         """Summarise the older part of the conversation now. Raises `AgentError`."""
-        return (await self.change_conversation(compact_by_hand, focus, emit)).result
+        return (await self.change_conversation(compact_manually, focus, emit)).result
 
     async def change_conversation(
         self,
@@ -350,10 +353,10 @@ class Session:
         return result
 
     @property
-    def files(self) -> FileLog:
+    def file_log(self) -> FileHistory:
         """The log of files that the session has changed, with their previous content. Raises `AgentError` if the
         session is not stored."""
-        return require_stored(self._ctx.records.archive).files
+        return require_archive(self._ctx.records.archive).file_log
 
     @property
     def checkpoints(self) -> SessionCheckpoints:
@@ -363,27 +366,27 @@ class Session:
         return self._ctx.records.checkpoints
 
     @property
-    def listing(self) -> ArchiveListing:
+    def archive_listing(self) -> ArchiveListing:
         """The stored outputs and messages, to browse. Raises `AgentError` if the session is not stored."""
-        return require_stored(self._ctx.records.archive).listing
+        return require_archive(self._ctx.records.archive).listing
 
     async def trace_text(self, text: str) -> "Trace":
         """Return where the text occurs, and whether the model sees it there. Raises `AgentError`."""
-        return await require_stored(self._ctx.records.archive).recall.trace(text, self._conversation)
+        return await require_archive(self._ctx.records.archive).recall.trace(text, self._conversation)
 
-    async def bring_into_view(self, ref: str, *, only_price: bool = False) -> BroughtBack:
-        """Show the content of a reference again with the next request. `only_price`: change nothing, and return what
+    async def restore_to_view(self, ref: str, *, is_dry_run: bool = False) -> BroughtBack:
+        """Show the content of a reference again with the next request. `is_dry_run`: change nothing, and return what
         that would cost. Raises `AgentError`."""
         return (
             await self.change_conversation(
-                bring_back, ref, require_stored(self._ctx.records.archive).recall, only_price=only_price
+                bring_back, ref, require_archive(self._ctx.records.archive).recall, dry_run=is_dry_run
             )
         ).event
 
-    def answer(self, question: str, answer: Answer) -> None:
+    def answer(self, question_id: str, answer: Answer) -> None:
         """Answer a `PermissionAsked`, `PlanSubmitted` or `QuestionAsked`. An answer to a question that is not open is
         ignored."""
-        self._channel.questions.answer(question, answer)
+        self._channel.questions.answer(question_id, answer)
 
     def interrupt(self) -> None:
         """Interrupt the turn: cancel the request, stop running calls, and give every call an output."""

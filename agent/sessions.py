@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ebbtide.agent import archive, records
-from ebbtide.agent.archive.recall import SessionRecall, user_recall
+from ebbtide.agent.archive.recall import SessionRecall, create_user_recall
 from ebbtide.agent.budget.last_request import RequestMark
 from ebbtide.agent.calls.execute import SaveOpenFiles, no_open_editors
 from ebbtide.agent.calls.policy import Rule
 from ebbtide.agent.channel import EventSink
 from ebbtide.agent.compose import Composer
-from ebbtide.agent.compose_project import event_sinks, language_servers_of
+from ebbtide.agent.compose_project import create_language_service, open_event_sinks
 from ebbtide.agent.compose_session import ProjectSetup, SessionGrants
 from ebbtide.agent.config.options import MODES
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed, UsageError
-from ebbtide.agent.input.instruction_files import instruction_files
+from ebbtide.agent.input.instruction_files import find_instruction_files
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers.factory import (
@@ -45,15 +45,15 @@ from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.records.token_key import KEY_BYTES, KEY_FILE, load_or_create_token_key
 from ebbtide.agent.session import Session
 from ebbtide.agent.session_settings import (
-    additional_roots,
-    compaction_settings,
-    model_of,
+    additional_folders,
+    build_compaction_settings,
+    build_resumed_system_text,
+    choose_model,
     offered_tools,
-    resumed_system_text,
-    tools_for,
+    select_session_tools,
 )
 from ebbtide.agent.tokens.estimate import decode_estimator
-from ebbtide.agent.window.deferral import Deferral, specs_of
+from ebbtide.agent.window.deferral import Deferral, create_specs
 from ebbtide.agent.window.session_context import SessionContext
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
@@ -88,19 +88,19 @@ class Sessions:
         root: Path,
         environment: Mapping[str, str],
         *,
-        interactive: bool,
-        ephemeral: bool = False,
+        is_interactive: bool,
+        is_ephemeral: bool = False,
         extra_tools: Sequence[Tool] = (),
     ) -> None:
-        """`root` is the working folder. `interactive`: a user is present to answer. `ephemeral`: nothing is stored.
-        `extra_tools`: tools in addition to the built-in ones."""
+        """`root` is the working folder. `is_interactive`: a user is present to answer. `is_ephemeral`: nothing is
+        stored. `extra_tools`: tools in addition to the built-in ones."""
         self.config = config
         """Configuration for sessions opened from now on."""
         self.root = root.resolve()
         self._project = project_name(config)
         self._environment = environment
-        self._interactive = interactive
-        self._ephemeral = ephemeral
+        self._interactive = is_interactive
+        self._ephemeral = is_ephemeral
         self._extra_tools = tuple(extra_tools)
         self._store_thread: StoreThread | None = None
         self._session_store: SessionStore | None = None
@@ -108,11 +108,13 @@ class Sessions:
         self._contexts: dict[str, SessionContext] = {}
         """Contexts of the open sessions, by id."""
         stored_key = partial(load_or_create_token_key, config.folders.data / KEY_FILE)
-        self._secrets = SecretTokens(environment, partial(secrets.token_bytes, KEY_BYTES) if ephemeral else stored_key)
+        self._secrets = SecretTokens(
+            environment, partial(secrets.token_bytes, KEY_BYTES) if is_ephemeral else stored_key
+        )
         self._session_rules: dict[str, list[Rule]] = {}
         """Rules that the user allowed for one session only, by session id. They survive a change of model, but not a
         restart."""
-        self.roots: dict[str, list[Path]] = {}
+        self.added_folders: dict[str, list[Path]] = {}
         """Additional working folders, by session id. They survive a change of model, but not a restart."""
         self._sinks: tuple[EventSink, ...] | None = None
         self.save_open_files: SaveOpenFiles = no_open_editors
@@ -126,14 +128,14 @@ class Sessions:
     def check_key(self) -> None:
         """Raise `AuthFailed` if there is no key for the model of a new session, and `UsageError` if there is no
         model."""
-        provider = model_of(self.config, "", self._environment).partition("/")[0]
+        provider = choose_model(self.config, "", self._environment).partition("/")[0]
         if provider not in LOCAL_PROVIDERS:
             find_endpoint(provider, self.config.provider(provider), self._environment)
 
     async def _open_store(self) -> tuple[StoreThread, SessionStore]:
         async with self._store_lock:
             if self._store_thread is None or self._session_store is None:
-                self._store_thread = StoreThread(lambda: open_store(self.config, ephemeral=self._ephemeral))
+                self._store_thread = StoreThread(lambda: open_store(self.config, is_ephemeral=self._ephemeral))
                 self._session_store = await self._store_thread.open()
                 if self._session_store.notice and not self._interactive:
                     print(f"ebb: {self._session_store.notice}", file=sys.stderr)
@@ -142,30 +144,30 @@ class Sessions:
 
     async def open(
         self,
-        resume: str | None = None,
+        id_prefix: str | None = None,
         model: str | None = None,
-        glimpse: Callable[[Conversation], None] | None = None,
+        on_preview: Callable[[Conversation], None] | None = None,
         *,
-        opening: OpeningKind = "first",
+        opening_kind: OpeningKind = "first",
         new_id: str = "",
-        progress: Callable[[int, int], None] = no_progress,
+        on_progress: Callable[[int, int], None] = no_progress,
     ) -> Session:
-        """Open a new session, or resume the session whose id begins with `resume`. `model`: the model to use, if not
-        the one that `model_of` returns. `glimpse`: called with the end of a long session before the rest is
-        read. `opening`: how the session is opened. `new_id`: id of the new session, if one was chosen. `progress`:
+        """Open a new session, or resume the session whose id begins with `id_prefix`. `model`: the model to use, if not
+        the one that `model_of` returns. `on_preview`: called with the end of a long session before the rest is read.
+        `opening_kind`: how the session is opened. `new_id`: id of the new session, if one was chosen. `on_progress`:
         called with the number of messages read so far and in total. If the call is cancelled, nothing stays open.
         Raises `AgentError`."""
         thread, store = await self._open_store()
         if store.is_read_only:
             raise StoreFailed(READ_ONLY_ERROR.format(store.path, store.read_only_reason), "unreadable")
-        row = await self._find_row(resume) if resume is not None else None
-        if row is not None and glimpse is not None:
+        row = await self._find_row(id_prefix) if id_prefix is not None else None
+        if row is not None and on_preview is not None:
             last_messages = await SessionLog(thread, store, row.id).newest_messages(MAX_PREVIEW_MESSAGES)
             if last_messages:
-                glimpse(Conversation(last_messages))
-        chosen_model = model or model_of(self.config, row.model if row else "", self._environment)
+                on_preview(Conversation(last_messages))
+        chosen_model = model or choose_model(self.config, row.model if row else "", self._environment)
         if self._sinks is None:
-            self._sinks = event_sinks(self.config, self._environment)
+            self._sinks = open_event_sinks(self.config, self._environment)
         async with AsyncExitStack() as exit_stack:
             setup = ProjectSetup(
                 self.config,
@@ -179,25 +181,25 @@ class Sessions:
                 self._extra_tools,
                 self.save_open_files,
                 self._sinks,
-                progress,
+                on_progress,
             )
             composer = Composer(setup)
-            connected = await composer.connect(chosen_model, has_pauses=self._interactive)
+            connected = await composer.connect_model(chosen_model, has_pauses=self._interactive)
             exit_stack.push_async_callback(connected.provider.close)
-            start_source = _start_source(opening, is_new=row is None)
+            start_source = _start_source(opening_kind, is_new=row is None)
             row = row or self._new_row(chosen_model, new_id)
             if not self._ephemeral:
                 exit_stack.callback(lock_session(self.config, row.id).release)
             if new_id and await thread.run(store.session, new_id) is not None:
                 raise UsageError(f"session `{new_id}` already exists; resume it with `-r`, or use another id")
             if row.draft:
-                exit_stack.push_async_callback((await self.library()).delete_unused_draft, row.id)
+                exit_stack.push_async_callback((await self.open_library()).delete_unused_draft, row.id)
             was_opened_before = row.id in self._session_rules
-            added_folders = self.roots.setdefault(row.id, list(additional_roots(self.config)))
+            added_folders = self.added_folders.setdefault(row.id, list(additional_folders(self.config)))
             grants = SessionGrants(self._session_rules.setdefault(row.id, []), added_folders, was_opened_before)
             exit_stack.callback(self._contexts.pop, row.id, None)
-            session, ctx = await composer.assemble(
-                row, chosen_model, connected, exit_stack, grants, source=start_source
+            session, ctx = await composer.create_session(
+                row, chosen_model, connected, exit_stack, grants, start_source=start_source
             )
             self._contexts[row.id] = ctx
             return session
@@ -206,7 +208,7 @@ class Sessions:
         """Reopen a session that was just closed, in the same mode but with another model. A session without messages
         was not stored, so a new one is opened under its id. Raises `AgentError`."""
         if closed.history.messages:
-            opened = await self.open(closed.id, model, opening="again")
+            opened = await self.open(closed.id, model, opening_kind="again")
         else:
             opened = await self.open(None, model, new_id=closed.id)
         if opened.mode != closed.mode:
@@ -224,21 +226,21 @@ class Sessions:
         thread, store = await self._open_store()
         return await thread.run(find_session, store, prefix, self._project)
 
-    async def recent(self, *, everywhere: bool = False, limit: int = 100) -> tuple[SessionInfo, ...]:
+    async def recent_sessions(self, *, in_all_projects: bool = False, limit: int = 100) -> tuple[SessionInfo, ...]:
         """Return the sessions of this project, or of all, newest first."""
         thread, store = await self._open_store()
-        rows = await thread.run(store.recent_sessions, None if everywhere else self._project, limit)
+        rows = await thread.run(store.recent_sessions, None if in_all_projects else self._project, limit)
         return tuple(session_info(row) for row in rows)
 
     def instruction_files(self) -> tuple[Path, ...]:
         """Return the instruction files of a new session."""
         folders = self.config.folders
-        paths = instruction_files(self.root, Path(self._project), folders.config, folders.home)
+        paths = find_instruction_files(self.root, Path(self._project), folders.config, folders.home)
         return tuple(path for path in paths if path.is_file())
 
-    async def find(self, prefix: str) -> SessionInfo:
-        """Return the only session whose id begins with `prefix`. Raises `UsageError`."""
-        return session_info(await self._find_row(prefix))
+    async def find_session(self, id_prefix: str) -> SessionInfo:
+        """Return the only session whose id begins with `id_prefix`. Raises `UsageError`."""
+        return session_info(await self._find_row(id_prefix))
 
     async def is_likely_session_id(self, word: str) -> bool:
         """Whether a word is probably meant as a session id: it has the length of one, or an existing id begins with
@@ -248,14 +250,14 @@ class Sessions:
         thread, store = await self._open_store()
         return bool(await thread.run(store.sessions_with_prefix, word))
 
-    async def all_messages(self, prefix: str) -> ReadableMessages:
+    async def all_messages(self, id_prefix: str) -> ReadableMessages:
         """Return all messages of a session, including those that compaction has removed from the view, and the problems
         found in them."""
         thread, store = await self._open_store()
-        row = await self._find_row(prefix)
+        row = await self._find_row(id_prefix)
         return await thread.run(restore_messages, await thread.run(store.messages, row.id))
 
-    def without_secrets(self, conversation: Conversation) -> Conversation:
+    def hide_secrets(self, conversation: Conversation) -> Conversation:
         """Return the conversation with secrets replaced by tokens, as in requests and on the screen."""
         return replace(conversation, messages=self._secrets.hide_in_messages(conversation.messages))
 
@@ -273,27 +275,27 @@ class Sessions:
         thread, store = await self._open_store()
         return await thread.run(records.turn_endings.turn_endings, store, session)
 
-    async def overview(self, prefix: str, current: Conversation | None = None) -> "Overview":
+    async def overview(self, id_prefix: str, current: Conversation | None = None) -> "Overview":
         """Return the overview of a session's context and cost, without asking a provider. An empty prefix means the
         project's newest session. `current`: the conversation of an open session, so that it need not be read from the
         store. Raises `AgentError`."""
-        from ebbtide.agent.overview import overview_of, request_setup  # noqa: PLC0415  # deferred: rarely used
+        from ebbtide.agent.overview import build_overview, create_request_setup  # noqa: PLC0415  # deferred: rarely used
 
         thread, store = await self._open_store()
-        ctx = self._contexts.get(prefix)
+        ctx = self._contexts.get(id_prefix)
         # An open session without messages may not be stored.
-        row = await thread.run(store.session, prefix) if ctx is not None else await self._find_row(prefix)
+        row = await thread.run(store.session, id_prefix) if ctx is not None else await self._find_row(id_prefix)
         recorder = Recorder(thread, store, row or self._new_row(""))
         conversation = current or (await recorder.read_conversation() if row else Conversation())
         setup = (
-            request_setup(ctx.window)
+            create_request_setup(ctx.window)
             if ctx
             else await self._request_setup(row.model if row else "", recorder.last_request_mark)
         )
         requests, rewrites = await recorder.log.request_usages(), await recorder.log.rewrites()
-        session_id, title = (row.id, row.title) if row else (prefix, "")
+        session_id, title = (row.id, row.title) if row else (id_prefix, "")
         # Counting a long conversation takes a while, so it is done in a thread.
-        return await asyncio.to_thread(overview_of, session_id, title, conversation, setup, requests, rewrites)
+        return await asyncio.to_thread(build_overview, session_id, title, conversation, setup, requests, rewrites)
 
     async def _request_setup(self, model: str, last_request: RequestMark | None) -> "RequestSetup":
         """Return the request setup of a session that is not open. The flags and servers that it used are known only
@@ -312,22 +314,22 @@ class Sessions:
         windows = (initial_window, *(target.window for target in fallbacks))
         config, mode = self.config, self.config.permission_mode
         is_interactive, is_small_model = self._interactive, facts.is_small
-        system_text = resumed_system_text(
+        system_text = build_resumed_system_text(
             config,
             self.root,
             model,
             mode,
             windows,
             last_request,
-            attended=is_interactive,
+            is_interactive=is_interactive,
             is_small_model=is_small_model,
         )
         window = window if last_request is None else next_request_window(last_request, window)
-        language_service = language_servers_of(config, self.root, None)
-        own_tools = tools_for(
-            compaction_settings(config, window.effective), config, language_service, extra=self._extra_tools
+        language_service = create_language_service(config, self.root, None)
+        own_tools = select_session_tools(
+            build_compaction_settings(config, window.effective), config, language_service, extra_tools=self._extra_tools
         )
-        tools = specs_of(offered_tools(own_tools, system_text.mode, attended=system_text.attended))
+        tools = create_specs(offered_tools(own_tools, system_text.mode, is_interactive=system_text.is_interactive))
         deferral = Deferral(self.config.tool_deferral_threshold, reduces_tools=not self.config.tools_allowed)
         deferral.choose(
             tools, window.effective, meter.definition_tokens, lambda event: None, is_small_model=facts.is_small
@@ -337,15 +339,17 @@ class Sessions:
             facts, window, meter, system_text.instructions, tools, (), deferral, last_request, has_same_prefix
         )
 
-    async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> SessionRecall:
-        """Return access to the stored content of a session, or of the project if no session is named. `everywhere`:
-        search all projects. Raises `AgentError`."""
+    async def open_recall(self, id_prefix: str | None = None, *, in_all_projects: bool = False) -> SessionRecall:
+        """Return access to the stored content of a session, or of the project if no session is named.
+        `in_all_projects`: search all projects. Raises `AgentError`."""
         thread, store = await self._open_store()
-        row = await self._find_row(prefix) if prefix is not None else None
+        row = await self._find_row(id_prefix) if id_prefix is not None else None
         session_id, project = (row.id, row.project) if row else ("", self._project)
-        return user_recall(thread, store, session_id, project, everywhere, self.config.recall_embedding_model)
+        return create_user_recall(
+            thread, store, session_id, project, in_all_projects, self.config.recall_embedding_model
+        )
 
-    async def library(self) -> "Library":
+    async def open_library(self) -> "Library":
         """Return the library of stored sessions. Raises `AgentError`."""
         library = archive.library  # the import comes first: if it is interrupted, no store is left open
         thread, store = await self._open_store()
@@ -365,7 +369,7 @@ class Sessions:
         if session_id in self._contexts:
             self._contexts[session_id].records.recorder.set_title(title)
 
-    def models(self) -> tuple[str, ...]:
+    def available_models(self) -> tuple[str, ...]:
         """Return the names of models to offer."""
         return available_models(self.config, self._environment)
 

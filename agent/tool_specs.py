@@ -30,7 +30,7 @@ HostedSearch: TypeAlias = Literal["none", "plain", "grouped"]
 """How the provider searches deferred tools. `none`: it does not, so the program's own tools must. `plain`: it searches
 deferred definitions. `grouped`: it searches groups, whose names and descriptions the model sees."""
 
-SEARCH, CALL = ToolSearch.name, CallTool.name
+SEARCH_TOOL, CALL_TOOL = ToolSearch.name, CallTool.name
 """Tools that the model uses to find and call deferred tools. They are offered only if tools are deferred and the
 provider has no search of its own; a tool that the provider finds is called by its name."""
 
@@ -49,7 +49,7 @@ class ToolSpec:
 
 def unwrapped_call(call: ToolCall) -> ToolCall:
     """If the call is a `call_tool`, return the wrapped call with the same id; otherwise return it unchanged."""
-    if call.name != CALL or call.problem:
+    if call.name != CALL_TOOL or call.problem:
         return call
     name, arguments = call.arguments.get("name"), call.arguments.get("arguments", {})
     if isinstance(arguments, str):

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from ebbtide.agent.calls.execute import run_calls
 from ebbtide.agent.calls.loop_guard import should_stop_looping
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.compaction.rewrite import compact_if_asked
+from ebbtide.agent.compaction.rewrite import compact_if_requested
 from ebbtide.agent.control_calls import (
     NOT_RUN_STEP_LIMIT,
     NOT_RUN_WINDOW_FULL,
@@ -30,11 +30,11 @@ from ebbtide.agent.providers.base import Reply
 from ebbtide.agent.records.call_progress import can_run, output_for_open_call
 from ebbtide.agent.records.session_state import with_todos
 from ebbtide.agent.request.fit import TurnEnding, announce_final_turn, begin_turn, make_room
-from ebbtide.agent.request.output_room import call_position, room_for_outputs, run_calls_within_budget
+from ebbtide.agent.request.output_room import call_position, create_output_budget, run_calls_within_budget
 from ebbtide.agent.request.send import send_request
 from ebbtide.agent.request.turn_model import with_requested_model
-from ebbtide.agent.view.recalls import with_outputs
-from ebbtide.agent.window.measure import budget_of, request_mark
+from ebbtide.agent.view.recalls import add_outputs
+from ebbtide.agent.window.measure import measure_budget, request_mark
 from ebbtide.agent.window.session_context import SessionContext
 from ebbtide.tools.lazy import dataclass
 
@@ -48,10 +48,10 @@ class Step:
     conversation: Conversation
     answer: str
     """The report that the model submitted; without one, the text of the reply."""
-    end: StepEnd
+    ending: StepEnd
 
 
-async def take_step(conversation: Conversation, ctx: SessionContext, *, last: bool = False) -> Step:
+async def take_step(conversation: Conversation, ctx: SessionContext, *, is_last: bool = False) -> Step:
     """Send the conversation to the model, run the calls in its reply, and record the outcome. Calls are not run in the
     last allowed step, nor when the turn ends in a report."""
     conversation, budget = await make_room(conversation, ctx)
@@ -60,9 +60,9 @@ async def take_step(conversation: Conversation, ctx: SessionContext, *, last: bo
     conversation, reply = await send_request(conversation, budget, ctx)
     await ctx.records.recorder.record_reply(reply.message)
 
-    outputs = await answer_calls(reply.message, conversation, ending, last, ctx)
+    outputs = await answer_calls(reply.message, conversation, ending, is_last, ctx)
     output_message = with_notes(User(outputs), conversation, ctx)
-    conversation = with_outputs(conversation, output_message)
+    conversation = add_outputs(conversation, output_message)
     await ctx.records.recorder.record_snapshot(conversation, output_message, request_mark(ctx.window))
     report = submitted_report(reply.message, outputs, plan_ends_turn=ctx.calls.takes_plans)
     return Step(conversation, report or reply.message.text, step_end(reply, report, ending, ctx.turn.interrupt))
@@ -82,19 +82,19 @@ async def run_turn(message: User, conversation: Conversation, ctx: SessionContex
     for step_number in itertools.count(1):
         if turn.allowance.is_spent:
             return conversation, "cost_limit", last_reply_text(conversation)
-        conversation = await compact_if_asked(conversation, ctx.window, turn)
+        conversation = await compact_if_requested(conversation, ctx.window, turn)
         conversation = await take_pending_messages(conversation, ctx)
         turn.emit(StepStarted(step_number))
         turn.allowance.count_step()
-        step = await take_step(conversation, ctx, last=turn.allowance.is_at_last_step)
+        step = await take_step(conversation, ctx, is_last=turn.allowance.is_at_last_step)
         conversation = step.conversation
         if (
-            step.end == "answered"
+            step.ending == "answered"
             and (continued := await continuation_after_answer(conversation, step.answer, ctx.model, turn)) is not None
         ):
-            conversation, step = continued, replace(step, end=None)
-        if step.end is not None:
-            return conversation, step.end, step.answer
+            conversation, step = continued, replace(step, ending=None)
+        if step.ending is not None:
+            return conversation, step.ending, step.answer
         if turn.allowance.is_at_last_step:
             return conversation, "step_limit", step.answer
         if await should_stop_looping(ctx.calls.runner.loop_guard, ctx.calls.runner.workspace.ask, turn.interrupt):
@@ -108,7 +108,7 @@ async def answer_open_calls(conversation: Conversation, ctx: SessionContext) -> 
     if not conversation.unanswered_calls:
         return conversation
     outputs = with_notes(User(await finish_calls(conversation, ctx)), conversation, ctx)
-    conversation = with_outputs(conversation, outputs)
+    conversation = add_outputs(conversation, outputs)
     await ctx.records.recorder.record_snapshot(conversation, outputs, request_mark(ctx.window))
     return conversation
 
@@ -128,7 +128,7 @@ async def answer_calls(
     """Return one output per call. If it is too late to run calls, each output is a message that says so."""
     if ending != "none" or is_last_step:
         reason = NOT_RUN_WINDOW_FULL if ending != "none" else NOT_RUN_STEP_LIMIT
-        return skipped_call_outputs(reply, reason, takes_plans=ctx.calls.takes_plans)
+        return skipped_call_outputs(reply, reason, accepts_plans=ctx.calls.takes_plans)
     return await run_calls_within_budget(reply.calls, conversation, ctx.calls.runner, ctx.window)
 
 
@@ -140,11 +140,11 @@ def with_notes(message: User, conversation: Conversation, ctx: SessionContext) -
     if message.parts:
         message = replace(message, parts=(*message.parts, *take_pending_notes(ctx.calls, ctx.turn)))
     new_conversation = conversation.plus(message)
-    budget = budget_of(new_conversation, window)
+    budget = measure_budget(new_conversation, window)
     # A request that does not fit is compacted before it is sent, so a note about its size would be wrong.
     used_percent = 100 * budget.used / budget.window.effective if budget.verdict == "fits" else 0.0
     state = with_todos(ctx.records.recorder.session_state, todo_state(new_conversation.messages[-2:]))
-    return window.reminders.add_to(message, state, used_percent, window.watch.epoch)
+    return window.reminders.add_notes(message, state, used_percent, window.prefix_watch.rewrite_count)
 
 
 def step_end(reply: Reply, report: str | None, ending: TurnEnding, interrupt: Interrupt) -> StepEnd:
@@ -174,5 +174,5 @@ async def finish_calls(conversation: Conversation, ctx: SessionContext) -> tuple
         }
     )
     return await run_calls(
-        calls, ctx.calls.runner, room_for_outputs(conversation, ctx.window), call_position(conversation, ctx.window)
+        calls, ctx.calls.runner, create_output_budget(conversation, ctx.window), call_position(conversation, ctx.window)
     )

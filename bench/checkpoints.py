@@ -20,7 +20,7 @@ from ebbtide.agent.checkpoints.project import ProjectCheckpoints
 from ebbtide.agent.checkpoints.undo_points import TurnKey
 from ebbtide.agent.checkpoints.work_tree import ScanLimits
 
-SCAN_LIMITS = ScanLimits(files=100_000, file_bytes=10_000_000, all_bytes=2_000_000_000)
+SCAN_LIMITS = ScanLimits(max_files=100_000, max_file_bytes=10_000_000, max_total_bytes=2_000_000_000)
 CHANGED_FILES_PER_TURN = 10
 """Files changed in each turn."""
 FILES_PER_FOLDER = 50
@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
             f"{time.perf_counter() - began:.1f} s, load {load}"
         )
         time.sleep(2.2)  # recently modified files are read again, unlike in real projects
-        project = ProjectCheckpoints(data, root, SCAN_LIMITS, SCAN_LIMITS.all_bytes)
+        project = ProjectCheckpoints(data, root, SCAN_LIMITS, SCAN_LIMITS.max_total_bytes)
         began, cpu = time.perf_counter(), time.process_time()
         assert project.begin_command(TurnKey("s", 0, "first"), in_job=False, is_cancelled=lambda: False) == ""
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu

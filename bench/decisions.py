@@ -14,10 +14,10 @@ from pathlib import Path
 
 from bench.decision_shapes import random_line_generator
 from bench.measure import format_row
-from ebbtide.agent.calls.permission_request import request_for
+from ebbtide.agent.calls.permission_request import build_request
 from ebbtide.agent.calls.policy import Policy, Ruling, decide, parse_rule
 from ebbtide.tools.base import Workspace
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 
 LINE_CHARS = 10_000
 MAX_DECISION_MS = 1.0
@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> int:
 
 def _make_decider(root: Path) -> Callable[[str], Ruling]:
     """Return a function that decides about commands in a folder, with rules of every kind."""
-    bash = next(tool for tool in builtin_tools() if tool.name == "bash")
+    bash = next(tool for tool in create_builtin_tools() if tool.name == "bash")
     policy = Policy(
         str(root),
         "ask",
@@ -96,7 +96,7 @@ def _make_decider(root: Path) -> Callable[[str], Ruling]:
         tuple(map(parse_rule, DENIED_RULES.replace("git push", "git_push").split())),
     )
     workspace = Workspace(root, root / "outputs")
-    return lambda line: decide(request_for(bash, {"command": line}, workspace, policy.mode), policy)
+    return lambda line: decide(build_request(bash, {"command": line}, workspace, policy.mode), policy)
 
 
 def _measure_shapes(decide_line: Callable[[str], Ruling], times: int) -> int:

@@ -62,8 +62,8 @@ def man_page() -> str:
     ]
     lines += _section("ENVIRONMENT")
     for option in OPTIONS:
-        if option.environment:
-            lines += _row(option.environment, f"`{option.key}`: {option.help}")
+        if option.environment_variable:
+            lines += _row(option.environment_variable, f"`{option.key}`: {option.description}")
     lines += [row for names, description in _OTHER_VARIABLES.items() for row in _row(names, description)]
     lines += [*_section("FILES"), *_row("config.toml", "your settings; `ebb config` shows its path and all values")]
     lines += _row(".ebb/config.toml", "settings of a project; may only tighten permissions")

@@ -45,8 +45,8 @@ async def running(size: tuple[int, int], mode: str, message: str | None) -> Asyn
         shutil.copyfile(_DEMO / "script.toml", Path(home) / "script.toml")
         flags = {"agent.model": "scripted/script.toml", "agent.permission_mode": mode}
         environment = {"EBB_HOME": str(Path(home) / "home")}
-        sessions = Sessions(load_config(project, environment, flags), project, environment, interactive=True)
-        app = EbbApp(sessions, first_message=message, guard=0.0)
+        sessions = Sessions(load_config(project, environment, flags), project, environment, is_interactive=True)
+        app = EbbApp(sessions, first_message=message, guard_s=0.0)
         try:
             with chdir(home):  # so that the script has a short name
                 async with app.run_test(size=size) as pilot:
@@ -103,7 +103,7 @@ def _is_answered(app: EbbApp) -> bool:
 
 def _svg(app: EbbApp) -> str:
     """Export the screen as SVG, without fonts to download and with the temporary folder renamed."""
-    folder = str(app.controller.session.root) if app.controller.session else ""
+    folder = str(app.controller.session.working_folder) if app.controller.session else ""
     svg = _FONTS.sub("", app.export_screenshot(title="ebb"))
     if not folder:
         return svg

@@ -126,8 +126,8 @@ def _flag(action: argparse.Action) -> Sequence[str]:
 
 def _setting(option: Option) -> Sequence[str]:
     default = "" if option.default is None else f"`{json.dumps(option.default)}`"
-    variable = f" (`{option.environment}` in the environment)" if option.environment else ""
-    return f"`{option.key}`", default, option.help + variable
+    variable = f" (`{option.environment_variable}` in the environment)" if option.environment_variable else ""
+    return f"`{option.key}`", default, option.description + variable
 
 
 def _family(kind: type[AgentError]) -> Iterator[type[AgentError]]:

@@ -22,7 +22,7 @@ from ebbtide.agent.events.permissions import Decision, PermissionAsked, Question
 from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.headless.result import RunOutcome
-from ebbtide.agent.providers.keys import with_stored_keys
+from ebbtide.agent.providers.keys import add_stored_keys
 from ebbtide.agent.session import Session
 from ebbtide.agent.sessions import Sessions
 from ebbtide.function_tool import FunctionTool, call_function, tool
@@ -155,10 +155,10 @@ class Agent:
             if not isinstance(each, FunctionTool):
                 raise UsageError(f"{each!r} is not a tool: decorate the function with `@tool`, or wrap it in `tool(…)`")
         config = self._config(root)
-        environment = with_stored_keys(config.folders.config, self._environment)
+        environment = add_stored_keys(config.folders.config, self._environment)
         return Sessions(
             config, root, environment,
-            interactive=self.answer is not None, ephemeral=self.ephemeral, extra_tools=self.tools,
+            is_interactive=self.answer is not None, is_ephemeral=self.ephemeral, extra_tools=self.tools,
         )  # fmt: skip
 
     @property
@@ -176,7 +176,7 @@ class Agent:
         config = load_config(root, self._environment, settings, settings_by_key=self.settings)
         for notice in config.notices:
             _log.warning("%s", notice)
-        return replace(config, trusts_project=True) if self.trust_project else config
+        return replace(config, is_project_trusted=True) if self.trust_project else config
 
 
 def _is_in_a_loop() -> bool:

@@ -150,12 +150,12 @@ class ArchiveStore:
         self,
         *,
         older_than: float | None = None,
-        most_bytes: int | None = None,
+        max_bytes: int | None = None,
         is_needed: Callable[[Sequence[OutputPosition]], bool] | None = None,
         is_open: Callable[[str], bool] = lambda session: False,
     ) -> ExpiryResult:
         """Remove stored bytes that were last used before `older_than` (Unix seconds), then the least recently used ones
-        until at most `most_bytes` on disk remain. Bytes that are in use according to `is_needed` are not removed. The
+        until at most `max_bytes` on disk remain. Bytes that are in use according to `is_needed` are not removed. The
         rows of removed outputs remain and are marked as removed, and a fact records the reason. `is_open` is passed to
         `collect_garbage`."""
         if self.blobs is None:
@@ -167,7 +167,7 @@ class ArchiveStore:
         for digest, (last_use, outputs) in stored.items():
             is_old, exceeds_limit = (
                 older_than is not None and last_use < older_than,
-                most_bytes is not None and stored_bytes > most_bytes,
+                max_bytes is not None and stored_bytes > max_bytes,
             )
             if not is_old and not exceeds_limit:
                 continue

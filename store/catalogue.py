@@ -120,7 +120,7 @@ class Catalogue:
             clause += " and not exists (select 1 from messages where session = s.id and role = 'assistant')"
         return self._read_sessions(clause, values, -1)
 
-    def tags(self) -> tuple[tuple[str, int], ...]:
+    def count_tags(self) -> tuple[tuple[str, int], ...]:
         """Return every tag with its number of sessions, sorted."""
         rows = self._store.query(
             f"select key, count(*) from situation where kind = '{TAG_FACT}' group by key order by key"

@@ -17,7 +17,7 @@ from ebbtide.store.frames import DECOMPRESS_ERRORS, MAX_HEAD_BYTES, FrameWriter,
 from ebbtide.store.open_databases import OpenDatabase, is_open_here, opening_lock
 from ebbtide.store.write_ahead import enable_wal, sync_log
 
-MIN_FREE_BYTES = 1 << 20
+MIN_FREE_BYTES_FOR_SESSION = 1 << 20
 """Disk space that must remain free for the session's own rows, in bytes."""
 _MAX_UNUSED_SHARE = 0.5
 """If more than this share of a frame is unused, its used contents are moved to a new frame."""
@@ -115,8 +115,8 @@ class CheckpointStore:
             return False
 
     @contextmanager
-    def transaction(self, *, durable: bool = False) -> Iterator[None]:
-        """Run a transaction; a nested one joins the outer one. With `durable`, the changes survive a power loss."""
+    def transaction(self, *, is_durable: bool = False) -> Iterator[None]:
+        """Run a transaction; a nested one joins the outer one. With `is_durable`, the changes survive a power loss."""
         if self._db.in_transaction:
             yield
             return
@@ -129,7 +129,7 @@ class CheckpointStore:
                 with suppress(sqlite3.Error):
                     self._db.execute("rollback")
                 raise
-        if durable:
+        if is_durable:
             sync_log(self.path)
 
     # Contents
@@ -158,7 +158,7 @@ class CheckpointStore:
         """Raise `StoreError` ("full") if writing this many bytes would leave too little disk space for the session. The
         bytes are written twice, to the log and to the database."""
         disk = os.statvfs(self.path.parent)
-        if disk.f_blocks and disk.f_bavail * disk.f_frsize < 2 * size + MIN_FREE_BYTES:
+        if disk.f_blocks and disk.f_bavail * disk.f_frsize < 2 * size + MIN_FREE_BYTES_FOR_SESSION:
             raise StoreError(
                 "full",
                 f"no more checkpoints are stored in `{self.path.parent}`: the disk is almost full; free some space",
@@ -245,7 +245,7 @@ class CheckpointStore:
         assert cursor.lastrowid is not None
         return cursor.lastrowid
 
-    def set_state(self, states: Mapping[int, str]) -> None:
+    def set_states(self, states: Mapping[int, str]) -> None:
         """Update the states of points. Call it in a transaction."""
         self._db.executemany(
             "update points set state = ? where id = ?", [(state, point_id) for point_id, state in states.items()]

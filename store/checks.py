@@ -38,12 +38,12 @@ class DatabaseReport:
     """Damage in the search index, which can be rebuilt."""
 
 
-def check_database(path: Path, tick: Callable[[], None]) -> DatabaseReport:
-    """Check an existing database without migrating it. Raises `StoreError` if it cannot be read at all. `tick` is
+def check_database(path: Path, on_tick: Callable[[], None]) -> DatabaseReport:
+    """Check an existing database without migrating it. Raises `StoreError` if it cannot be read at all. `on_tick` is
     called repeatedly during the check."""
 
     def call_tick() -> int:
-        tick()
+        on_tick()
         return 0
 
     refuse_damaged_log(path)
@@ -142,11 +142,11 @@ def unreadable_blobs(blobs: Blobs, sizes: Mapping[str, int]) -> Iterator[str]:
             yield digest
 
 
-def damaged_blobs(blobs: Blobs, digests: frozenset[str], tick: Callable[[int], None]) -> Iterator[str]:
-    """Yield the digests that do not match the content of their blobs. `tick` is called with the number of blobs read so
-    far."""
+def damaged_blobs(blobs: Blobs, digests: frozenset[str], on_progress: Callable[[int], None]) -> Iterator[str]:
+    """Yield the digests that do not match the content of their blobs. `on_progress` is called with the number of blobs
+    read so far."""
     for read_count, digest in enumerate(sorted(digests)):
-        tick(read_count)
+        on_progress(read_count)
         if not _is_intact(blobs, digest):
             yield digest
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-MIN_FREE_BYTES = 1 << 16
+MIN_FREE_BYTES_FOR_SQLITE = 1 << 16
 """Free disk space in bytes that SQLite needs next to a database to open it."""
 
 Reason: TypeAlias = Literal["locked", "newer", "corrupt", "full", "unreadable", "in use", "missing"]
@@ -40,23 +40,25 @@ _ERRORS_BY_SQLITE_NAME: dict[str, tuple[Reason, str]] = {
 
 @contextmanager
 def translate_sqlite_errors(
-    path: Path | str, what: str = "session database", advice: str = _REPAIR_ADVICE
+    path: Path | str, file_kind: str = "session database", advice: str = _REPAIR_ADVICE
 ) -> Iterator[None]:
-    """Translate SQLite errors to `StoreError`. `path` and `what` name the file and its kind in the message; `advice`:
-    what to do about a damaged file."""
+    """Translate SQLite errors to `StoreError`. `path` and `file_kind` name the file and its kind in the message;
+    `advice`: what to do about a damaged file."""
     try:
         yield
     except UnicodeDecodeError as error:  # SQLite's message contains damaged bytes that Python cannot decode
-        raise StoreError("corrupt", f"the {what} `{path}` is damaged; {advice}") from error
+        raise StoreError("corrupt", f"the {file_kind} `{path}` is damaged; {advice}") from error
     except sqlite3.DatabaseError as error:
         name = getattr(error, "sqlite_errorname", None) or ""
         if name.startswith("SQLITE_IOERR") and isinstance(path, Path) and _is_disk_nearly_full(path.parent):
             name = "SQLITE_FULL"  # SQLite reports this if its files next to the database do not fit
         for name_prefix, (reason, template) in _ERRORS_BY_SQLITE_NAME.items():
             if name.startswith(name_prefix):
-                raise StoreError(reason, f"the {what} `{path}` {template.format(what=what, advice=advice)}") from error
+                raise StoreError(
+                    reason, f"the {file_kind} `{path}` {template.format(what=file_kind, advice=advice)}"
+                ) from error
         if isinstance(error, sqlite3.OperationalError):
-            raise StoreError("unreadable", f"the {what} `{path}` cannot be used: {error}") from error
+            raise StoreError("unreadable", f"the {file_kind} `{path}` cannot be used: {error}") from error
         raise
 
 
@@ -67,7 +69,7 @@ def is_disk_full(error: BaseException) -> bool:
 
 def _is_disk_nearly_full(folder: Path) -> bool:
     try:
-        return shutil.disk_usage(folder).free < MIN_FREE_BYTES
+        return shutil.disk_usage(folder).free < MIN_FREE_BYTES_FOR_SQLITE
     except OSError:
         return False
 

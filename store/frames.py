@@ -117,12 +117,12 @@ def unpack(storage_format: int, data: bytes) -> bytes:
     return zlib.decompress(data, -15) if storage_format == _DEFLATE else data
 
 
-def unpacked_size(storage_format: int, head: bytes, size: int) -> int | None:
+def unpacked_size(storage_format: int, header: bytes, size: int) -> int | None:
     """Return the uncompressed size of a frame of `size` bytes; None if the frame does not state it or is damaged.
-    `head`: the first `MAX_HEAD_BYTES` bytes of the frame."""
+    `header`: the first `MAX_HEAD_BYTES` bytes of the frame."""
     if storage_format == _RAW:
         return size
     try:
-        return zstd.get_frame_info(head).decompressed_size if storage_format == _ZSTD else None
+        return zstd.get_frame_info(header).decompressed_size if storage_format == _ZSTD else None
     except zstd.ZstdError:
         return None

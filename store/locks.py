@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ebbtide.store.errors import StoreError
 
-MAX_TRIES, RETRY_PAUSE_S = 3, 0.02
+MAX_ATTEMPTS, RETRY_PAUSE_S = 3, 0.02
 """Number of attempts to acquire a lock, and the pause between them in seconds. One attempt is not enough, because
 `is_open` holds the lock for a moment."""
 
@@ -49,7 +49,7 @@ class SessionLock:
             except BlockingIOError as error:
                 os.close(descriptor)
                 attempt_count += 1
-                if attempt_count < MAX_TRIES:
+                if attempt_count < MAX_ATTEMPTS:
                     time.sleep(RETRY_PAUSE_S)
                     continue
                 raise StoreError(

@@ -68,14 +68,14 @@ def query_pieces(words: str) -> tuple[str, ...]:
 
 
 def fts_expression(
-    pieces: Sequence[str], which: Literal["all", "some"], alternatives: Sequence[Sequence[str]] = ()
+    pieces: Sequence[str], match_mode: Literal["all", "some"], alternatives: Sequence[Sequence[str]] = ()
 ) -> str:
     """Return the query as an FTS5 expression. `alternatives` contains alternative FTS5 terms for each piece."""
     groups = []
     for index, piece in enumerate(pieces):
         terms = [_piece_term(piece), *(alternatives[index] if alternatives else ())]
         groups.append(f"({' OR '.join(terms)})")
-    return (" AND " if which == "all" else " OR ").join(groups)
+    return (" AND " if match_mode == "all" else " OR ").join(groups)
 
 
 def _piece_term(piece: str) -> str:
@@ -127,21 +127,21 @@ def path_terms(path: str) -> tuple[str, ...]:
     return (prefix_term(" ".join(words[1:])),) if len(words) > 1 else ()
 
 
-def sql_filters(wanted: SearchQuery) -> tuple[str, list[object]]:
+def sql_filters(query: SearchQuery) -> tuple[str, list[object]]:
     """Return the SQL conditions that the full-text index does not cover, and the values for their parameters."""
     clause, values = "", list[object]()
-    if wanted.since is not None:
+    if query.since is not None:
         clause += " and d.created >= ?"
-        values.append(wanted.since)
-    if wanted.until is not None:
+        values.append(query.since)
+    if query.until is not None:
         clause += " and d.created < ?"
-        values.append(wanted.until)
-    if wanted.larger_than:
+        values.append(query.until)
+    if query.larger_than:
         clause += " and d.size > ?"
-        values.append(wanted.larger_than)
-    if wanted.path:
+        values.append(query.larger_than)
+    if query.path:
         clause += " and d.path glob ?"
-        values.append(path_pattern(wanted.path))
+        values.append(path_pattern(query.path))
     return clause, values
 
 

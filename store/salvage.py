@@ -104,13 +104,13 @@ def is_log_damaged(log: Bytes) -> bool:
     return any(frame.salts == salts for frame in _frames(log, log_format, valid_count))
 
 
-def has_unreadable_commits(log: Bytes, readable_frames: int) -> bool:
-    """Whether a log contains complete transactions after a damaged part. SQLite reads only the first `readable_frames`
-    frames, and would overwrite those transactions with its next write. Uncommitted frames of a killed process do not
-    count."""
+def has_unreadable_commits(log: Bytes, readable_frame_count: int) -> bool:
+    """Whether a log contains complete transactions after a damaged part. SQLite reads only the first
+    `readable_frame_count` frames, and would overwrite those transactions with its next write. Uncommitted frames of a
+    killed process do not count."""
     log_format = _read_log_format(log)
     if log_format.is_header_valid:
-        salts, invalid_index = log[16:24], _first_invalid_frame(log, log_format, readable_frames)
+        salts, invalid_index = log[16:24], _first_invalid_frame(log, log_format, readable_frame_count)
         return any(frame.is_commit and frame.salts == salts for frame in _frames(log, log_format, invalid_index + 1))
     return any(
         frame.is_commit

@@ -189,9 +189,9 @@ def insert_view(db: sqlite3.Connection, session: str, row: ViewRow, now: float) 
     db.execute("delete from views where session = ? and number <= ?", (session, number - MAX_STORED_VIEWS))
 
 
-def remove_views(db: sqlite3.Connection, session: str, first: int) -> None:
+def remove_views(db: sqlite3.Connection, session: str, first_number: int) -> None:
     """Delete a view and all later ones, because the session has returned to that view."""
-    db.execute("delete from views where session = ? and number >= ?", (session, first))
+    db.execute("delete from views where session = ? and number >= ?", (session, first_number))
 
 
 def insert_session(db: sqlite3.Connection, row: SessionRow) -> None:

@@ -162,7 +162,7 @@ class TransferStore:
             pass
         return session_id
 
-    def sessions_with(self, kind: str, key: str) -> tuple[str, ...]:
+    def sessions_with_fact(self, kind: str, key: str) -> tuple[str, ...]:
         """Return the ids of the sessions that have a fact of this kind and key."""
         return tuple(
             str(session_id)
@@ -182,14 +182,14 @@ class TransferStore:
         messages: Iterable[TransferRow],
         tables: Mapping[str, Iterable[TransferRow]],
         *,
-        replaces: bool = False,
+        should_replace: bool = False,
     ) -> None:
-        """Add a new session in one transaction. With `replaces`, replace the session with the same id. Blobs that were
-        put for the session and are used by outputs are settled. Rows are written while they are read from the
+        """Add a new session in one transaction. With `should_replace`, replace the session with the same id. Blobs that
+        were put for the session and are used by outputs are settled. Rows are written while they are read from the
         iterables: first the messages, then the tables in their order. If an iterable raises an exception, nothing is
         written and the exception propagates."""
         with self._store.transaction() as db:
-            if replaces:
+            if should_replace:
                 db.execute("delete from sessions where id = ?", (session.id,))
             insert_session(db, session)
             _insert_rows(

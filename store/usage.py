@@ -69,7 +69,7 @@ class UsageStore:
             )
             yield from starmap(UsageRow, rows)
 
-    def sums(self, by: UsageKey, since: float | None = None, project: str | None = None) -> tuple[UsageSum, ...]:
+    def sums(self, group_by: UsageKey, since: float | None = None, project: str | None = None) -> tuple[UsageSum, ...]:
         """Return the totals of the requests since a time (Unix seconds), of one project or of all, grouped and sorted
         by key; empty if there are none."""
         clause, values = "1", list[object]()
@@ -80,8 +80,8 @@ class UsageStore:
             clause += " and s.project = ?"
             values.append(project)
         rows = self._store.query(
-            f"select {_GROUP_KEYS_SQL[by]} as key, count(*), count(distinct coalesce(s.owner, s.id)), sum(u.input), "
-            "sum(u.cache_read), sum(u.cache_write), sum(u.output), sum(u.cost), count(*) - count(u.cost) "
+            f"select {_GROUP_KEYS_SQL[group_by]} as key, count(*), count(distinct coalesce(s.owner, s.id)), "
+            "sum(u.input), sum(u.cache_read), sum(u.cache_write), sum(u.output), sum(u.cost), count(*) - count(u.cost) "
             f"from usage u join sessions s on s.id = u.session where {clause} group by key order by key",
             *values,
         )

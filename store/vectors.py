@@ -65,7 +65,7 @@ class VectorStore:
             return
         with self._store.transaction() as db:
             if not has_table(db, "vectors"):
-                create_vectors(db)
+                create_vectors_table(db)
             db.execute("delete from vectors where model <> ?", (self._model,))
         self._is_prepared = True
 
@@ -142,7 +142,7 @@ class VectorStore:
         return int(rows[0][0]) if rows else 0
 
 
-def create_vectors(db: sqlite3.Connection) -> None:
+def create_vectors_table(db: sqlite3.Connection) -> None:
     """Create the table of vectors. This is done when the first vector is stored."""
     db.execute(
         """create table vectors (

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tui.integrations.doctor.subcommand import CheckProgress
 from tests.kit.commands import Run, ebb
 from tests.kit.files import write_file
@@ -221,14 +221,14 @@ def test_a_folder_that_cannot_be_looked_at_is_told_and_ends_nothing(house: House
 def test_folders_that_are_made_with_one_in_them_are_the_users_alone(tmp_path: Path) -> None:
     old = os.umask(0o022)
     try:
-        make_private(tmp_path / "a" / "b" / "c")
+        create_private_folder(tmp_path / "a" / "b" / "c")
     finally:
         os.umask(old)
     assert [oct((tmp_path / each).stat().st_mode)[-3:] for each in ("a", "a/b", "a/b/c")] == ["700"] * 3
     (tmp_path / "file").touch()
     for under in ("file", "file/b"):
         with pytest.raises(OSError, match=r"file"):
-            make_private(tmp_path / under)
+            create_private_folder(tmp_path / under)
 
 
 def test_a_database_of_a_newer_version_and_one_that_is_none(house: House) -> None:

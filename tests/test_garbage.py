@@ -129,7 +129,7 @@ async def test_compactions_remove_nothing(worker: Worker) -> None:
     model = worker.working("seq 5001", "seq 6001", "seq 7001")
     environment = {"EBB_HOME": str(worker.home)}
     config = load_config(worker.project, environment, {"agent.model": model, "agent.permission_mode": "auto"}, SMALL)
-    sessions = Sessions(config, worker.project, environment, interactive=False)
+    sessions = Sessions(config, worker.project, environment, is_interactive=False)
     session = await sessions.open()
     await events_of(session)
     before = worker.blobs

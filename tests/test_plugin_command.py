@@ -10,8 +10,8 @@ from ebbtide.agent.channel import Channel
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.extensions.custom_commands import find_custom_commands
-from ebbtide.agent.extensions.extension_folders import extension_folders
-from ebbtide.agent.extensions.plugin_source import plugin_copy
+from ebbtide.agent.extensions.extension_folders import find_extension_folders
+from ebbtide.agent.extensions.plugin_source import copy_plugin
 from ebbtide.agent.extensions.session_extensions import SessionExtensions
 from ebbtide.agent.extensions.session_trust import SessionTrust
 from tests.kit.commands import Run, ebb
@@ -51,7 +51,7 @@ class Owner:
 
     def refusal(self, folder: Path | None = None, name: str = "") -> str:
         """Why what lies in a folder is not taken."""
-        with pytest.raises(UsageError) as caught, plugin_copy(str(folder or self.plugin), self.home / "plugins", name):
+        with pytest.raises(UsageError) as caught, copy_plugin(str(folder or self.plugin), self.home / "plugins", name):
             pass
         return str(caught.value)
 
@@ -140,7 +140,7 @@ def test_one_of_several_in_a_repository_is_named(owner: Owner, tmp_path: Path) -
     assert owner.refusal(market, "other") == message
     for name in ("out", "nul", "half"):
         assert owner.refusal(market, name) == f"the plugin `{name}` is not in this repository"
-    with plugin_copy(str(market), owner.home / "plugins", "kit") as plugin:
+    with copy_plugin(str(market), owner.home / "plugins", "kit") as plugin:
         assert (plugin.name, plugin.version, plugin.source) == ("kit", "1.2", str(market))
 
 
@@ -177,7 +177,7 @@ def test_a_repository_of_several_says_itself_what_each_of_them_is(owner: Owner) 
     config = load_config(owner.project, {"HOME": str(owner.home), "EBB_HOME": str(owner.home)}, {})
     names = [command.name for command in find_custom_commands(config)[0]]
     assert names == ["hello", "bye", "office:hello"]
-    extensions = SessionExtensions(config, SessionTrust(config, Channel(interactive=False)))
+    extensions = SessionExtensions(config, SessionTrust(config, Channel(is_interactive=False)))
     assert [
         each and each.name for each in map(extensions.find_by_name, ("/", "all:bye", "ALL:Hello", "office:hello"))
     ] == [
@@ -197,7 +197,7 @@ def test_a_plugin_may_lie_in_another_repository(owner: Owner, tmp_path: Path) ->
     plugins = [{"name": name, "source": source} for name, source in sources.items()]
     text = json.dumps({"plugins": plugins, "metadata": {"pluginRoot": "./plugins"}})
     (market / ".claude-plugin" / "marketplace.json").write_text(f"\ufeff{text}")
-    with plugin_copy(str(market), owner.home / "plugins", "kit") as plugin:
+    with copy_plugin(str(market), owner.home / "plugins", "kit") as plugin:
         assert (plugin.name, plugin.source, plugin.commit) == ("kit", f"file://{owner.plugin}", commit)
     assert owner.refusal(market, "far") == "the plugin `far` is not in this repository"
     assert owner.refusal(market, "npm") == "it contains no plugin `npm` that can be fetched; available: kit, far, own"
@@ -258,7 +258,7 @@ def test_hooks_and_servers_of_a_plugin_are_there_in_sessions_until_its_files_cha
     assert hello.text == f"Say hello of {owner.home}/data/plugins/kit/hello.txt.\n"
     (owner.project / ".claude" / "skills").mkdir(parents=True)
     folder = owner.home / "data" / "plugins" / "kit"
-    assert [(place.owner, place.folder) for place in extension_folders("skill", config)] == [
+    assert [(place.owner, place.path) for place in find_extension_folders("skill", config)] == [
         ("plugin", folder / "skills"),
         ("project", owner.project / ".claude" / "skills"),
     ]

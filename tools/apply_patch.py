@@ -5,7 +5,7 @@ from pathlib import Path
 from ebbtide.tools import files, search
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
 from ebbtide.tools.files.change import PlannedChanges
-from ebbtide.tools.files.paths import resolve
+from ebbtide.tools.files.paths import resolve_path
 from ebbtide.tools.files.read_write import run_exclusive
 from ebbtide.tools.schema import object_schema
 from ebbtide.tools.tool_traits import ToolTraits, text_argument
@@ -25,10 +25,10 @@ class ApplyPatch:
     traits = ToolTraits(
         role="patch_files",
         output_content="change",
-        stub="Edited {files}",
+        stub_template="Edited {files}",
         stub_result="nothing",
         editor_kind="edit",
-        subject=_subject,
+        get_subject=_subject,
         free_text_argument="patch",
         rule_noun="patches",
         editable_argument="patch",
@@ -39,18 +39,18 @@ class ApplyPatch:
     schema = object_schema({"patch": {"type": "string"}}, required=("patch",))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        paths = files.patch_changes.written_paths(arguments)
-        return tuple(dict.fromkeys(str(resolve(path, workspace)) for path in paths))
+        paths = files.patch_changes.patched_paths(arguments)
+        return tuple(dict.fromkeys(str(resolve_path(path, workspace)) for path in paths))
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
         return _plan_changes(arguments, workspace).preview(workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await run_exclusive(lambda: _plan_changes(arguments, workspace).apply(workspace.seen))
+        return await run_exclusive(lambda: _plan_changes(arguments, workspace).apply(workspace.seen_files))
 
 
 def _plan_changes(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
-    return files.patch_changes.planned_changes(arguments, workspace, _path_suggestion)
+    return files.patch_changes.plan_patch(arguments, workspace, _path_suggestion)
 
 
 def _path_suggestion(path: Path, root: Path) -> str:

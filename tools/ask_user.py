@@ -2,7 +2,7 @@
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.schema import items, object_schema, text
+from ebbtide.tools.schema import get_items, get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits, first_line, text_argument
 
 
@@ -49,12 +49,12 @@ class AskUser:
         role="ask_question",
         output_limit="whole",
         editor_kind="think",
-        subject=_subject,
+        get_subject=_subject,
         aliases="ask_user_question ask_followup_question ask_question request_user_input",
         argument_aliases={"question": "prompt message text", "options": "choices follow_up suggestions"},
         adapt_arguments=_adapt_arguments,
         claude_names=("AskUserQuestion",),
-        to_claude=_to_claude,
+        convert_to_claude=_to_claude,
         small_windows="optional",
     )
     schema = object_schema(
@@ -70,6 +70,6 @@ class AskUser:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        options = tuple(str(option) for option in items(arguments, "options"))
+        options = tuple(str(option) for option in get_items(arguments, "options"))
         ask = workspace.ask_multiple if arguments.get("several") is True and options else workspace.ask
-        return Result(await ask(text(arguments, "question"), options))
+        return Result(await ask(get_text(arguments, "question"), options))

@@ -34,7 +34,7 @@ class ToolError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ImageData:
     media_type: str
     data: bytes
 
@@ -67,9 +67,9 @@ class AppliedChange:
     """A change that was made to a file."""
 
     path: Path
-    before: bytes | None
+    old_content: bytes | None
     """The previous content; None if the file did not exist."""
-    after: bytes | None
+    new_content: bytes | None
     """The new content; None if the file was deleted."""
 
 
@@ -83,14 +83,14 @@ class Result:
     """The program's output, if it is long or not plain text. `text` then only says how the program ended."""
     full_text: str | None = None
     """The text with complete lines; None if `text` has no truncated lines."""
-    pictures: tuple[Picture, ...] = ()
+    images: tuple[ImageData, ...] = ()
     files: tuple[Attachment, ...] = ()
     """Other files in the output. Readable documents are shown as text."""
     changed_files: tuple[Path, ...] = ()
     """Files that the call created, changed or deleted."""
     file_changes: tuple[AppliedChange, ...] = ()
     """The old and new contents of changed files, if the tool knows them."""
-    failed: bool = False
+    has_failed: bool = False
     """Whether the call completed but reports a failure, such as a non-zero exit code."""
     extent: Extent | None = None
     """How much of the available content `text` shows, if the tool knows."""
@@ -140,24 +140,24 @@ class Workspace:
 
     root: Path
     """The working folder, absolute and resolved. Relative paths are relative to it."""
-    outputs: Path
+    outputs_folder: Path
     """A folder private to this session, for the output of running programs."""
     started_at: float = field(default_factory=time.time)
     """Time at which the session began to work in this folder, in Unix seconds."""
-    seen: SeenFiles = field(default_factory=SeenFiles)
+    seen_files: SeenFiles = field(default_factory=SeenFiles)
     jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
     sandbox: "Sandbox | None" = None
     """The sandbox for commands; None to run them without one."""
-    variables: dict[str, str] = field(default_factory=dict)
+    environment_variables: dict[str, str] = field(default_factory=dict)
     """Extra environment variables for commands."""
     network_policy: "NetworkPolicy | None" = None
     """Network access of the running call from inside the sandbox; None if not set."""
     max_output_bytes: int = MAX_OUTPUT_BYTES
     """Maximum number of bytes stored of one command's output."""
     read_limits: ReadLimits = ReadLimits()
-    stored_content: Callable[[str], Awaitable[StoredContent]] = no_archive
+    get_stored_content: Callable[[str], Awaitable[StoredContent]] = no_archive
     """Returns the content for a reference to an output or message that is no longer in context. Raises `ToolError`."""
-    fetch: FetchStored = no_fetch
+    fetch_stored: FetchStored = no_fetch
     """Like `stored_content`, limited to a scope."""
     search_history: SearchHistory = no_memory
     """Searches the whole history. Raises `ToolError`."""
@@ -178,7 +178,7 @@ class Workspace:
     """Asks the user a question and returns the answer. Raises `ToolError` if no user is present."""
     ask_multiple: Callable[[str, tuple[str, ...]], Awaitable[str]] = no_user
     """Like `ask`, but several options may be chosen. The answer has one line per choice."""
-    deferred_tools: Callable[[], "Sequence[Tool]"] = tuple
+    get_deferred_tools: Callable[[], "Sequence[Tool]"] = tuple
     """The tools that the model may call although their definitions are not sent."""
 
 
@@ -275,9 +275,9 @@ class OfferedTool(BuiltinTool, Protocol):
 class ToolSupport:
     """What a session provides to its rarely needed tools."""
 
-    cache: Path | None = None
+    cache_folder: Path | None = None
     """Folder for files that can be regenerated; None if nothing may be stored."""
-    language_servers: Callable[[], object] | None = None
+    get_language_servers: Callable[[], object] | None = None
     """Returns the session's language servers without starting any; None if the session cannot have any."""
 
 

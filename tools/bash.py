@@ -23,9 +23,9 @@ from ebbtide.tools.base import (
 )
 from ebbtide.tools.commands.viewers import shows_files, viewed_names
 from ebbtide.tools.files.change import record_partial_views
-from ebbtide.tools.files.executed_config_files import ConfigFileStates, changes_note, config_file_states
-from ebbtide.tools.files.paths import locate
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.executed_config_files import ConfigFileStates, changes_note, read_config_file_states
+from ebbtide.tools.files.paths import locate_path
+from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tools.files.read_write import run_exclusive
 from ebbtide.tools.foreign_calls import (
     JOB_ARGUMENTS,
@@ -33,7 +33,7 @@ from ebbtide.tools.foreign_calls import (
     TYPING_TOOLS,
     convert_to_seconds,
     is_typing_call,
-    normalised_name,
+    normalise_name,
     parse_json_list,
     pop_argument,
 )
@@ -42,12 +42,19 @@ from ebbtide.tools.outputs.plain_text import printable_name
 from ebbtide.tools.process.jobs import Job
 from ebbtide.tools.process.program import ProcessLimits, Program
 from ebbtide.tools.process.shell import Launch, child_environment, shell_launch
-from ebbtide.tools.process.start import start
-from ebbtide.tools.process.state import ProgramState, state_of
-from ebbtide.tools.program_output import dropped_note, ended_job, job_of, job_update, result_with_log, unread_output
+from ebbtide.tools.process.start import start_program
+from ebbtide.tools.process.state import ProgramState, program_state
+from ebbtide.tools.program_output import (
+    dropped_output_note,
+    job_update_result,
+    require_job,
+    result_with_log,
+    summarise_ended_job,
+    take_unread_output,
+)
 from ebbtide.tools.sandbox.diff_program import diff_override_variables
-from ebbtide.tools.schema import flag, number, object_schema, text
-from ebbtide.tools.tool_traits import ShortForm, ToolTraits, command_of, first_line
+from ebbtide.tools.schema import get_flag, get_number, get_text, object_schema
+from ebbtide.tools.tool_traits import ShortForm, ToolTraits, command_argument, first_line
 
 if TYPE_CHECKING:  # for type checking only: few commands need the network, so it is not imported here
     from ebbtide.tools.sandbox.boundary import Boundary
@@ -75,7 +82,7 @@ def _shows_files(arguments: Arguments) -> bool:
 
 
 def _subject(arguments: Arguments) -> str:
-    return first_line(command_of(arguments))
+    return first_line(command_argument(arguments))
 
 
 _SHELLS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash", "/usr/bin/zsh")
@@ -85,7 +92,7 @@ def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) 
     if called_name in TYPING_TOOLS:
         arguments["command"], job = (
             pop_argument(arguments, *TYPED_ARGUMENTS),
-            pop_argument(arguments, "job", *map(normalised_name, JOB_ARGUMENTS.split())),
+            pop_argument(arguments, "job", *map(normalise_name, JOB_ARGUMENTS.split())),
         )
         arguments["job"] = "" if job is None else str(job)
     command = arguments.get("command")
@@ -115,10 +122,10 @@ class Bash:
         role="run_command",
         output_content="program",
         shows_files=_shows_files,
-        stub="Ran: {command}",
+        stub_template="Ran: {command}",
         stub_result="exit",
         editor_kind="execute",
-        subject=_subject,
+        get_subject=_subject,
         editable_argument="command",
         aliases="shell run_shell_command execute_command execute_bash run_terminal_cmd run_terminal_command "
         "run_command run_in_terminal shell_command exec_command local_shell container.exec "
@@ -133,13 +140,13 @@ class Bash:
         clamped_arguments=("timeout",),
         claude_names=("Bash",),
         claude_arguments={"background": "run_in_background"},
-        to_claude=_to_claude,
+        convert_to_claude=_to_claude,
         small_windows="always",
         short_form=ShortForm("Runs a command with `bash -c` in the working folder.", ("command", "timeout")),
         small_model_form=ShortForm(
             "Runs a shell command: also to list, search, run, move, copy or delete files.", ("command",)
         ),
-        is_for_reading_agents=True,
+        is_for_read_only_agents=True,
     )
     schema = object_schema(
         {
@@ -161,18 +168,18 @@ class Bash:
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         """Return the command line. With `workdir`, it starts with `cd`. For input to a job, it is the job's command
         with the input appended after `<<<`."""
-        if text(arguments, "job", ""):
-            return (f"{job_of(arguments, workspace).command} <<< {shlex.quote(text(arguments, 'command'))}",)
-        folder, command = text(arguments, "workdir", ""), command_line(arguments)
+        if get_text(arguments, "job", ""):
+            return (f"{require_job(arguments, workspace).command} <<< {shlex.quote(get_text(arguments, 'command'))}",)
+        folder, command = get_text(arguments, "workdir", ""), command_line(arguments)
         return (f"cd {shlex.quote(folder)} && {command}" if folder else command,)
 
     def read_only_access(self, arguments: Arguments, workspace: Workspace) -> ReadOnlyAccess | None:
         """Return what a command shows; None if it may not run as read-only. Only foreground commands in the working
         folder or below it may. With a sandbox, a command that is not proved read-only may be tried in it.
         """
-        if text(arguments, "job", "") or flag(arguments, "background") or flag(arguments, "terminal"):
+        if get_text(arguments, "job", "") or get_flag(arguments, "background") or get_flag(arguments, "terminal"):
             return None
-        folder = _working_folder(text(arguments, "workdir", ""), workspace)
+        folder = _working_folder(get_text(arguments, "workdir", ""), workspace)
         if not folder.is_relative_to(workspace.root):
             return None
         command = command_line(arguments)
@@ -180,25 +187,27 @@ class Bash:
         return proved_access or tools.contained_run.contained_access(command, folder, workspace)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        if text(arguments, "job", ""):
-            return await _send_to_job(job_of(arguments, workspace), text(arguments, "command"))
-        command, folder = command_line(arguments), _working_folder(text(arguments, "workdir", ""), workspace)
+        if get_text(arguments, "job", ""):
+            return await _send_to_job(require_job(arguments, workspace), get_text(arguments, "command"))
+        command, folder = command_line(arguments), _working_folder(get_text(arguments, "workdir", ""), workspace)
         access, settings = await _network_access(workspace), _git_settings(command, workspace)
         if workspace.sandbox is not None and not workspace.sandbox.has_found_repositories:
-            await run_exclusive(workspace.sandbox.look)
-        if flag(arguments, "background") or flag(arguments, "terminal"):
+            await run_exclusive(workspace.sandbox.find_repositories)
+        if get_flag(arguments, "background") or get_flag(arguments, "terminal"):
             return _run_in_background(
-                command, folder, workspace, access, settings, terminal=flag(arguments, "terminal")
+                command, folder, workspace, access, settings, terminal=get_flag(arguments, "terminal")
             )
         if removal_problem := await run_exclusive(lambda: _submodule_removal_problem(command, folder, workspace)):
             return Result(
-                f"nothing was run: in the sandbox {removal_problem}", failed=True, blocked_by_sandbox=removal_problem
+                f"nothing was run: in the sandbox {removal_problem}",
+                has_failed=True,
+                blocked_by_sandbox=removal_problem,
             )
         previous_config_states, edited_contents = (
             _config_file_states(workspace),
             await run_exclusive(lambda: _contents_edited_in_place(command, folder)),
         )
-        seconds = number(arguments, "timeout", DEFAULT_TIMEOUT_S)
+        seconds = get_number(arguments, "timeout", DEFAULT_TIMEOUT_S)
         if workspace.is_contained:
             result = await _run_contained(command, folder, seconds, workspace)
         else:
@@ -219,7 +228,7 @@ class Bash:
 
 
 def command_line(arguments: Arguments) -> str:
-    command = text(arguments, "command")
+    command = get_text(arguments, "command")
     if not command.strip():
         raise ToolError("the command is empty: say what to run")
     if "\0" in command:
@@ -230,7 +239,7 @@ def command_line(arguments: Arguments) -> str:
 
 
 def _working_folder(workdir: str, workspace: Workspace) -> Path:
-    folder = locate(workdir, workspace) if workdir else workspace.root
+    folder = locate_path(workdir, workspace) if workdir else workspace.root
     if workdir and not folder.is_dir():
         raise ToolError(f"`{printable_name(workdir)}` is not a folder, so nothing was run: check `workdir`")
     return folder
@@ -245,8 +254,8 @@ def _config_file_states(workspace: Workspace) -> ConfigFileStates:
     """Return the states of configuration files that other programs run or read automatically."""
     if workspace.is_read_only:
         return {}
-    roots = workspace.sandbox.roots if workspace.sandbox is not None else ()
-    return config_file_states(map(str, (workspace.root, *roots)))
+    roots = workspace.sandbox.added_roots if workspace.sandbox is not None else ()
+    return read_config_file_states(map(str, (workspace.root, *roots)))
 
 
 def _with_config_changes(result: Result, previous_states: ConfigFileStates, workspace: Workspace) -> Result:
@@ -275,13 +284,13 @@ async def _send_to_job(job: Job, input_text: str) -> Result:
         raise ToolError(f"{job.id} takes no input: start the command with `terminal`, and write to that job")
     if job.program.code is not None:
         raise ToolError(
-            f"{job.id} has ended ({state_of(job.program.code).outcome_text}): start it again to write to it"
+            f"{job.id} has ended ({program_state(job.program.code).outcome_text}): start it again to write to it"
         )
-    previous_size, line = job.program.size, input_text if input_text.endswith("\n") else f"{input_text}\n"
+    previous_size, line = job.program.printed_bytes, input_text if input_text.endswith("\n") else f"{input_text}\n"
     if not job.program.write(line.encode("utf-8", "surrogateescape")):
         raise ToolError(f"{job.id} cannot accept that much now: check it with bash_output, and write less at a time")
     await job.program.wait_for_output(_JOB_REPLY_TIMEOUT_S, previous_size + len(line) + line.count("\n"))
-    return job_update(job)
+    return job_update_result(job)
 
 
 async def _network_access(workspace: Workspace) -> "NetworkAccess | None":
@@ -290,7 +299,7 @@ async def _network_access(workspace: Workspace) -> "NetworkAccess | None":
     network = workspace.sandbox.network if workspace.sandbox is not None else None
     if network is None or workspace.network_policy is None or workspace.is_read_only:
         return None
-    return await network.access(workspace.network_policy)
+    return await network.create_access(workspace.network_policy)
 
 
 def _git_settings(command: str, workspace: Workspace) -> "GitSettings | None":
@@ -298,7 +307,7 @@ def _git_settings(command: str, workspace: Workspace) -> "GitSettings | None":
     not use Git."""
     if workspace.sandbox is None or workspace.is_read_only or not _MENTIONS_GIT.search(command):
         return None
-    git = process.git.program_outside("git", workspace.root)
+    git = process.git.find_program_outside("git", workspace.root)
     return tools_sandbox.git_settings.GitSettings(git) if git is not None else None
 
 
@@ -315,7 +324,7 @@ def _run_in_background(
         _shell_launch_of(command, folder, workspace), folder, workspace, access, settings, terminal=terminal
     )
     program = _start_program(command, launched, folder, workspace, None, terminal=terminal)
-    job = workspace.jobs.add(command, program, ended_job, has_own_network=access is not None)
+    job = workspace.jobs.add(command, program, summarise_ended_job, has_own_network=access is not None)
     state_text = f"{job.id} is running; bash_output shows its output, bash_kill ends it"
     return Result(state_text, program=ProgramState(state_text, job=job.id, is_silent=True))
 
@@ -369,7 +378,9 @@ def _submodule_removal_problem(command: str, folder: Path, workspace: Workspace)
 def _shell_launch_of(command: str, folder: Path, workspace: Workspace) -> Launch:
     sandbox = workspace.sandbox
     repositories = sandbox.repositories if sandbox is not None else ()
-    return shell_launch(command, diff_override_variables((folder, workspace.root, *repositories)) | workspace.variables)
+    return shell_launch(
+        command, diff_override_variables((folder, workspace.root, *repositories)) | workspace.environment_variables
+    )
 
 
 def _sandboxed_launch(
@@ -393,7 +404,7 @@ def _sandboxed_launch(
             launch,
             folder,
             may_write=may_write,
-            terminal=terminal,
+            takes_terminal=terminal,
             access=access,
             settings=settings,
             removes_work_trees=removes_work_trees,
@@ -410,7 +421,7 @@ async def _run_contained(command: str, folder: Path, seconds: int, workspace: Wo
             lambda: tools.contained_run.launch_contained(command, folder, workspace)
         )
     except ToolError as error:
-        return Result(f"nothing was run: {error}", failed=True, denied_access=str(error))
+        return Result(f"nothing was run: {error}", has_failed=True, denied_access=str(error))
     return await _run_with_timeout(command, folder, seconds, workspace, launched, None, None, boundary)
 
 
@@ -426,14 +437,14 @@ async def _run_in_foreground(
     for remaining_tries in reversed(range(_MAX_SANDBOX_TRIES)):
         launched = await _build_launch(command, folder, workspace, access, settings)
         result = await _run_with_timeout(command, folder, seconds, workspace, launched, access, settings)
-        if not remaining_tries or not (launched.is_confined and result.failed and _did_mount_path_vanish(result)):
+        if not remaining_tries or not (launched.is_confined and result.has_failed and _did_mount_path_vanish(result)):
             break
         access = await _network_access(workspace)
     return result
 
 
 def _did_mount_path_vanish(result: Result) -> bool:
-    printed = result.program.printed_in(result.text) if result.program is not None and result.log is None else ""
+    printed = result.program.printed_text(result.text) if result.program is not None and result.log is None else ""
     return tools_sandbox.blocked.did_mount_path_vanish(printed, os.path.lexists)
 
 
@@ -464,7 +475,7 @@ async def _run_with_timeout(
         raise
     if not in_time and not is_ended:
         return _still_running_result(
-            workspace.jobs.add(command, program, ended_job, has_own_network=access is not None), seconds
+            workspace.jobs.add(command, program, summarise_ended_job, has_own_network=access is not None), seconds
         )
     if program.is_fully_ended or is_ended:
         await program.close()
@@ -490,23 +501,23 @@ async def _has_finished_in_time(program: Program, seconds: float, access: "Netwo
     network access."""
     excluded_seconds = 0.0
     while not await program.wait(seconds):
-        if access is None or access.reach.answer_wait_seconds <= excluded_seconds:
+        if access is None or access.policy.answer_wait_seconds <= excluded_seconds:
             return False
         seconds, excluded_seconds = (
-            max(access.reach.answer_wait_seconds - excluded_seconds, 0.05),
-            access.reach.answer_wait_seconds,
+            max(access.policy.answer_wait_seconds - excluded_seconds, 0.05),
+            access.policy.answer_wait_seconds,
         )
     return True
 
 
 async def _leave_network(access: "NetworkAccess | None", workspace: Workspace) -> None:
     if access is not None and workspace.sandbox is not None and workspace.sandbox.network is not None:
-        await workspace.sandbox.network.leave(access)
+        await workspace.sandbox.network.release(access)
 
 
 def _still_running_result(job: Job, seconds: int) -> Result:
     job.program.stop_progress()
-    log = unread_output(job)
+    log = take_unread_output(job)
     state_text = (
         f"not finished after {seconds} s: it continues as {job.id}; bash_output shows its output, bash_kill ends it"
     )
@@ -541,7 +552,7 @@ def _sandbox_denials(
     if access is not None and access.failures:  # refused connections are already reported
         boundary = replace(boundary, network="open", copies={})  # a proxy's refusal looks like a registry's
     denial_reasons = tools_sandbox.blocked.denial_reasons(
-        command, printed, boundary, str(folder), os.path.lexists, failed=bool(program.code)
+        command, printed, boundary, str(folder), os.path.lexists, has_failed=bool(program.code)
     )
     return "; ".join(setting_notes) or denial_reasons
 
@@ -558,7 +569,9 @@ def _withheld_variables_note(command: str, program: Program, workspace: Workspac
     printed = _output_tail(program) if program.code else ""
     if not any(name in command or name in printed for name in os.environ):
         return ""
-    withheld = process.user_variables.withheld_variables(os.environ, child_environment() | workspace.variables)
+    withheld = process.user_variables.withheld_variables(
+        os.environ, child_environment() | workspace.environment_variables
+    )
     return process.user_variables.withheld_variables_note(command, printed, withheld) if withheld else ""
 
 
@@ -570,7 +583,7 @@ def _missing_programs(command: str) -> str:
 def _exit_result(program: Program, blocked: str, access: "NetworkAccess | None", limit: int | None) -> Result:
     """Return the result of a program that has ended. `limit`: the time limit in seconds, if the program was ended for
     exceeding it."""
-    state = state_of(program.code or 0) if limit is None else ProgramState(limit=limit)
+    state = program_state(program.code or 0) if limit is None else ProgramState(limit=limit)
     end_text = (
         f"{state.outcome_text}: it was ended because it kept printing" if limit is not None else state.outcome_text
     )
@@ -578,7 +591,7 @@ def _exit_result(program: Program, blocked: str, access: "NetworkAccess | None",
     log = PrintedLog(program.log, 0, program.output.flush(), program.is_fully_ended, program.output.is_complete)
     advice = f"it ran in a sandbox, where {blocked}: do without it, or tell the user what it needs" if blocked else ""
     refusals = (f"`{host}` was not reached: {reason}" for host, reason in access.failures.items()) if access else ()
-    notes = (program.output.problem, dropped_note(program), end_text, advice, *refusals, leftovers_note)
+    notes = (program.output.problem, dropped_output_note(program), end_text, advice, *refusals, leftovers_note)
     state = replace(state, told="\n".join(filter(None, notes)))
     result = result_with_log(log, "no output", state, failed=state.code != 0 or bool(program.output.problem))
     return replace(result, blocked_by_sandbox=blocked)
@@ -594,11 +607,14 @@ def _start_program(
     terminal: bool = False,
 ) -> Program:
     try:
-        for folder_to_create in (workspace.outputs.parent, workspace.outputs):  # `mkdir` ignores the mode for parents
-            make_private(folder_to_create)
-        log = workspace.outputs / f"bash-{secrets.token_hex(4)}.txt"
+        for folder_to_create in (
+            workspace.outputs_folder.parent,
+            workspace.outputs_folder,
+        ):  # `mkdir` ignores the mode for parents
+            create_private_folder(folder_to_create)
+        log = workspace.outputs_folder / f"bash-{secrets.token_hex(4)}.txt"
         limits = ProcessLimits(output_bytes=workspace.max_output_bytes)
-        return start(launched, folder, log, on_output, limits, terminal=terminal)
+        return start_program(launched, folder, log, on_output, limits, has_terminal=terminal)
     except OSError as error:
         raise ToolError(_start_failure_text(error, command, folder)) from error
     except UnicodeEncodeError as error:

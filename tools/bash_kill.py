@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
 from ebbtide.tools.foreign_calls import JOB_ARGUMENTS
-from ebbtide.tools.program_output import job_of, job_update
+from ebbtide.tools.program_output import job_update_result, require_job
 from ebbtide.tools.schema import object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, job_argument
 
@@ -16,7 +16,7 @@ class BashKill:
     traits = ToolTraits(
         role="stop_job",
         editor_kind="execute",
-        subject=job_argument,
+        get_subject=job_argument,
         aliases="kill_shell kill_bash kill_terminal kill_command task_stop",
         argument_aliases={"job": f"{JOB_ARGUMENTS} command cmd"},
         claude_names=("KillShell", "KillBash", "TaskStop"),
@@ -30,10 +30,10 @@ class BashKill:
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (job_of(arguments, workspace).command,)
+        return (require_job(arguments, workspace).command,)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        job = job_of(arguments, workspace)
+        job = require_job(arguments, workspace)
         job.is_end_known = True
         await job.program.close()
-        return replace(job_update(job), failed=False)
+        return replace(job_update_result(job), has_failed=False)

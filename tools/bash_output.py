@@ -9,8 +9,8 @@ from ebbtide.tools.foreign_calls import (
     is_typing_call,
     pop_argument,
 )
-from ebbtide.tools.program_output import job_of, job_update
-from ebbtide.tools.schema import number, object_schema
+from ebbtide.tools.program_output import job_update_result, require_job
+from ebbtide.tools.schema import get_number, object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, job_argument
 
 MAX_WAIT_S = 60
@@ -37,7 +37,7 @@ class BashOutput:
         role="read_job",
         output_content="program",
         editor_kind="read",
-        subject=job_argument,
+        get_subject=job_argument,
         aliases="get_terminal_output task_output shell_output command_status",
         accepts_foreign_call=_accepts_foreign_call,
         argument_aliases={"job": f"{JOB_ARGUMENTS} command cmd", "wait": "timeout"},
@@ -57,9 +57,9 @@ class BashOutput:
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (job_of(arguments, workspace).command,)
+        return (require_job(arguments, workspace).command,)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        job = job_of(arguments, workspace)
-        await job.program.wait_for_output(number(arguments, "wait", 0), job.returned_bytes)
-        return job_update(job)
+        job = require_job(arguments, workspace)
+        await job.program.wait_for_output(get_number(arguments, "wait", 0), job.returned_bytes)
+        return job_update_result(job)

@@ -15,7 +15,7 @@ _MAX_PARSE_SECONDS = 0.002
 """Maximum processor time in seconds. A sensible line takes 0.3 ms, or 0.6 ms on a busy machine."""
 
 
-def syntax_tree(source: bytes, *, with_time_limit: bool = False) -> "Node | None":
+def parse_syntax_tree(source: bytes, *, with_time_limit: bool = False) -> "Node | None":
     """Return the root of the syntax tree of a UTF-8 line; None if parsing takes too much work.
 
     For meaningless input the parser tries many interpretations at once, and scans to the end for each opening bracket:

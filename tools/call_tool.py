@@ -2,7 +2,7 @@
 directly reach this module."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.schema import object_schema, text
+from ebbtide.tools.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits
 
 
@@ -22,5 +22,5 @@ class CallTool:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        name = text(arguments, "name")
+        name = get_text(arguments, "name")
         raise ToolError(f"`{name}` is in your list of tools: call it by its own name, without `call_tool`")

@@ -63,11 +63,11 @@ TRAITS_BY_NAME: Mapping[str, ToolTraits] = {
 }
 
 
-def builtin_tools() -> tuple[Tool, ...]:
+def create_builtin_tools() -> tuple[Tool, ...]:
     """Return every built-in tool, in the order models see them."""
     return tuple(tool() for tool in _OFFERED_TOOLS)
 
 
-def rare_tools(support: ToolSupport) -> tuple[Tool, ...]:
+def create_rare_tools(support: ToolSupport) -> tuple[Tool, ...]:
     """Return the rarely needed tools, which are deferred if that makes requests smaller."""
     return tuple(tool.for_session(support) for tool in _RARE_TOOLS)

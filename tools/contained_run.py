@@ -10,11 +10,11 @@ from pathlib import Path
 from ebbtide.tools import process, sandbox
 from ebbtide.tools.base import ReadOnlyAccess, ToolError, Workspace
 from ebbtide.tools.commands.command_line import CommandLine, SimpleCommand
-from ebbtide.tools.commands.looks import BUILTINS, probably_read_only_line
+from ebbtide.tools.commands.looks import BUILTINS, parse_probably_read_only
 from ebbtide.tools.commands.nested import assigned_variables, expand_variables, program_index
-from ebbtide.tools.commands.proof import check_read_only
-from ebbtide.tools.files.command_paths import command_paths
-from ebbtide.tools.files.paths import check_granted, display
+from ebbtide.tools.commands.proof import prove_read_only
+from ebbtide.tools.files.command_paths import find_command_paths
+from ebbtide.tools.files.paths import check_granted, display_path
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.process.shell import Launch, child_environment, is_passed_on, shell_argv
 from ebbtide.tools.read_only_run import git_readable_paths
@@ -37,7 +37,7 @@ _ELF_MAGIC = b"\x7fELF"
 def contained_access(line: str, folder: Path, workspace: Workspace) -> ReadOnlyAccess | None:
     """Return what the command may show; None if it does not seem to be read-only or the system cannot contain it.
     `folder`: the folder in which it starts."""
-    if workspace.sandbox is None or (parsed := probably_read_only_line(line)) is None:
+    if workspace.sandbox is None or (parsed := parse_probably_read_only(line)) is None:
         return None
     if sandbox.system.sandbox_kind() != "bubblewrap" or _needs_hidden_variables(line, workspace):
         return None
@@ -49,14 +49,14 @@ def contained_access(line: str, folder: Path, workspace: Workspace) -> ReadOnlyA
     )
     if _runs_git(parsed):
         outside_paths |= dict.fromkeys(path for path in git_readable_paths(workspace.root) if not is_in(path, (root,)))
-    secret_files = command_paths(line, root).secret_files
-    secret_name = display(Path(secret_files[0]), workspace.root) if secret_files else ""
+    secret_files = find_command_paths(line, root).secret_files
+    secret_name = display_path(Path(secret_files[0]), workspace.root) if secret_files else ""
     return ReadOnlyAccess("grep", (root, *outside_paths, *secret_files), secret_name, is_contained=True)
 
 
 def launch_contained(line: str, folder: Path, workspace: Workspace) -> tuple[Launch, Boundary]:
     """Return how to launch the command, and its boundary. Raises `ToolError` if it cannot be contained."""
-    access, parsed = contained_access(line, folder, workspace), probably_read_only_line(line)
+    access, parsed = contained_access(line, folder, workspace), parse_probably_read_only(line)
     if access is None or parsed is None or workspace.sandbox is None:
         raise ToolError("the command is no longer read-only: check it again")
     for path in access.paths:
@@ -66,7 +66,7 @@ def launch_contained(line: str, folder: Path, workspace: Workspace) -> tuple[Lau
     visible_paths = [*access.paths[1:], *filter(None, programs)]
     if runs_git:
         environment = process.git.git_environment(_GIT_SETTINGS, environment)
-        visible_paths += sandbox.look_only.user_git_settings(Path.home(), environment)
+        visible_paths += sandbox.look_only.user_git_settings_paths(Path.home(), environment)
         visible_paths += _git_folders(workspace.root)
     try:
         launched, boundary = workspace.sandbox.wrap_look_only(
@@ -74,7 +74,7 @@ def launch_contained(line: str, folder: Path, workspace: Workspace) -> tuple[Lau
         )
     except OSError as error:
         raise ToolError(f"it could not be tried read-only: {error}") from error
-    if runs_git and _compares_work_tree(parsed) and "locked file" in boundary.places.values():
+    if runs_git and _compares_work_tree(parsed) and "locked file" in boundary.access_by_path.values():
         raise ToolError("it could not be tried read-only: git would report hidden files with secrets as changed")
     return launched, boundary
 
@@ -82,7 +82,7 @@ def launch_contained(line: str, folder: Path, workspace: Workspace) -> tuple[Lau
 def denied_access(command: str, printed: str, code: int, boundary: Boundary, folder: str) -> str:
     """Return a phrase for what a contained command could not do; empty if nothing suggests that it needed more
     access."""
-    reasons = sandbox.blocked.denial_reasons(command, printed, boundary, folder, os.path.lexists, failed=bool(code))
+    reasons = sandbox.blocked.denial_reasons(command, printed, boundary, folder, os.path.lexists, has_failed=bool(code))
     if reasons or not code:
         return reasons
     hidden_path = next(
@@ -116,7 +116,7 @@ def _contained_environment(workspace: Workspace) -> dict[str, str]:
         for name, value in child_environment().items()
         if not (is_passed_on(name) or name.startswith(("LD_", "DYLD_")))
     }
-    path = workspace.variables.get("PATH") or environment.get("PATH", os.defpath)
+    path = workspace.environment_variables.get("PATH") or environment.get("PATH", os.defpath)
     environment["PATH"] = process.git.search_path_outside(workspace.root, path)
     environment.pop("RIPGREP_CONFIG_PATH", None)
     return environment | {"npm_config_logs_max": "0"}
@@ -124,7 +124,7 @@ def _contained_environment(workspace: Workspace) -> dict[str, str]:
 
 def _needs_hidden_variables(line: str, workspace: Workspace) -> bool:
     """Whether the line mentions a variable that is hidden from contained commands."""
-    hidden = {name for name in os.environ if is_passed_on(name)} | workspace.variables.keys()
+    hidden = {name for name in os.environ if is_passed_on(name)} | workspace.environment_variables.keys()
     return "$" in line and any(name in line for name in hidden)
 
 
@@ -138,7 +138,7 @@ def _program_names(line: CommandLine) -> Iterator[str]:
 def _path_to_mount(name: str, workspace: Workspace) -> str | None:
     """Return the path of a program if it must be made visible; empty if it is visible already, None if it cannot run
     contained."""
-    program_path = process.git.program_outside(name, workspace.root)
+    program_path = process.git.find_program_outside(name, workspace.root)
     if program_path is None:
         return None
     if sandbox.look_only.is_system_path(os.path.realpath(program_path)) and sandbox.look_only.is_system_path(
@@ -181,7 +181,7 @@ def _possible_paths(command: SimpleCommand) -> Iterator[str]:
     """Yield the words that may be paths: the files that a known program reads, or all words for an unknown program."""
     words = command.words[program_index(command.texts) :]
     yield from (redirection.target.text for redirection in command.redirections if redirection.operator == "<")
-    proof = check_read_only(words, has_input=True) if words else None
+    proof = prove_read_only(words, has_input=True) if words else None
     if proof is not None and not proof.unproved_indices:
         yield from (file.text for file in proof.files)
         return
@@ -193,7 +193,7 @@ def _possible_paths(command: SimpleCommand) -> Iterator[str]:
 
 def _exists_outside(path: str, workspace: Workspace) -> bool:
     """Whether the path exists and is outside the working folders."""
-    roots = (workspace.root, *(workspace.sandbox.roots if workspace.sandbox is not None else ()))
+    roots = (workspace.root, *(workspace.sandbox.added_roots if workspace.sandbox is not None else ()))
     return not is_in(path, tuple(map(str, roots))) and path != "/dev/null" and os.path.lexists(path)
 
 
@@ -209,5 +209,5 @@ def _compares_work_tree(line: CommandLine) -> bool:
 
 def _git_folders(root: Path) -> Sequence[str]:
     """Return the folders of the repository's metadata, which are outside `root` for a linked work tree."""
-    top = process.git.repository_top(root)
+    top = process.git.find_repository_top(root)
     return [str(path) for path in (sandbox.git_metadata.claimed_metadata(top) or ())] if top is not None else []

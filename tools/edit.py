@@ -7,35 +7,35 @@ from pathlib import Path
 
 from ebbtide.tools import search
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.change import Change, PlannedChanges, checked_view_state, encoding_refusal, text_of
-from ebbtide.tools.files.line_diff import differing_regions
+from ebbtide.tools.files.change import Change, PlannedChanges, decode_seen_file, encoding_error, require_current_view
+from ebbtide.tools.files.line_diff import find_differing_regions
 from ebbtide.tools.files.matching import line_number
-from ebbtide.tools.files.paths import display, resolve_existing
-from ebbtide.tools.files.read_write import content_if_exists, run_exclusive
+from ebbtide.tools.files.paths import display_path, resolve_existing
+from ebbtide.tools.files.read_write import read_bytes_if_exists, run_exclusive
 from ebbtide.tools.files.text import EncodingError, Replacement, TextFile, without_surrogates
 from ebbtide.tools.files.text_edit import MAX_SNIPPET_LINES, EditTarget, TextEdit, plan_edit
 from ebbtide.tools.foreign_calls import (
     FILE_ARGUMENTS,
+    index_by_alias,
     is_editor_call,
-    names_by_alias,
-    normalised_name,
+    normalise_name,
     parse_json_list,
     pop_argument,
 )
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.outputs.plain_text import number_lines
-from ebbtide.tools.schema import flag, items, object_schema, text
+from ebbtide.tools.schema import get_flag, get_items, get_text, object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, path_argument
 
 
 @dataclass(frozen=True, slots=True)
-class Substitution:
+class RequestedEdit:
     """One requested change."""
 
     old: str
     new: str
-    is_everywhere: bool
+    replace_all: bool
 
 
 _ALIASES = {
@@ -86,8 +86,8 @@ def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) 
 
 def _canonical_edit(edit: dict[str, object]) -> dict[str, object]:
     """Return an edit with this tool's argument names and without unknown fields."""
-    names = {**names_by_alias(_ALIASES), **{normalised_name(name): name for name in ("old", "new", "replace_all")}}
-    return {names[normalised_name(name)]: value for name, value in edit.items() if normalised_name(name) in names}
+    names = {**index_by_alias(_ALIASES), **{normalise_name(name): name for name in ("old", "new", "replace_all")}}
+    return {names[normalise_name(name)]: value for name, value in edit.items() if normalise_name(name) in names}
 
 
 def _parse_search_blocks(text: str) -> list[tuple[str, str]]:
@@ -114,10 +114,10 @@ class Edit:
     traits = ToolTraits(
         role="edit_file",
         output_content="change",
-        stub="Edited {path}",
+        stub_template="Edited {path}",
         stub_result="nothing",
         editor_kind="edit",
-        subject=path_argument,
+        get_subject=path_argument,
         rule_noun="edits",
         editable_argument="new",
         aliases="edit_file replace search_replace str_replace str_replace_file replace_in_file "
@@ -148,27 +148,27 @@ class Edit:
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         _requested_edits(arguments)
-        return (str(resolve_existing(text(arguments, "path"), workspace)[0]),)
+        return (str(resolve_existing(get_text(arguments, "path"), workspace)[0]),)
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
         return _plan_changes(arguments, workspace).preview(workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await run_exclusive(lambda: _plan_changes(arguments, workspace).apply(workspace.seen))
+        return await run_exclusive(lambda: _plan_changes(arguments, workspace).apply(workspace.seen_files))
 
 
 def _plan_changes(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
-    path, note = resolve_existing(text(arguments, "path"), workspace)
-    name = display(path, workspace.root)
+    path, note = resolve_existing(get_text(arguments, "path"), workspace)
+    name = display_path(path, workspace.root)
     substitutions = _requested_edits(arguments)
     for number, substitution in enumerate(substitutions, 1):
         _require_difference(substitution, number, len(substitutions))
-    old_bytes = content_if_exists(path)
-    old_file, target = TextFile(""), EditTarget(name, "", is_known=True)
+    old_bytes = read_bytes_if_exists(path)
+    old_file, target = TextFile(""), EditTarget(name, "", was_read=True)
     if old_bytes or substitutions[0].old:
         old_bytes = _require_content(path, old_bytes, workspace)
-        target = replace(target, is_known=checked_view_state(path, old_bytes, workspace) == "current")
-        old_file = text_of(path, old_bytes, workspace, text(arguments, "encoding", ""))
+        target = replace(target, was_read=require_current_view(path, old_bytes, workspace) == "current")
+        old_file = decode_seen_file(path, old_bytes, workspace, get_text(arguments, "encoding", ""))
     new_file, edits = _apply_edits(old_file, substitutions, target)
     if new_file.encode() == old_bytes:
         raise ToolError("the file already has this content: nothing would change")
@@ -184,24 +184,26 @@ def _require_content(path: Path, raw: bytes | None, workspace: Workspace) -> byt
     advice = (
         search.similar_paths.path_suggestion(path, workspace.root) or ": find it with glob, or create it with write"
     )
-    raise ToolError(f"`{display(path, workspace.root)}` does not exist{advice}")
+    raise ToolError(f"`{display_path(path, workspace.root)}` does not exist{advice}")
 
 
-def _requested_edits(arguments: Arguments) -> list[Substitution]:
+def _requested_edits(arguments: Arguments) -> list[RequestedEdit]:
     """Return the requested changes in order: those in `edits`, or the single change of the call. Raises `ToolError`."""
-    edits = items(arguments, "edits")
+    edits = get_items(arguments, "edits")
     if edits and ("old" in arguments or "new" in arguments):
         raise ToolError("give either `edits` or `old` and `new`, not both")
     if not all(isinstance(edit, Mapping) for edit in edits):
         raise ToolError("each of `edits` must be an object with `old` and `new`")
     requested = [edit for edit in edits if isinstance(edit, Mapping)] or [arguments]
     return [
-        Substitution(_unix_newlines(text(edit, "old")), _unix_newlines(text(edit, "new")), flag(edit, "replace_all"))
+        RequestedEdit(
+            _unix_newlines(get_text(edit, "old")), _unix_newlines(get_text(edit, "new")), get_flag(edit, "replace_all")
+        )
         for edit in requested
     ]
 
 
-def _require_difference(substitution: Substitution, number: int, count: int) -> None:
+def _require_difference(substitution: RequestedEdit, number: int, count: int) -> None:
     if substitution.old != substitution.new:
         return
     problem, advice = "empty", "name the text in `old`; `rm` in bash deletes a file"
@@ -221,7 +223,7 @@ def _unix_newlines(text_: str) -> str:
 
 
 def _apply_edits(
-    file: TextFile, substitutions: Sequence[Substitution], target: EditTarget
+    file: TextFile, substitutions: Sequence[RequestedEdit], target: EditTarget
 ) -> tuple[TextFile, Sequence[TextEdit]]:
     """Return the file after all changes, each of which is applied to the result of the previous ones. Raises
     `ToolError` if one of them fails."""
@@ -231,16 +233,16 @@ def _apply_edits(
             edit = _plan_edit(replace(target, text=file.normalised_text), substitution)
             file = file.with_changes(edit.changes)
         except EncodingError as error:
-            raise _edit_error(encoding_refusal(error, target.name, file), number, len(substitutions)) from error
+            raise _edit_error(encoding_error(error, target.name, file), number, len(substitutions)) from error
         except ToolError as error:
             raise _edit_error(error, number, len(substitutions)) from error
         edits.append(edit)
     return file, edits
 
 
-def _plan_edit(target: EditTarget, substitution: Substitution) -> TextEdit:
+def _plan_edit(target: EditTarget, substitution: RequestedEdit) -> TextEdit:
     if substitution.old:
-        return plan_edit(target, substitution.old, substitution.new, substitution.is_everywhere)
+        return plan_edit(target, substitution.old, substitution.new, substitution.replace_all)
     if target.text:
         raise ToolError("`old` is empty: say which text to replace, or use write for the whole file")
     return TextEdit((Replacement(0, 0, substitution.new),), "")
@@ -271,6 +273,6 @@ def _changed_lines(old_text: str, new_text: str, edits: Sequence[TextEdit]) -> t
         change = edits[0].changes[0]
         first_line = line_number(new_text, change.start)
         return first_line, first_line + change.text.removesuffix("\n").count("\n")
-    regions = differing_regions(old_text.split("\n"), new_text.split("\n"))
+    regions = find_differing_regions(old_text.split("\n"), new_text.split("\n"))
     start = min(region.new_start for region in regions)
     return start + 1, max(max(region.new_end for region in regions), start + 1)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from ebbtide.tools import files
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from ebbtide.tools.files.change import Change, PlannedChanges, require_read
-from ebbtide.tools.files.paths import display, resolve
-from ebbtide.tools.files.read_write import content_if_exists, run_exclusive
+from ebbtide.tools.files.paths import display_path, resolve_path
+from ebbtide.tools.files.read_write import read_bytes_if_exists, run_exclusive
 from ebbtide.tools.foreign_calls import FILE_ARGUMENTS, pop_argument
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tools.schema import number, object_schema, text
+from ebbtide.tools.schema import get_number, get_text, object_schema
 from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, path_argument
 
 if TYPE_CHECKING:  # types only: the module is imported when first used
@@ -49,10 +49,10 @@ class EditNotebook:
     effect: Effect = "write"
     traits = ToolTraits(
         role="edit_cells",
-        stub="Edited {path}",
+        stub_template="Edited {path}",
         stub_result="nothing",
         editor_kind="edit",
-        subject=_subject,
+        get_subject=_subject,
         rule_noun="notebook edits",
         aliases="notebook_edit edit_notebook_file",
         argument_aliases={
@@ -86,19 +86,19 @@ class EditNotebook:
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (str(resolve(text(arguments, "path"), workspace)),)
+        return (str(resolve_path(get_text(arguments, "path"), workspace)),)
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
         return _plan_changes(arguments, workspace).preview(workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await run_exclusive(lambda: _plan_changes(arguments, workspace).apply(workspace.seen))
+        return await run_exclusive(lambda: _plan_changes(arguments, workspace).apply(workspace.seen_files))
 
 
 def _plan_changes(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
-    path = resolve(text(arguments, "path"), workspace)
-    name = display(path, workspace.root)
-    old_bytes = content_if_exists(path)
+    path = resolve_path(get_text(arguments, "path"), workspace)
+    name = display_path(path, workspace.root)
+    old_bytes = read_bytes_if_exists(path)
     if old_bytes is None:
         raise ToolError(f"`{name}` does not exist: create it with write")
     require_read(path, old_bytes, workspace)
@@ -120,12 +120,12 @@ def _plan_changes(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
 
 def _apply_action(notebook: "Notebook", arguments: Arguments) -> "tuple[Notebook, str]":
     cell_number, kind = _requested_cell(notebook, arguments), _requested_kind(arguments)
-    if text(arguments, "action") == "delete":
+    if get_text(arguments, "action") == "delete":
         return files.notebook.delete_cell(notebook, cell_number), f"deleted cell {cell_number} of"
     if "source" not in arguments:
         raise files.notebook.NotebookError("`source` is missing: give the whole text of the cell")
-    source = text(arguments, "source").replace("\r\n", "\n")
-    if text(arguments, "action") == "insert":
+    source = get_text(arguments, "source").replace("\r\n", "\n")
+    if get_text(arguments, "action") == "insert":
         return files.notebook.insert_cell(
             notebook, cell_number, source, kind or "code"
         ), f"inserted cell {cell_number + 1} into"
@@ -136,7 +136,7 @@ def _requested_cell(notebook: "Notebook", arguments: Arguments) -> int:
     """Return the number of the requested cell, which is specified by number or by its id in the file."""
     cell = arguments["cell"]
     if not isinstance(cell, str):
-        return number(arguments, "cell", 0)
+        return get_number(arguments, "cell", 0)
     numbers = [
         cell_number
         for cell_number, notebook_cell in enumerate(notebook.cells, 1)

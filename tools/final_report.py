@@ -1,7 +1,7 @@
 """The `final_report` tool, with which the model submits its final answer and ends the turn."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.schema import object_schema, text
+from ebbtide.tools.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits
 
 
@@ -19,6 +19,6 @@ class FinalReport:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        if not text(arguments, "report").strip():
+        if not get_text(arguments, "report").strip():
             raise ToolError("the report is empty: say what is done and what remains open")
         return Result("the report was submitted")

@@ -19,7 +19,7 @@ JOB_ARGUMENTS = "bash_id job_id id shell_id task_id terminal_id process_id sessi
 """Names that other agents use for file, folder and background job arguments."""
 
 LISTING_TOOLS = ("ls", "list", "listdirectory", "listdir", "listfiles", "repobrowserprinttree")
-"""Tools that list a folder. These names and those below are in the form that `normalised_name` returns."""
+"""Tools that list a folder. These names and those below are in the form that `normalise_name` returns."""
 EDITOR_TOOLS = ("strreplaceeditor", "strreplacebasededittool", "texteditor", "developertexteditor", "fileeditor")
 """Tools whose `command` argument selects the action."""
 TYPING_TOOLS = ("writestdin", "sendinput", "writetoterminal", "sendkeys", "sendcommandinput", "terminalinput")
@@ -31,14 +31,14 @@ MAX_PLAUSIBLE_SECONDS = 1_000
 """Larger durations are assumed to be in milliseconds rather than seconds."""
 
 
-def normalised_name(name: str) -> str:
+def normalise_name(name: str) -> str:
     """Return the name in lower case, without separators."""
     return re.sub(r"[^a-z0-9]", "", name[:200].casefold())
 
 
-def names_by_alias(aliases: Mapping[str, str]) -> Mapping[str, str]:
+def index_by_alias(aliases: Mapping[str, str]) -> Mapping[str, str]:
     """Map each normalised alias to its key. The values of `aliases` are names separated by spaces."""
-    return {normalised_name(alias): name for name, alias_list in aliases.items() for alias in alias_list.split()}
+    return {normalise_name(alias): name for name, alias_list in aliases.items() for alias in alias_list.split()}
 
 
 def is_editor_call(called_name: str, arguments: Mapping[str, object], *commands: str) -> bool:
@@ -50,20 +50,18 @@ def is_typing_call(called_name: str, arguments: Mapping[str, object]) -> bool:
     """Whether this is a call of a tool in `TYPING_TOOLS` with text to type. Without text, such a call only reads the
     output."""
     return called_name in TYPING_TOOLS and any(
-        isinstance(value, str) and value
-        for name, value in arguments.items()
-        if normalised_name(name) in TYPED_ARGUMENTS
+        isinstance(value, str) and value for name, value in arguments.items() if normalise_name(name) in TYPED_ARGUMENTS
     )
 
 
 def pop_argument(arguments: dict[str, object], *names: str) -> object:
     """Remove all arguments with these names; return the value of the first one, or None."""
-    matching = [name for name in arguments if normalised_name(name) in names]
+    matching = [name for name in arguments if normalise_name(name) in names]
     values = [arguments.pop(name) for name in matching]
     return values[0] if values else None
 
 
-def to_whole_number(value: object) -> int | None:
+def to_integer(value: object) -> int | None:
     """Return the integer that a value represents, or None. Accepts strings, and floats without a fraction."""
     if isinstance(value, str):
         try:
@@ -86,17 +84,17 @@ def parse_json_list(text: str) -> Sequence[object] | None:
 def convert_to_seconds(arguments: dict[str, object], name: str) -> None:
     """Convert a duration to seconds and store it in the argument `name`. The duration may be under a name such as
     `NAME_ms`."""
-    for alias in [key for key in arguments if normalised_name(key) in (f"{name}ms", f"{name}milliseconds")]:
-        milliseconds = to_whole_number(arguments.pop(alias))
+    for alias in [key for key in arguments if normalise_name(key) in (f"{name}ms", f"{name}milliseconds")]:
+        milliseconds = to_integer(arguments.pop(alias))
         if milliseconds is not None:
             arguments.setdefault(name, max(-(-milliseconds // 1000), 1))
-    for alias in [key for key in arguments if normalised_name(key) in (f"{name}seconds", f"{name}secs", f"{name}sec")]:
+    for alias in [key for key in arguments if normalise_name(key) in (f"{name}seconds", f"{name}secs", f"{name}sec")]:
         arguments.setdefault(name, arguments.pop(alias))
     if isinstance(duration := arguments.get(name), str) and (match := _DURATION.fullmatch(duration)) is not None:
         factor = 0.001 if match[2] == "ms" else 60 if match[2].startswith("m") else 1
         arguments[name] = max(int(int(match[1]) * factor), 1)
         return
-    seconds = to_whole_number(arguments.get(name))
+    seconds = to_integer(arguments.get(name))
     if seconds is not None and seconds > MAX_PLAUSIBLE_SECONDS:
         arguments[name] = -(-seconds // 1000)
     elif seconds is not None and seconds < 1 and name == "timeout":
@@ -119,36 +117,36 @@ _IGNORED_ARGUMENTS = frozenset(
 
 @cache
 def _names_by_argument_alias(tool: str) -> Mapping[str, str]:
-    return names_by_alias(traits_of(tool).argument_aliases)
+    return index_by_alias(traits_of(tool).argument_aliases)
 
 
-def translated_arguments(
-    tool: str, called: str, arguments: Arguments, parameters: Collection[str], root: str
+def translate_arguments(
+    tool: str, called_name: str, arguments: Arguments, parameters: Collection[str], root: str
 ) -> ArgumentValues:
     """Return the arguments under this program's names, with values converted where their meaning differs. Unknown
-    arguments keep their names. `called`: the tool name in the call. `root`: the working folder, which commands use by
-    default. Raises `ToolError` if no tool here can do the same."""
+    arguments keep their names. `called_name`: the tool name in the call. `root`: the working folder, which commands use
+    by default. Raises `ToolError` if no tool here can do the same."""
     names = _names_by_argument_alias(tool)
     translated: ArgumentValues = {name: value for name, value in arguments.items() if name in parameters}
-    if normalised_name(called) in EDITOR_TOOLS:
+    if normalise_name(called_name) in EDITOR_TOOLS:
         translated.pop("command", None)
         arguments = {name: value for name, value in arguments.items() if name != "command"}
     for name, value in arguments.items():
-        key = normalised_name(name)
+        key = normalise_name(name)
         target_name = names.get(key) or next(
-            (parameter for parameter in parameters if normalised_name(parameter) == key), name
+            (parameter for parameter in parameters if normalise_name(parameter) == key), name
         )
         is_free = target_name in parameters and translated.get(target_name, value) == value
         translated.setdefault(target_name if is_free else name, value)
     if (adapt := traits_of(tool).adapt_arguments) is not None:
-        adapt(translated, normalised_name(called), root)
+        adapt(translated, normalise_name(called_name), root)
     return translated
 
 
 def argument_names(tool: str, schema: Mapping[str, object]) -> Iterator[str]:
     """Yield the normalised names of a schema's arguments, and the names that other agents use for them."""
     properties = schema.get("properties")
-    yield from map(normalised_name, properties if isinstance(properties, Mapping) else ())
+    yield from map(normalise_name, properties if isinstance(properties, Mapping) else ())
     yield from _names_by_argument_alias(tool)
 
 
@@ -158,5 +156,5 @@ def split_unknown_arguments(
     """Return the arguments that the tool has, and the names of unknown arguments that may have mattered."""
     known_arguments = {name: value for name, value in arguments.items() if name in parameters}
     return known_arguments, tuple(
-        name for name in arguments if name not in parameters and normalised_name(name) not in _IGNORED_ARGUMENTS
+        name for name in arguments if name not in parameters and normalise_name(name) not in _IGNORED_ARGUMENTS
     )

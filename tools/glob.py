@@ -6,14 +6,14 @@ from pathlib import Path
 
 from ebbtide.tools import search
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.paths import display, locate, path_kind, resolve
-from ebbtide.tools.foreign_calls import FILE_ARGUMENTS, FOLDER_ARGUMENTS, LISTING_TOOLS, normalised_name, pop_argument
+from ebbtide.tools.files.paths import display_path, locate_path, path_kind, resolve_path
+from ebbtide.tools.foreign_calls import FILE_ARGUMENTS, FOLDER_ARGUMENTS, LISTING_TOOLS, normalise_name, pop_argument
 from ebbtide.tools.outputs.extent import Extent, pluralize
-from ebbtide.tools.schema import number, object_schema, text
+from ebbtide.tools.schema import get_number, get_text, object_schema
 from ebbtide.tools.search import globs
 from ebbtide.tools.tool_traits import ToolTraits, text_argument
 
-DEFAULT_LIMIT_FILES = 100
+DEFAULT_MAX_FILES = 100
 
 
 def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
@@ -22,7 +22,7 @@ def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
 
 def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
     if called_name in LISTING_TOOLS:
-        arguments.setdefault("path", pop_argument(arguments, *map(normalised_name, FILE_ARGUMENTS.split())) or ".")
+        arguments.setdefault("path", pop_argument(arguments, *map(normalise_name, FILE_ARGUMENTS.split())) or ".")
         arguments["pattern"] = "**"
 
 
@@ -34,11 +34,11 @@ class Glob:
         role="search_files",
         output_limit="file",
         output_content="search",
-        stub="Searched '{pattern}' in {folder}",
+        stub_template="Searched '{pattern}' in {folder}",
         stub_result="matches",
         editor_kind="search",
-        subject=partial(text_argument, name="pattern"),
-        lookup=("searched", "pattern"),
+        get_subject=partial(text_argument, name="pattern"),
+        lookup_words=("searched", "pattern"),
         aliases="file_search find_files find_by_name",
         accepts_foreign_call=_accepts_foreign_call,
         argument_aliases={
@@ -47,7 +47,7 @@ class Glob:
         },
         adapt_arguments=_adapt_arguments,
         claude_names=("Glob", "LS"),
-        is_for_reading_agents=True,
+        is_for_read_only_agents=True,
     )
     schema = object_schema({"pattern": {"type": "string"}, "path": {"type": "string"}}, required=("pattern",))
 
@@ -59,7 +59,8 @@ class Glob:
         root = _search_root(arguments, workspace, pattern)
         if path_kind(root) != "folder":
             return Result(
-                f"no files match: there is no folder `{display(root, workspace.root)}`", extent=Extent("files", 0, 0)
+                f"no files match: there is no folder `{display_path(root, workspace.root)}`",
+                extent=Extent("files", 0, 0),
             )
         files_by_age: list[tuple[int, bytes]] = []
 
@@ -71,8 +72,8 @@ class Glob:
         ending = await search.files.list_files(root, workspace.root, add_file)
         if not files_by_age and ending == "complete":
             return await self._ignored_files_result(root, workspace, pattern)
-        limit = number(arguments, "limit", DEFAULT_LIMIT_FILES)
-        lines = [display(root / os.fsdecode(path), workspace.root) for _, path in sorted(files_by_age)[:limit]]
+        limit = get_number(arguments, "limit", DEFAULT_MAX_FILES)
+        lines = [display_path(root / os.fsdecode(path), workspace.root) for _, path in sorted(files_by_age)[:limit]]
         extent = Extent("files", len(lines), len(files_by_age) if ending == "complete" else None)
         if len(files_by_age) > limit:
             lines.append(f"({limit} of {len(files_by_age)} files, the newest: narrow the pattern to see others)")
@@ -93,9 +94,9 @@ class Glob:
             return True
 
         await search.files.list_files(
-            root, workspace.root, add_file, with_ignored=True, seconds=search.files.IGNORED_SEARCH_SECONDS
+            root, workspace.root, add_file, with_ignored=True, seconds=search.files.IGNORED_SEARCH_TIMEOUT_S
         )
-        name = display(root / min(paths), workspace.root) if paths else ""
+        name = display_path(root / min(paths), workspace.root) if paths else ""
         ignored_note = (
             f", but {pluralize(len(paths), 'file')} that git ignores, such as `{name}`: give its folder as `path`"
         )
@@ -104,15 +105,15 @@ class Glob:
 
 def _parse_pattern(arguments: Arguments) -> globs.GlobPattern:
     try:
-        return globs.parse_glob(os.path.expanduser(text(arguments, "pattern")))
+        return globs.parse_glob(os.path.expanduser(get_text(arguments, "pattern")))
     except globs.GlobError as error:
         raise ToolError(str(error)) from error
 
 
 def _search_root(arguments: Arguments, workspace: Workspace, pattern: globs.GlobPattern) -> Path:
     """Return the folder in which the search starts: `path`, joined with the pattern's fixed prefix."""
-    base = locate(text(arguments, "path", "."), workspace)
-    return resolve(str(base / pattern.folder), workspace)
+    base = locate_path(get_text(arguments, "path", "."), workspace)
+    return resolve_path(str(base / pattern.folder), workspace)
 
 
 def _mtime(path: Path) -> int:

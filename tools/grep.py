@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from ebbtide.tools import search
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from ebbtide.tools.files.change import comparable_content
-from ebbtide.tools.files.paths import display, path_kind, resolve
-from ebbtide.tools.foreign_calls import FILE_ARGUMENTS, FOLDER_ARGUMENTS, normalised_name, pop_argument, to_whole_number
+from ebbtide.tools.files.paths import display_path, path_kind, resolve_path
+from ebbtide.tools.foreign_calls import FILE_ARGUMENTS, FOLDER_ARGUMENTS, normalise_name, pop_argument, to_integer
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.extent import Extent, pluralize
-from ebbtide.tools.outputs.plain_text import cut_line, terminal_text
-from ebbtide.tools.schema import flag, number, object_schema, text
+from ebbtide.tools.outputs.plain_text import terminal_text, truncate_line
+from ebbtide.tools.schema import get_flag, get_number, get_text, object_schema
 from ebbtide.tools.search import globs
 from ebbtide.tools.secrets.files import may_contain_secrets
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, path_argument, text_argument
 
 if TYPE_CHECKING:  # for type checking only: imported in `Grep.run` when needed
-    from ebbtide.tools.search.files import FoundLine, MatchDetail, SearchContinuation, SearchEnd
+    from ebbtide.tools.search.files import FoundLine, MatchDetail, SearchContinuation, SearchOutcome
 
 GrepMode: TypeAlias = Literal["content", "files", "count"]
 
@@ -52,7 +52,7 @@ _SEMANTIC_SEARCH_TOOLS = (
     "codebaseretrieval",
     "semanticcodesearch",
 )
-"""Other agents' tools that search by meaning, in the form that `normalised_name` returns."""
+"""Other agents' tools that search by meaning, in the form that `normalise_name` returns."""
 _STOP_WORDS = regex(
     r"(?i)(?:the|and|for|are|how|where|what|which|when|does|with|that|this|from|into|used?|code|files?)\Z"
 )
@@ -67,19 +67,17 @@ def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
 
 
 def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
-    context_sizes = [
-        to_whole_number(pop_argument(arguments, name)) for name in ("a", "b", "c", "afterlines", "beforelines")
-    ]
+    context_sizes = [to_integer(pop_argument(arguments, name)) for name in ("a", "b", "c", "afterlines", "beforelines")]
     if given_sizes := [size for size in context_sizes if size is not None]:
         arguments.setdefault("context", min(max(given_sizes), 20))
     if (is_case_sensitive := pop_argument(arguments, "casesensitive")) is not None:
         arguments.setdefault("ignore_case", is_case_sensitive in (False, "false", "False"))
-    if isinstance(mode := arguments.get("mode"), str) and normalised_name(mode) in (
+    if isinstance(mode := arguments.get("mode"), str) and normalise_name(mode) in (
         "fileswithmatches",
         "fileswithmatch",
     ):
         arguments["mode"] = "files"
-    if to_whole_number(arguments.get("limit")) == 0:  # no limit
+    if to_integer(arguments.get("limit")) == 0:  # no limit
         arguments.pop("limit")
     pattern = arguments.get("pattern")
     if pop_argument(arguments, "isregexp") is False and isinstance(pattern, str):
@@ -110,11 +108,11 @@ class Grep:
         role="search_files",
         output_limit="file",
         output_content="search",
-        stub="Searched '{pattern}' in {folder}",
+        stub_template="Searched '{pattern}' in {folder}",
         stub_result="matches",
         editor_kind="search",
-        subject=_subject,
-        lookup=("searched", "pattern"),
+        get_subject=_subject,
+        lookup_words=("searched", "pattern"),
         aliases="grep_search search_file_content search_files search_in_files grep_files ripgrep rg "
         "repo_browser.search",
         accepts_foreign_call=_accepts_foreign_call,
@@ -131,9 +129,9 @@ class Grep:
         clamped_arguments=("context", "limit"),
         claude_names=("Grep",),
         claude_arguments={"ignore_case": "-i", "context": "-C", "limit": "head_limit", "mode": "output_mode"},
-        to_claude=_to_claude,
+        convert_to_claude=_to_claude,
         short_form=ShortForm("Lines of files that match a regular expression.", ("pattern", "path", "glob", "limit")),
-        is_for_reading_agents=True,
+        is_for_read_only_agents=True,
     )
     schema = object_schema(
         {
@@ -149,23 +147,23 @@ class Grep:
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (str(resolve(text(arguments, "path", "."), workspace)),)
+        return (str(resolve_path(get_text(arguments, "path", "."), workspace)),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        root = resolve(text(arguments, "path", "."), workspace)
+        root = resolve_path(get_text(arguments, "path", "."), workspace)
         if path_kind(root) == "neither":
             raise ToolError(
-                f"`{display(root, workspace.root)}` is not a file or folder: give one as `path`, or omit `path`"
+                f"`{display_path(root, workspace.root)}` is not a file or folder: give one as `path`, or omit `path`"
             )
         mode = _parse_mode(arguments)
         page = _Page(
-            root, workspace.root, mode, number(arguments, "limit", DEFAULT_LIMITS[mode]), _path_filter(arguments)
+            root, workspace.root, mode, get_number(arguments, "limit", DEFAULT_LIMITS[mode]), _path_filter(arguments)
         )
-        context = number(arguments, "context", 0) if mode == "content" else 0
-        pattern, basic_pattern = _pattern_interpretations(text(arguments, "pattern"))
-        codecs_by_path = {str(path): codec for path, codec in workspace.seen.encodings.items()}
+        context = get_number(arguments, "context", 0) if mode == "content" else 0
+        pattern, basic_pattern = _pattern_interpretations(get_text(arguments, "pattern"))
+        codecs_by_path = {str(path): codec for path, codec in workspace.seen_files.encodings.items()}
         query = search.files.LineQuery(
-            pattern, flag(arguments, "ignore_case"), context, _MODE_DETAIL[mode], encodings=codecs_by_path
+            pattern, get_flag(arguments, "ignore_case"), context, _MODE_DETAIL[mode], encodings=codecs_by_path
         )
         content_state = (
             await asyncio.to_thread(comparable_content, root) if mode == "content" else None
@@ -179,7 +177,7 @@ class Grep:
         if page.is_empty(end) and page.is_folder:
             ignored = _IgnoredMatches(page)
             query = replace(
-                query, context=0, detail="count", with_ignored=True, seconds=search.files.IGNORED_SEARCH_SECONDS
+                query, context=0, detail="count", includes_ignored=True, seconds=search.files.IGNORED_SEARCH_TIMEOUT_S
             )
             await search.files.search_lines(root, workspace.root, query, ignored.add_lines)
             page.lines += ignored.notes()
@@ -188,7 +186,7 @@ class Grep:
             and page.count
             and await asyncio.to_thread(comparable_content, root) == content_state
         ):
-            workspace.seen.record_partial_view(root, content_state)
+            workspace.seen_files.record_partial_view(root, content_state)
         extent = Extent(page.unit, page.count, page.total if end.ending == "complete" else None)
         if page.is_full:
             total_text = f" of {page.total}" if end.ending == "complete" else ""
@@ -207,16 +205,16 @@ class Grep:
 def _pattern_interpretations(pattern: str) -> tuple[str, str | None]:
     """Return the pattern to search for, and its equivalent if it may be meant as a basic regular expression, otherwise
     None."""
-    basic_pattern = from_basic_regex(pattern)
+    basic_pattern = convert_basic_regex(pattern)
     try:
-        return check_pattern(pattern), basic_pattern
+        return normalise_pattern(pattern), basic_pattern
     except ToolError:
         if basic_pattern is None:
             raise
         return basic_pattern, basic_pattern
 
 
-def from_basic_regex(pattern: str) -> str | None:
+def convert_basic_regex(pattern: str) -> str | None:
     r"""Return the equivalent of a pattern with `\|`, `\<` or `\>`, read as a POSIX basic regular expression; None for
     any other pattern."""
     if not {r"\|", r"\<", r"\>"} & set(_TOKEN.findall(pattern)):
@@ -229,11 +227,11 @@ def from_basic_regex(pattern: str) -> str | None:
         interpretations.reverse()
     for interpretation in interpretations:
         with suppress(ToolError):
-            return check_pattern("".join(interpretation.get(token, token) for token in _TOKEN.findall(pattern)))
+            return normalise_pattern("".join(interpretation.get(token, token) for token in _TOKEN.findall(pattern)))
     return None
 
 
-def check_pattern(pattern: str) -> str:
+def normalise_pattern(pattern: str) -> str:
     """Return the pattern if it means the same to every search tool. Raises `ToolError`."""
     pattern = "".join(_ESCAPE_REPLACEMENTS.get(token, token) for token in _TOKEN.findall(pattern))
     if "\n" in pattern or "\0" in pattern:
@@ -253,7 +251,7 @@ def check_pattern(pattern: str) -> str:
 
 
 def _parse_mode(arguments: Arguments) -> GrepMode:
-    match text(arguments, "mode", "content"):
+    match get_text(arguments, "mode", "content"):
         case "files":
             return "files"
         case "count":
@@ -263,7 +261,7 @@ def _parse_mode(arguments: Arguments) -> GrepMode:
 
 
 def _path_filter(arguments: Arguments) -> globs.GlobPattern | None:
-    pattern = text(arguments, "glob", "")
+    pattern = get_text(arguments, "glob", "")
     try:
         return globs.parse_glob(pattern) if pattern else None
     except globs.GlobError as error:
@@ -306,7 +304,7 @@ class _Page:
         """Whether some matches are not shown."""
         return self.total > self.count
 
-    def is_empty(self, end: "SearchEnd") -> bool:
+    def is_empty(self, end: "SearchOutcome") -> bool:
         """Whether everything was searched and nothing was found."""
         return end.ending == "complete" and not self.total and not self.secret_files and not end.skipped_lines
 
@@ -339,7 +337,7 @@ class _Page:
             return "nothing"
         return "count" if self.is_full else "more"
 
-    def timeout_note(self, end: "SearchEnd") -> str:
+    def timeout_note(self, end: "SearchOutcome") -> str:
         """Return a note on where the search timed out and how to continue."""
         if not end.line:
             return ", so lines may be missing: narrow `path` or `glob`"
@@ -357,7 +355,7 @@ class _Page:
             "give the file as `path`, so that the user is asked"
         )
 
-    def skipped_lines_note(self, end: "SearchEnd") -> str:
+    def skipped_lines_note(self, end: "SearchOutcome") -> str:
         """Return a note on the lines for which the pattern took too long, and what to do."""
         path, line = end.skipped_lines[0]
         other_count = len(end.skipped_lines) - 1
@@ -366,7 +364,7 @@ class _Page:
         return f"not searched, because the pattern takes too long there: {position}; avoid nested repetition"
 
     def _display_name(self, path: str) -> str:
-        return display(self.root if path_kind(self.root) == "file" else self.root / path, self.workspace_root)
+        return display_path(self.root if path_kind(self.root) == "file" else self.root / path, self.workspace_root)
 
     def _show_lines(self, lines: "Sequence[FoundLine]") -> None:
         previous = None
@@ -377,14 +375,14 @@ class _Page:
                 continue  # context of a match that is not shown
             if self._is_gap_between(line, previous) and any(not other_line.is_match for other_line in lines):
                 self._show("--")
-            number = f"{line.number}{':' if line.is_match else '-'}" if line.number else ""
-            self._show(f"{number}{cut_line(terminal_text(line.text), MAX_LINE_CHARS)}")
+            number = f"{line.line_number}{':' if line.is_match else '-'}" if line.line_number else ""
+            self._show(f"{number}{truncate_line(terminal_text(line.text), MAX_LINE_CHARS)}")
             self.count += line.is_match
             previous = line
 
     @staticmethod
     def _is_gap_between(line: "FoundLine", previous: "FoundLine | None") -> bool:
-        return previous is not None and line.number != previous.number + 1
+        return previous is not None and line.line_number != previous.line_number + 1
 
     def _show(self, text_: str) -> None:
         self.lines.append(text_)

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Literal
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.files.diff import unified_diff
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tools.schema import object_schema, text
+from ebbtide.tools.schema import get_text, object_schema
 from ebbtide.tools.secrets.redaction import redact_text
 from ebbtide.tools.tool_traits import ToolTraits, text_argument
 
@@ -52,7 +52,7 @@ class Memory:
     kind: Literal["rare"] = "rare"
     traits = ToolTraits(
         role="remember",
-        subject=_subject,
+        get_subject=_subject,
         rule_noun="memory changes",
         small_windows="optional",
     )
@@ -71,18 +71,18 @@ class Memory:
 
     def effect_of(self, arguments: Arguments) -> Effect:
         """Return "none" for listing, otherwise "write"."""
-        return "none" if text(arguments, "action") == "list" else "write"
+        return "none" if get_text(arguments, "action") == "list" else "write"
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return () if text(arguments, "action") == "list" else (os.path.realpath(self._entry_path(arguments)),)
+        return () if get_text(arguments, "action") == "list" else (os.path.realpath(self._entry_path(arguments)),)
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
         """Return a diff of the entry, or an empty string for listing."""
-        action = text(arguments, "action")
+        action = get_text(arguments, "action")
         if action == "list":
             return ""
         path = self._entry_path(arguments)
-        old_text = next((f"{entry.text}\n" for entry in entries_in(self._folder) if entry.name == path.stem), None)
+        old_text = next((f"{entry.text}\n" for entry in read_entries(self._folder) if entry.name == path.stem), None)
         new_text = None if action == "forget" else f"{_checked_text(arguments)}\n"
         return "\n".join(unified_diff(path.name, old_text, new_text))
 
@@ -90,9 +90,9 @@ class Memory:
         return Result(await asyncio.to_thread(self._run_action, arguments))
 
     def _run_action(self, arguments: Arguments) -> str:
-        action = text(arguments, "action")
+        action = get_text(arguments, "action")
         if action == "list":
-            return _entry_list(entries_in(self._folder))
+            return _entry_list(read_entries(self._folder))
         path, entry_text = self._entry_path(arguments), "" if action == "forget" else _checked_text(arguments)
         try:
             with _lock_folder(self._folder):
@@ -101,11 +101,11 @@ class Memory:
             raise ToolError(f"nothing was changed: `{path}` cannot be written: {error.strerror or error}") from error
 
     def _apply_action(self, action: str, path: Path, entry_text: str) -> str:
-        text_by_name = {entry.name: entry.text for entry in entries_in(self._folder)}
+        text_by_name = {entry.name: entry.text for entry in read_entries(self._folder)}
         if action == "save" and path.stem in text_by_name:
             raise ToolError(f"there is an entry `{path.stem}`: use `change`. It says:\n{text_by_name[path.stem]}")
         if action != "save" and path.stem not in text_by_name:
-            raise ToolError(f"there is no entry `{path.stem}`. {_entry_list(entries_in(self._folder))}")
+            raise ToolError(f"there is no entry `{path.stem}`. {_entry_list(read_entries(self._folder))}")
         if action == "forget":
             path.unlink()
             return f"`{path.stem}` is forgotten. It said:\n{text_by_name[path.stem]}"
@@ -130,7 +130,7 @@ class Memory:
 
     def _entry_path(self, arguments: Arguments) -> Path:
         """Return the path of the named entry. Raises `ToolError`."""
-        raw_name = text(arguments, "name", "")
+        raw_name = get_text(arguments, "name", "")
         name = re.sub(r"[\s_]+", "-", raw_name.strip().lower()).removesuffix(".md")
         if not _ENTRY_NAME.fullmatch(name) or len(name) > 60:
             raise ToolError("`name` is up to 60 lower-case letters and digits, words joined by `-`: `test-commands`")
@@ -141,12 +141,12 @@ class Memory:
         return self._folder / f"{name}.md"
 
 
-def entries_in(folder: Path) -> tuple[MemoryEntry, ...]:
+def read_entries(folder: Path) -> tuple[MemoryEntry, ...]:
     """Return the project's entries, sorted by name. Unreadable entries are skipped."""
     entries = list[MemoryEntry]()
     for path in sorted(folder.glob("*.md"))[: 10 * MAX_ENTRIES]:
         with suppress(OSError):
-            content = read_beginning(path, MAX_TOTAL_BYTES)
+            content = read_prefix(path, MAX_TOTAL_BYTES)
             entries.append(MemoryEntry(path.stem, content.decode("utf-8", "replace").strip()))
     return tuple(entries)
 
@@ -158,7 +158,7 @@ def _entry_list(entries: tuple[MemoryEntry, ...]) -> str:
 
 def _checked_text(arguments: Arguments) -> str:
     """Return the text with secrets redacted. Raises `ToolError`."""
-    entry_text = redact_text(text(arguments, "text", "").strip(), os.environ)
+    entry_text = redact_text(get_text(arguments, "text", "").strip(), os.environ)
     if not entry_text:
         raise ToolError("`text` is empty: write what to remember")
     if len(entry_text) > MAX_ENTRY_CHARS:
@@ -171,7 +171,7 @@ def _checked_text(arguments: Arguments) -> str:
 @contextmanager
 def _lock_folder(folder: Path) -> Iterator[None]:
     """Lock the folder against other writers. Raises `ToolError` on a timeout."""
-    make_private(folder)
+    create_private_folder(folder)
     descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         for _ in range(_MAX_LOCK_TRIES):

@@ -4,11 +4,11 @@ last call."""
 from dataclasses import replace
 
 from ebbtide.tools.base import Arguments, PrintedLog, Result, ToolError, Workspace
-from ebbtide.tools.outputs.plain_text import cut_line, lossless_text, terminal_text
+from ebbtide.tools.outputs.plain_text import lossless_text, terminal_text, truncate_line
 from ebbtide.tools.process.jobs import EndedJob, Job
 from ebbtide.tools.process.program import Program
-from ebbtide.tools.process.state import ProgramState, state_of
-from ebbtide.tools.schema import text
+from ebbtide.tools.process.state import ProgramState, program_state
+from ebbtide.tools.schema import get_text
 
 MAX_PRINTED_BYTES = 4096
 """Maximum size in bytes of output that is put into the result's text. Longer output stays in the log."""
@@ -22,10 +22,10 @@ def result_with_log(log: PrintedLog, silent_text: str, state: ProgramState, *, f
     state = replace(state, is_silent=log.start == log.end)
     printed = printed_text(log)
     if printed is None:
-        return Result(state.told, log, failed=failed, program=state)
+        return Result(state.told, log, has_failed=failed, program=state)
     if log.is_finished:
         log.path.unlink(missing_ok=True)
-    return Result(f"{silent_text if state.is_silent else printed}\n{state.told}", failed=failed, program=state)
+    return Result(f"{silent_text if state.is_silent else printed}\n{state.told}", has_failed=failed, program=state)
 
 
 def printed_text(log: PrintedLog) -> str | None:
@@ -53,8 +53,8 @@ def truncated_output(result: Result, max_bytes: int) -> str:
     return "\n".join((printed, *((f"[… {omitted_bytes:,} bytes more …]",) if omitted_bytes > 0 else ()), result.text))
 
 
-def job_of(arguments: Arguments, workspace: Workspace) -> Job:
-    name = text(arguments, "job")
+def require_job(arguments: Arguments, workspace: Workspace) -> Job:
+    name = get_text(arguments, "job")
     job = workspace.jobs.by_id.get(name)
     if job is None:
         job_names = ", ".join(workspace.jobs.by_id) or "none"
@@ -63,20 +63,20 @@ def job_of(arguments: Arguments, workspace: Workspace) -> Job:
     return job
 
 
-def job_update(job: Job) -> Result:
+def job_update_result(job: Job) -> Result:
     """Return the job's output since the last call, and its state."""
     program = job.program
     job.is_end_known = job.is_end_known or program.code is not None
-    log = unread_output(job)
-    state = state_of(program.code, job.id)
-    notes = (program.output.problem, dropped_note(program), f"{job.id}: {state.outcome_text}{job.ports_text}")
+    log = take_unread_output(job)
+    state = program_state(program.code, job.id)
+    notes = (program.output.problem, dropped_output_note(program), f"{job.id}: {state.outcome_text}{job.ports_text}")
     state = replace(state, told="\n".join(filter(None, notes)))
     return result_with_log(log, "no new output", state, failed=bool(program.code))
 
 
-def unread_output(job: Job) -> PrintedLog:
+def take_unread_output(job: Job) -> PrintedLog:
     """Return the job's output since the last call."""
-    start, job.returned_bytes = job.returned_log_offset, job.program.size  # later output is for the next call
+    start, job.returned_bytes = job.returned_log_offset, job.program.printed_bytes  # later output is for the next call
     job.returned_log_offset = job.program.output.flush()
     start = min(start, job.returned_log_offset)
     return PrintedLog(
@@ -84,20 +84,23 @@ def unread_output(job: Job) -> PrintedLog:
     )
 
 
-def ended_job(job: Job) -> EndedJob:
+def summarise_ended_job(job: Job) -> EndedJob:
     """Return the summary of an ended job, with the end of its unread output."""
-    state = state_of(job.program.code, job.id)
+    state = program_state(job.program.code, job.id)
     end = job.program.output.flush()
     with job.program.log.open("rb") as file:
         file.seek(max(min(job.returned_log_offset, end), end - MAX_PRINTED_BYTES))
         lines = [line for line in terminal_text(file.read().decode("utf-8", "replace")).split("\n") if line.strip()]
-    last_lines = tuple(cut_line(line, _MAX_LINE_CHARS) for line in lines[-_MAX_LAST_LINES:])
+    last_lines = tuple(truncate_line(line, _MAX_LINE_CHARS) for line in lines[-_MAX_LAST_LINES:])
     return EndedJob(job.id, job.command, state.outcome_text, last_lines)
 
 
-def dropped_note(program: Program) -> str:
+def dropped_output_note(program: Program) -> str:
     """Return a note if output was dropped because it exceeded the limit; otherwise an empty string."""
     output = program.output
     if not output.is_truncated:
         return ""
-    return f"it printed {output.size:,} bytes, more than the limit of {output.limit:,}: the middle was dropped"
+    return (
+        f"it printed {output.printed_bytes:,} bytes, more than the limit of {output.max_bytes:,}: the middle was "
+        "dropped"
+    )

@@ -10,11 +10,11 @@ from typing import IO
 
 from ebbtide.tools import documents, search
 from ebbtide.tools import files as tools_files
-from ebbtide.tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.change import text_of
+from ebbtide.tools.base import Arguments, Effect, ImageData, ReadLimits, Result, ToolError, Workspace, read_description
+from ebbtide.tools.files.change import decode_seen_file
 from ebbtide.tools.files.large import read_numbered_page
-from ebbtide.tools.files.paths import display, path_kind, resolve_existing
-from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, picture_type
+from ebbtide.tools.files.paths import display_path, path_kind, resolve_existing
+from ebbtide.tools.files.pictures import MAX_IMAGE_BYTES, image_type
 from ebbtide.tools.files.read_write import MAX_FILE_BYTES, open_regular, read_bytes, run_exclusive
 from ebbtide.tools.files.text import binary_kind, without_surrogates
 from ebbtide.tools.foreign_calls import (
@@ -22,15 +22,15 @@ from ebbtide.tools.foreign_calls import (
     FOLDER_ARGUMENTS,
     LISTING_TOOLS,
     is_editor_call,
-    normalised_name,
+    normalise_name,
     parse_json_list,
     pop_argument,
-    to_whole_number,
+    to_integer,
 )
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import Extent, pluralize
 from ebbtide.tools.outputs.plain_text import number_lines, printable_name
-from ebbtide.tools.schema import number, object_schema, text
+from ebbtide.tools.schema import get_number, get_text, object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, number_argument, path_argument
 
 MAX_LINES = 2000
@@ -53,7 +53,7 @@ def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
 
 def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
     if called_name in LISTING_TOOLS:
-        arguments.setdefault("path", pop_argument(arguments, *map(normalised_name, FOLDER_ARGUMENTS.split())) or ".")
+        arguments.setdefault("path", pop_argument(arguments, *map(normalise_name, FOLDER_ARGUMENTS.split())) or ".")
     if (
         isinstance(paths := arguments.get("files", arguments.get("paths")), list)
         and len(paths) > 1
@@ -69,15 +69,15 @@ def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) 
     line_range = (
         (parse_json_list(line_range) or re.findall(r"\d+", line_range)) if isinstance(line_range, str) else line_range
     )
-    first, last = to_whole_number(arguments.get("offset")), to_whole_number(end_line)
+    first, last = to_integer(arguments.get("offset")), to_integer(end_line)
     if isinstance(line_range, list) and len(line_range) == 2:
-        first, last = to_whole_number(line_range[0]), to_whole_number(line_range[1])
+        first, last = to_integer(line_range[0]), to_integer(line_range[1])
         arguments["offset"] = first or 1
     if first is not None and first < 1:
         arguments.pop("offset", None)
     if last is not None and last >= (first or 1):
         arguments["limit"] = last - max(first or 1, 1) + 1
-    if (limit := to_whole_number(arguments.get("limit"))) is not None and limit < 1:
+    if (limit := to_integer(arguments.get("limit"))) is not None and limit < 1:
         arguments.pop("limit")
 
 
@@ -89,11 +89,11 @@ class Read:
         role="read_file",
         output_limit="file",
         output_content="file",
-        stub="Viewed {path}",
+        stub_template="Viewed {path}",
         stub_result="viewed",
         editor_kind="read",
-        subject=_subject,
-        lookup=("read", "file"),
+        get_subject=_subject,
+        lookup_words=("read", "file"),
         aliases="read_file view view_file open_file cat read_text_file show_file notebook_read view_image LS "
         "list_directory list_dir list_files list repo_browser.open_file repo_browser.print_tree",
         accepts_foreign_call=_accepts_foreign_call,
@@ -109,7 +109,7 @@ class Read:
         small_windows="always",
         short_form=ShortForm("Reads a file.", ("path", "offset", "limit")),
         small_model_form=ShortForm("Shows a file.", ("path",)),
-        is_for_reading_agents=True,
+        is_for_read_only_agents=True,
     )
     schema = object_schema(
         {
@@ -122,10 +122,10 @@ class Read:
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (str(resolve_existing(text(arguments, "path"), workspace)[0]),)
+        return (str(resolve_existing(get_text(arguments, "path"), workspace)[0]),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        path, note = resolve_existing(text(arguments, "path"), workspace)
+        path, note = resolve_existing(get_text(arguments, "path"), workspace)
         result = await self._read_path(path, arguments, workspace)
         if not note:
             return result
@@ -133,15 +133,15 @@ class Read:
         return replace(result, text=f"{result.text}\n{note}", full_text=full_text)
 
     async def _read_path(self, path: Path, arguments: Arguments, workspace: Workspace) -> Result:
-        offset, limit = number(arguments, "offset", 1), number(arguments, "limit", MAX_LINES)
+        offset, limit = get_number(arguments, "offset", 1), get_number(arguments, "limit", MAX_LINES)
         if path_kind(path) == "folder":
             max_entries = limit if "limit" in arguments else None
-            return await asyncio.to_thread(search.listing.folder_listing, path, workspace.root, offset, max_entries)
-        encoding = text(arguments, "encoding", "")
+            return await asyncio.to_thread(search.listing.list_folder, path, workspace.root, offset, max_entries)
+        encoding = get_text(arguments, "encoding", "")
         result = await run_exclusive(lambda: _file_result(path, offset, limit, workspace, encoding))
         if result is None:
             return await documents.pdf.read_pages(
-                path, display(path, workspace.root), offset, limit, workspace.read_limits
+                path, display_path(path, workspace.root), offset, limit, workspace.read_limits
             )
         return result
 
@@ -155,7 +155,7 @@ class FilePage:
 
 def _file_result(path: Path, offset: int, limit: int, workspace: Workspace, encoding: str) -> Result | None:
     """Return the content of a file; None for a PDF, which is read in another process."""
-    name = display(path, workspace.root)
+    name = display_path(path, workspace.root)
     if not os.path.lexists(path):
         raise ToolError(f"`{name}` does not exist{_location_hint(path, workspace.root)}")
     with open_regular(path) as (file, size):
@@ -165,20 +165,20 @@ def _file_result(path: Path, offset: int, limit: int, workspace: Workspace, enco
         if size > MAX_FILE_BYTES:
             return _large_file_part(file, size, offset, limit, name, workspace.read_limits)
     raw = read_bytes(path)
-    media_type = picture_type(raw)
+    media_type = image_type(raw)
     if media_type is not None:
-        if len(raw) > MAX_PICTURE_BYTES:
+        if len(raw) > MAX_IMAGE_BYTES:
             raise ToolError(f"the image `{name}` has {len(raw)} bytes, more than 3.9 MB: scale it down first")
         return Result(
-            f"image `{name}`, {media_type}, {pluralize(len(raw), 'byte')}", pictures=(Picture(media_type, raw),)
+            f"image `{name}`, {media_type}, {pluralize(len(raw), 'byte')}", images=(ImageData(media_type, raw),)
         )
     kind = binary_kind(raw)
     if kind is not None:
         raise ToolError(f"`{name}` is {kind}, not text: look at it in bash, with xxd or a program made for it")
-    text_file = text_of(path, raw, workspace, encoding)
-    workspace.seen.record_content(path, raw)
+    text_file = decode_seen_file(path, raw, workspace, encoding)
+    workspace.seen_files.record_content(path, raw)
     if path.suffix == ".ipynb":
-        cells_result = tools_files.notebook_view.cells_result(raw, offset, limit, name, workspace.read_limits)
+        cells_result = tools_files.notebook_view.render_cells(raw, offset, limit, name, workspace.read_limits)
         if cells_result is not None:
             return cells_result
     page = _lines_result(without_surrogates(text_file.normalised_text), offset, limit, name, workspace.read_limits)
@@ -191,7 +191,7 @@ def _file_result(path: Path, offset: int, limit: int, workspace: Workspace, enco
 def _large_file_part(file: IO[bytes], size: int, offset: int, limit: int, name: str, limits: ReadLimits) -> Result:
     """Return lines of a large file without loading the whole file."""
     sample = file.read(8192)
-    kind = "an image" if picture_type(sample) else binary_kind(sample)
+    kind = "an image" if image_type(sample) else binary_kind(sample)
     if kind is not None or sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
         description = f"{kind or 'text in UTF-16 or UTF-32'} of {size / 1e6:,.0f} MB"
         raise ToolError(f"`{name}` is {description}: look at parts of it in bash, with a program made for it")
@@ -216,7 +216,7 @@ def _lines_result(content: str, offset: int, limit: int, name: str, limits: Read
     lines = content.removesuffix("\n").split("\n")
     if offset > len(lines):
         raise ToolError(f"`{name}` has {pluralize(len(lines), 'line')}: offset={offset} is beyond its end")
-    page = numbered_page(lines, offset, limit, limits)
+    page = number_page(lines, offset, limit, limits)
     full_text = None
     if any(len(line) > limits.max_line_chars for line in lines[offset - 1 : page.last_line]):
         full_text = "\n".join(f"{number}\t{lines[number - 1]}" for number in range(offset, page.last_line + 1))
@@ -230,7 +230,7 @@ def _lines_result(content: str, offset: int, limit: int, name: str, limits: Read
     )
 
 
-def numbered_page(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> FilePage:
+def number_page(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> FilePage:
     """Return numbered lines starting at `offset`, as many as fit but at least one."""
     page: list[str] = []
     page_bytes = 0

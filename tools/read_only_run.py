@@ -15,7 +15,7 @@ from ebbtide.tools.base import ReadOnlyAccess, ToolError, Workspace
 from ebbtide.tools.commands.command_line import SimpleCommand, Word
 from ebbtide.tools.commands.line_proof import ProvedStep, prove_line, render_line
 from ebbtide.tools.commands.scripts import Operand, Proof
-from ebbtide.tools.files.paths import check_granted, display, locate
+from ebbtide.tools.files.paths import check_granted, display_path, locate_path
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.extent import join_limited
 from ebbtide.tools.process.shell import Launch, child_environment, shell_argv
@@ -23,7 +23,7 @@ from ebbtide.tools.secrets.files import (
     SECRET_FILE_PATTERNS,
     SECRET_FOLDERS,
     SECRET_GLOBS,
-    any_case_pattern,
+    case_insensitive_pattern,
     may_contain_secrets,
 )
 
@@ -46,8 +46,8 @@ _GUARD_OPTIONS: Mapping[str, Sequence[str]] = {
     "rg": ("--no-config", *(f"--iglob=!{glob}" for glob in SECRET_GLOBS)),
 }
 _GREP_GUARD_OPTIONS = (
-    *(f"--exclude={any_case_pattern(name)}" for name in SECRET_FILE_PATTERNS),
-    *(f"--exclude-dir={any_case_pattern(name)}" for name in SECRET_FOLDERS),
+    *(f"--exclude={case_insensitive_pattern(name)}" for name in SECRET_FILE_PATTERNS),
+    *(f"--exclude-dir={case_insensitive_pattern(name)}" for name in SECRET_FOLDERS),
 )
 _BUILTINS = {"echo", "printf", "test", "true", "false", ":", "pwd", "type", "command", "cd"}
 """Commands that are built into the shell."""
@@ -113,7 +113,7 @@ class _ReadFiles:
             self.paths[str(path)] = None
             is_secret = may_contain_secrets(str(path)) or may_contain_secrets(name)
             if is_secret and not (self.secret_path or proof.shows_only_names):
-                self.secret_path = display(path, self.workspace.root)
+                self.secret_path = display_path(path, self.workspace.root)
 
 
 def _proved_steps(line: str, workspace: Workspace) -> tuple[ProvedStep, ...]:
@@ -131,11 +131,11 @@ def _without_root_prefix(line: str, root: Path) -> str:
 
 
 def git_readable_paths(root: Path) -> Iterator[str]:
-    top = process.git.repository_top(root)
+    top = process.git.find_repository_top(root)
     yield str(top or root)
     for metadata in dict.fromkeys(sandbox.git_metadata.claimed_metadata(top) or ()) if top is not None else ():
         yield from map(str, process.git.metadata_link_targets(metadata))
-        yield from sandbox.git_metadata.included_settings(metadata)  # git prints lines of invalid settings files
+        yield from sandbox.git_metadata.included_settings_files(metadata)  # git prints lines of invalid settings files
 
 
 def _operand_paths(file: Operand, folder: str, workspace: Workspace) -> Iterator[tuple[Path, str]]:
@@ -148,7 +148,7 @@ def _operand_paths(file: Operand, folder: str, workspace: Workspace) -> Iterator
         raise ToolError(f"`{file.text}` may be on another drive: use read")
     names = [relative_path, *_expand_pattern(relative_path, workspace.root)] if file.is_glob else [relative_path]
     for name in names:
-        yield locate(name if name.startswith("/") else f"./{name}", workspace), name
+        yield locate_path(name if name.startswith("/") else f"./{name}", workspace), name
 
 
 def _expand_pattern(pattern: str, root: Path) -> Sequence[str]:
@@ -221,7 +221,7 @@ def submodule_changes_note(command: str, workspace: Workspace) -> str:
     option_sets = (set(step.command.texts) for step in steps if step.proof.name in ("git status", "git diff"))
     if all(words & {"--cached", "--staged"} for words in option_sets):
         return ""
-    top = process.git.repository_top(workspace.root)
+    top = process.git.find_repository_top(workspace.root)
     names = sandbox.git_metadata.submodule_paths(top) if top is not None else []
     return (
         f"not shown: uncommitted changes inside submodules ({join_limited(names, _MAX_NAMED_SUBMODULES)})"
@@ -232,21 +232,21 @@ def submodule_changes_note(command: str, workspace: Workspace) -> str:
 
 def _search_path(workspace: Workspace) -> str:
     """Return the `PATH` of the session's shells."""
-    return workspace.variables.get("PATH") or os.environ.get("PATH", os.defpath)
+    return workspace.environment_variables.get("PATH") or os.environ.get("PATH", os.defpath)
 
 
 def _program_path(command: SimpleCommand, proof: Proof, workspace: Workspace) -> str:
     """Return the path of the program, which must be outside the working folder, or the name of a shell builtin. Raises
     `ToolError`."""
     name, root, path = command.texts[0], workspace.root, _search_path(workspace)
-    program = name if proof.name in _BUILTINS else process.git.program_outside(name, root)
+    program = name if proof.name in _BUILTINS else process.git.find_program_outside(name, root)
     if program is None:
         raise ToolError(f"there is no program `{name}` outside the working folder: use read, grep or glob")
     if proof.name == "version" and which(name, path=path) != which(
         name, path=process.git.search_path_outside(root, path)
     ):
         raise ToolError(f"`{name}` is in the working folder, whose programs are not run")
-    if proof.name.startswith("git") and process.git.repository_top(root) is None:
+    if proof.name.startswith("git") and process.git.find_repository_top(root) is None:
         raise ToolError(_NO_REPOSITORY)
     return program
 
@@ -273,10 +273,10 @@ def _argv(step: ProvedStep, workspace: Workspace) -> Sequence[Word]:
 
 
 def _git_environment(root: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    program = process.git.program_outside("git", root)
+    program = process.git.find_program_outside("git", root)
     if program is None:
         raise ToolError("there is no program `git` outside the working folder: use read, grep or glob")
-    top = process.git.repository_top(root)
+    top = process.git.find_repository_top(root)
     try:
         metadata = process.git.run_git(
             program, root, process.git.SAFE_SETTINGS, "rev-parse", "--absolute-git-dir"

@@ -9,15 +9,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ebbtide.tools import search
-from ebbtide.tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, PICTURE_TYPES
-from ebbtide.tools.grep import check_pattern
+from ebbtide.tools.base import Arguments, Effect, ImageData, Result, ToolError, Workspace, read_description
+from ebbtide.tools.files.pictures import IMAGE_TYPES, MAX_IMAGE_BYTES
+from ebbtide.tools.grep import normalise_pattern
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.cap import MAX_ANSWER_BYTES, RESERVED_NOTE_BYTES, Cap
 from ebbtide.tools.outputs.extent import Extent, join_limited, pluralize
 from ebbtide.tools.outputs.plain_text import MAX_LINE_CHARS, is_mostly_noise, terminal_text
 from ebbtide.tools.outputs.stored import Content, StoredContent
-from ebbtide.tools.schema import number, object_schema, text
+from ebbtide.tools.schema import get_number, get_text, object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, text_argument
 
 if TYPE_CHECKING:  # for type checking only: imported in `matching_lines` when needed
@@ -68,7 +68,7 @@ _MIN_LINE_BYTES = 16
 DEFAULT_LIMIT_BYTES = 4096
 MAX_CONTEXT_LINES = 50
 """Maximum number of context lines."""
-MAX_LISTED_PICTURES = 5
+MAX_LISTED_IMAGES = 5
 """Maximum number of images listed."""
 MAX_SEARCHED_BYTES = 1 << 20
 """Size in bytes of the pieces in which a long line is searched. Only the first match in each piece is shown."""
@@ -92,14 +92,14 @@ class ReadResult:
         role="recall_output",
         output_limit="whole",
         editor_kind="read",
-        subject=_subject,
-        lookup=("looked up", "stored output"),
+        get_subject=_subject,
+        lookup_words=("looked up", "stored output"),
         clamped_arguments=("offset", "limit"),
         small_windows="always",
         short_form=ShortForm(
             'A stored output: `lines` "10-50", or what matches `pattern`.', ("ref_id", "lines", "pattern")
         ),
-        is_for_reading_agents=True,
+        is_for_read_only_agents=True,
     )
     schema = object_schema(
         {
@@ -118,46 +118,46 @@ class ReadResult:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        line_range = parse_line_range(text(arguments, "lines", ""))
+        line_range = parse_line_range(get_text(arguments, "lines", ""))
         if line_range and ("offset" in arguments or "limit" in arguments):
             raise ToolError(
                 "`lines` cannot be combined with `offset` and `limit`, which count bytes: give one or the other"
             )
-        stored = await workspace.stored_content(text(arguments, "ref_id"))
+        stored = await workspace.get_stored_content(get_text(arguments, "ref_id"))
         with closing(stored.content):
             return with_attachments_listed(await _requested_part(stored, arguments, line_range), stored)
 
 
 async def _requested_part(stored: StoredContent, arguments: Arguments, line_range: tuple[int, int] | None) -> Result:
     if "pattern" in arguments:
-        start = number(arguments, "offset", -1)
-        return await matching_lines(
+        start = get_number(arguments, "offset", -1)
+        return await matching_lines_result(
             stored,
-            text(arguments, "pattern"),
+            get_text(arguments, "pattern"),
             context_line_counts(arguments),
             line_range,
             start=start if start > 0 else None,
         )
-    if stored.media_type in PICTURE_TYPES:
-        return await run_shielded(lambda: picture_result(stored))
+    if stored.media_type in IMAGE_TYPES:
+        return await run_shielded(lambda: image_result(stored))
     if not (line_range or stored.media_type.startswith("text/") or "offset" in arguments or "limit" in arguments):
         return await run_shielded(lambda: binary_summary(stored))
     if line_range or (stored.line_range and "offset" not in arguments and "limit" not in arguments):
         first, last = line_range or stored.line_range or (1, 1)
-        return await run_shielded(lambda: numbered_lines(stored, first, last))
+        return await run_shielded(lambda: numbered_lines_result(stored, first, last))
     start, end = stored.byte_range or (0, DEFAULT_LIMIT_BYTES)
-    offset = number(arguments, "offset", start)
-    limit = number(arguments, "limit", DEFAULT_LIMIT_BYTES if "offset" in arguments else end - start)
-    return await run_shielded(lambda: byte_range(stored, offset, limit))
+    offset = get_number(arguments, "offset", start)
+    limit = get_number(arguments, "limit", DEFAULT_LIMIT_BYTES if "offset" in arguments else end - start)
+    return await run_shielded(lambda: byte_range_result(stored, offset, limit))
 
 
 def with_attachments_listed(result: Result, stored: StoredContent) -> Result:
     """Add the note that belongs to the output but is not part of its text, and references to its images."""
     if stored.trailing_note:
         result = replace(result, text=f"{result.text}\n{stored.trailing_note}")
-    if not stored.attachments:
+    if not stored.image_refs:
         return result
-    names = join_limited(stored.attachments, MAX_LISTED_PICTURES)
+    names = join_limited(stored.image_refs, MAX_LISTED_IMAGES)
     return replace(result, text=f"{result.text}\n(with images: {names})")
 
 
@@ -172,12 +172,12 @@ async def run_shielded(work: Callable[[], T]) -> T:
         raise
 
 
-def parse_line_range(written: str) -> tuple[int, int] | None:
+def parse_line_range(range_text: str) -> tuple[int, int] | None:
     """Return the first and last line, counted from 1; None for an empty string. The last line may be omitted in
-    `written`. Raises `ToolError`."""
-    if not written:
+    `range_text`. Raises `ToolError`."""
+    if not range_text:
         return None
-    match = re.fullmatch(r"\s*L?(\d{1,18})\s*(?:(-)\s*L?(\d{1,18})?)?\s*", written)
+    match = re.fullmatch(r"\s*L?(\d{1,18})\s*(?:(-)\s*L?(\d{1,18})?)?\s*", range_text)
     if match is None or int(match[1]) < 1:
         raise ToolError('`lines` must be written as "10-50", counted from 1')
     first = int(match[1])
@@ -189,11 +189,11 @@ def parse_line_range(written: str) -> tuple[int, int] | None:
 
 def context_line_counts(arguments: Arguments) -> tuple[int, int]:
     """Return the number of context lines before and after each match."""
-    before, after = (min(max(number(arguments, name, 0), 0), MAX_CONTEXT_LINES) for name in ("before", "after"))
+    before, after = (min(max(get_number(arguments, name, 0), 0), MAX_CONTEXT_LINES) for name in ("before", "after"))
     return before, after
 
 
-def numbered_lines(
+def numbered_lines_result(
     stored: StoredContent, first: int, last: int, cap: Cap = _DEFAULT_CAP, hint: ContinuationHint = READ_RESULT_HINT
 ) -> Result:
     """Return numbered lines, as many as fit but at least one. If the lines are already numbered, their numbers are used
@@ -282,7 +282,7 @@ def _visible_line(stored: StoredContent, start: int, end: int, width: int, hint:
     return f"{terminal_text(decoded)}… [cut: {end - start:,} bytes; continue at {hint.at_offset(stored, next_offset)}]"
 
 
-def byte_range(
+def byte_range_result(
     stored: StoredContent, offset: int, limit: int, cap: Cap = _DEFAULT_CAP, hint: ContinuationHint = READ_RESULT_HINT
 ) -> Result:
     """Return up to `limit` bytes starting at `offset`, as many as fit but at least a few."""
@@ -290,7 +290,7 @@ def byte_range(
     _check_offset(stored, offset)
     data = content.read(offset, min(limit, MAX_ANSWER_BYTES - RESERVED_NOTE_BYTES))
     while True:
-        content_text, used_bytes = unambiguous_text(data, is_end=offset + len(data) >= content.size)
+        content_text, used_bytes = unambiguous_text(data, is_at_end=offset + len(data) >= content.size)
         if cap.fits(content_text) or len(data) <= _MIN_LINE_BYTES:
             break
         data = data[: max(len(data) // 2, _MIN_LINE_BYTES)]
@@ -303,13 +303,13 @@ def byte_range(
     return Result(f"{content_text}\n({position_note})" if content.size else f"`{stored.ref}` is empty", extent=extent)
 
 
-def unambiguous_text(data: bytes, *, is_end: bool) -> tuple[str, int]:
+def unambiguous_text(data: bytes, *, is_at_end: bool) -> tuple[str, int]:
     r"""Return the bytes as unambiguous text, and the number of bytes shown.
 
     Text is unchanged, except that an incomplete character at its end is omitted. Other bytes are shown in hexadecimal,
     or as `\xff` if there are only a few in otherwise readable text; the first line then says so.
     """
-    for omitted_bytes in range(1 if is_end else min(4, len(data))):
+    for omitted_bytes in range(1 if is_at_end else min(4, len(data))):
         try:
             decoded = data[: len(data) - omitted_bytes].decode("utf-8")
         except UnicodeDecodeError:
@@ -330,7 +330,7 @@ def _is_text(decoded: str) -> bool:
     return "\0" not in decoded and not is_mostly_noise(decoded)
 
 
-async def matching_lines(
+async def matching_lines_result(
     stored: StoredContent,
     pattern: str,
     context: tuple[int, int],
@@ -355,14 +355,14 @@ async def matching_lines(
         searched_lines = _line_number_at(content, start), last - preceding_count
     filtered = await search.outputs.filter_lines(
         content,
-        check_pattern(pattern),
+        normalise_pattern(pattern),
         *context,
         searched_lines,
         max(cap.max_bytes - RESERVED_NOTE_BYTES, 1),
         start=start,
-        numbered=stored.first_line is not None,
+        has_line_numbers=stored.first_line is not None,
     )
-    entries = list(_render_lines(filtered.hits, preceding_count, with_gaps=any(context)))
+    entries = list(_render_lines(filtered.lines, preceding_count, with_gaps=any(context)))
     fitting_count = max(cap.fitting_count([text for _, text in entries]), min(len(entries), 1))
     visible = [text for _, text in entries[:fitting_count]]
     if fitting_count == 1:
@@ -370,7 +370,7 @@ async def matching_lines(
     if fitting_count < len(entries):
         visible.append(
             _continuation_note(
-                stored, entries[fitting_count - 1][0], entries[fitting_count][0].number, preceding_count, hint
+                stored, entries[fitting_count - 1][0], entries[fitting_count][0].line_number, preceding_count, hint
             )
         )
     elif filtered.ending == "late":
@@ -386,7 +386,9 @@ async def matching_lines(
             )
         )
     elif filtered.ending == "enough":
-        visible.append(_continuation_note(stored, entries[-1][0], entries[-1][0].number + 1, preceding_count, hint))
+        visible.append(
+            _continuation_note(stored, entries[-1][0], entries[-1][0].line_number + 1, preceding_count, hint)
+        )
     shows_all = fitting_count == len(entries) and filtered.ending == "complete"
     extent = Extent("lines", fitting_count, fitting_count if shows_all else None)
     return Result("\n".join(visible) or "no lines match", extent=extent)
@@ -403,11 +405,13 @@ def _continuation_note(
     """Return a note on how to continue: in the same line, if the line is too long to be searched as one piece."""
     content = stored.content
     next_offset = (
-        content.line_start(last_line.number) + last_line.cut_offset + len(last_line.text.encode("utf-8", "replace"))
+        content.line_start(last_line.line_number)
+        + last_line.cut_offset
+        + len(last_line.text.encode("utf-8", "replace"))
     )
     if (
         last_line.cut_offset >= 0
-        and next_number <= last_line.number + 1
+        and next_number <= last_line.line_number + 1
         and content.line_end(next_offset) - next_offset > MAX_SEARCHED_BYTES
     ):
         return f"(there is more; continue at {hint.at_offset(stored, next_offset)} with the same {hint.pattern})"
@@ -444,7 +448,7 @@ def _render_lines(
     """Yield each line found, with the text shown for it."""
     previous = 0
     for hit in hits:
-        number = hit.number + preceding_count
+        number = hit.line_number + preceding_count
         if with_gaps and previous and number > previous + 1:
             yield hit, "--"
         position_text = f"[byte {hit.cut_offset:,} of the line] " if hit.cut_offset >= 0 else ""
@@ -452,12 +456,12 @@ def _render_lines(
         previous = number
 
 
-def picture_result(stored: StoredContent) -> Result:
+def image_result(stored: StoredContent) -> Result:
     content = stored.content
     description = f"image, {stored.media_type}, {pluralize(content.size, 'byte')}"
-    if content.size > MAX_PICTURE_BYTES:
+    if content.size > MAX_IMAGE_BYTES:
         raise ToolError(f"`{stored.ref}` is a {description}, more than 3.9 MB: scale the file down and read that")
-    return Result(description, pictures=(Picture(stored.media_type, content.read(0, content.size)),))
+    return Result(description, images=(ImageData(stored.media_type, content.read(0, content.size)),))
 
 
 def binary_summary(stored: StoredContent, hint: ContinuationHint = READ_RESULT_HINT) -> Result:
@@ -465,4 +469,4 @@ def binary_summary(stored: StoredContent, hint: ContinuationHint = READ_RESULT_H
     description = f"{stored.media_type}, {pluralize(stored.content.size, 'byte')}, no text"
     save_advice = f"the user can save it with `ebb sessions show ID {stored.ref} > FILE`"
     start = stored.byte_range[0] if stored.byte_range else 0
-    return Result(f"{description}; {save_advice}\n{byte_range(stored, start, MAX_HEX_BYTES, hint=hint).text}")
+    return Result(f"{description}; {save_advice}\n{byte_range_result(stored, start, MAX_HEX_BYTES, hint=hint).text}")

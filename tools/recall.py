@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import get_args
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.pictures import PICTURE_TYPES
+from ebbtide.tools.files.pictures import IMAGE_TYPES
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.outputs.cap import Cap, cap_for_tokens
+from ebbtide.tools.outputs.cap import Cap, create_cap
 from ebbtide.tools.outputs.extent import join_limited
 from ebbtide.tools.outputs.plain_text import printable_name, terminal_text
 from ebbtide.tools.outputs.recall_scope import RECALL_SCOPES, RecallScope
@@ -20,19 +20,19 @@ from ebbtide.tools.outputs.stored import StoredContent
 from ebbtide.tools.read_result import (
     ContinuationHint,
     binary_summary,
-    byte_range,
-    matching_lines,
-    numbered_lines,
+    byte_range_result,
+    image_result,
+    matching_lines_result,
+    numbered_lines_result,
     parse_line_range,
-    picture_result,
     run_shielded,
     with_attachments_listed,
 )
-from ebbtide.tools.schema import number, object_schema, text
+from ebbtide.tools.schema import get_number, get_text, object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, first_line, text_argument
 
 DEFAULT_MAX_TOKENS = 2000
-MAX_HITS = 20
+MAX_RESULTS = 20
 MAX_PATHS, MAX_PATH_CHARS = 2, 60
 """Maximum number of paths shown, and maximum number of characters in each."""
 MIN_PROGRESS_MESSAGES = 2000
@@ -64,14 +64,14 @@ class Recall:
         role="recall_output",
         output_limit="whole",
         editor_kind="search",
-        subject=_subject,
-        lookup=("looked up", "stored output"),
+        get_subject=_subject,
+        lookup_words=("looked up", "stored output"),
         clamped_arguments=("max_tokens",),
         small_windows="always",
         short_form=ShortForm(
             "Retrieves the content of a reference such as r12, or finds what was said.", ("ref_id", "lines", "query")
         ),
-        is_for_reading_agents=True,
+        is_for_read_only_agents=True,
     )
     schema = object_schema(
         {
@@ -94,8 +94,8 @@ class Recall:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        cap = cap_for_tokens(number(arguments, "max_tokens", DEFAULT_MAX_TOKENS), workspace.estimate_tokens)
-        ref = text(arguments, "ref_id", "")
+        cap = create_cap(get_number(arguments, "max_tokens", DEFAULT_MAX_TOKENS), workspace.estimate_tokens)
+        ref = get_text(arguments, "ref_id", "")
         if ref:
             return await self._read_reference(ref, arguments, workspace, cap)
         results = await workspace.search_history(
@@ -104,8 +104,8 @@ class Recall:
         return Result(render_results(results, cap))
 
     async def _read_reference(self, ref: str, arguments: Arguments, workspace: Workspace, cap: Cap) -> Result:
-        line_range = parse_line_range(text(arguments, "lines", ""))
-        stored = await workspace.fetch(ref, _scope(arguments))
+        line_range = parse_line_range(get_text(arguments, "lines", ""))
+        stored = await workspace.fetch_stored(ref, _scope(arguments))
         with closing(stored.content):
             result = with_attachments_listed(await _requested_part(stored, arguments, line_range, cap), stored)
             return replace(result, text=f"{result.text}\n{_facts_line(stored, result, workspace.estimate_tokens)}")
@@ -115,18 +115,18 @@ async def _requested_part(
     stored: StoredContent, arguments: Arguments, line_range: tuple[int, int] | None, cap: Cap
 ) -> Result:
     if "search" in arguments:
-        return await matching_lines(
-            stored, _search_pattern(text(arguments, "search")), (2, 2), line_range, cap, hint=_RECALL_HINT
+        return await matching_lines_result(
+            stored, _search_pattern(get_text(arguments, "search")), (2, 2), line_range, cap, hint=_RECALL_HINT
         )
-    if stored.media_type in PICTURE_TYPES:
-        return await run_shielded(lambda: picture_result(stored))
+    if stored.media_type in IMAGE_TYPES:
+        return await run_shielded(lambda: image_result(stored))
     if not (line_range or stored.line_range or stored.media_type.startswith("text/")):
         return await run_shielded(lambda: binary_summary(stored, _RECALL_HINT))
     if stored.byte_range is not None and not line_range:
         start, end = stored.byte_range
-        return await run_shielded(lambda: byte_range(stored, start, end - start, cap, _RECALL_HINT))
+        return await run_shielded(lambda: byte_range_result(stored, start, end - start, cap, _RECALL_HINT))
     first, last = line_range or stored.line_range or (1, 10**18)
-    return await run_shielded(lambda: numbered_lines(stored, first, last, cap, _RECALL_HINT))
+    return await run_shielded(lambda: numbered_lines_result(stored, first, last, cap, _RECALL_HINT))
 
 
 def _facts_line(stored: StoredContent, result: Result, estimate_tokens: Callable[[str], int]) -> str:
@@ -185,31 +185,33 @@ def render_results(results: RecallResult, cap: Cap) -> str:
 def _result_text(item: RecalledItem) -> str:
     """Return a search result as text: reference, kind, time, origin, title and excerpt."""
     description = f"{item.kind} of {_without_brackets(item.tool)}" if item.tool else item.kind
-    time_text = datetime.fromtimestamp(item.at).strftime("%Y-%m-%d %H:%M")
-    origin_text = f", {_without_brackets(item.where)}" if item.where else ""
+    time_text = datetime.fromtimestamp(item.created_at).strftime("%Y-%m-%d %H:%M")
+    origin_text = f", {_without_brackets(item.origin)}" if item.origin else ""
     title = f": {item.title}" if item.title else ""
-    searched_note = f" (its first {item.searched:,} of {item.size:,} bytes are searched)" if item.searched else ""
-    meaning_note = " (similar meaning)" if item.by_meaning else ""
+    searched_note = (
+        f" (its first {item.searched_bytes:,} of {item.size_bytes:,} bytes are searched)" if item.searched_bytes else ""
+    )
+    meaning_note = " (similar meaning)" if item.is_semantic_match else ""
     body = "".join(f"\n  {line}" for line in terminal_text(item.excerpt).split("\n")) if item.excerpt else ""
     notes = f"{meaning_note}{searched_note}"
     return f"[recall:{item.ref}] {description}, {time_text}{origin_text}{terminal_text(title)}{notes}{body}"
 
 
 def _recall_query(arguments: Arguments, now: float) -> RecallQuery:
-    query = text(arguments, "query", "")
+    query = get_text(arguments, "query", "")
     if "lines" in arguments:
         raise ToolError("`lines` requires `ref_id`: give the reference to read")
     if "search" in arguments and not query:
-        query = text(arguments, "search")
+        query = get_text(arguments, "search")
     return RecallQuery(
         query,
         tuple(kind for kind in get_args(RecalledKind) if kind == arguments.get("kind")),
-        text(arguments, "tool", ""),
-        text(arguments, "path", ""),
-        parse_time(text(arguments, "since", ""), now),
-        parse_time(text(arguments, "until", ""), now),
+        get_text(arguments, "tool", ""),
+        get_text(arguments, "path", ""),
+        parse_time(get_text(arguments, "since", ""), now),
+        parse_time(get_text(arguments, "until", ""), now),
         _scope(arguments),
-        MAX_HITS,
+        MAX_RESULTS,
     )
 
 

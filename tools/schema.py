@@ -77,12 +77,12 @@ def _first_errors(validator: "jsonschema_rs.Validator", value: object) -> "Seque
     return []
 
 
-def is_nested_deeper(value: object, levels: int) -> bool:
-    """Whether the value is nested deeper than `levels`, i.e. too deeply to be validated or copied."""
+def is_nested_deeper(value: object, max_depth: int) -> bool:
+    """Whether the value is nested deeper than `max_depth`, i.e. too deeply to be validated or copied."""
     children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    if levels == 0:
+    if max_depth == 0:
         return bool(children)
-    return any(is_nested_deeper(item, levels - 1) for item in children if isinstance(item, dict | list))
+    return any(is_nested_deeper(item, max_depth - 1) for item in children if isinstance(item, dict | list))
 
 
 def has_float(value: object) -> bool:
@@ -97,7 +97,7 @@ def _refuse_fetch(uri: str) -> dict[str, Any]:
     raise ValueError(f"`{uri}` is not fetched; put the schema that it refers to under `$defs`")
 
 
-def schema_error(schema: Mapping[str, object]) -> str:
+def schema_problem(schema: Mapping[str, object]) -> str:
     """Return why the schema is invalid, in one sentence; empty if it is valid."""
     import jsonschema_rs  # noqa: PLC0415  # deferred: as above
 
@@ -108,19 +108,19 @@ def schema_error(schema: Mapping[str, object]) -> str:
     return ""
 
 
-def text(arguments: Arguments, name: str, default: str | None = None) -> str:
+def get_text(arguments: Arguments, name: str, default: str | None = None) -> str:
     return _typed_argument(arguments, name, str, default)
 
 
-def number(arguments: Arguments, name: str, default: int) -> int:
+def get_number(arguments: Arguments, name: str, default: int) -> int:
     return _typed_argument(arguments, name, int, default)
 
 
-def flag(arguments: Arguments, name: str) -> bool:
+def get_flag(arguments: Arguments, name: str) -> bool:
     return _typed_argument(arguments, name, bool, False)
 
 
-def items(arguments: Arguments, name: str) -> tuple[object, ...]:
+def get_items(arguments: Arguments, name: str) -> tuple[object, ...]:
     """Return the items of a list argument; empty if it was omitted."""
     value = arguments.get(name) or ()
     if not isinstance(value, list | tuple):

@@ -56,7 +56,7 @@ class FileDifferences:
     deleted: tuple[Path, ...] = ()
 
 
-def files_changed_on_disk(digests: Mapping[Path, str]) -> FileDifferences:
+def find_changed_files(digests: Mapping[Path, str]) -> FileDifferences:
     """Return the files on disk that differ from what was seen. `digests`: SHA-256 of the seen content, by path."""
     changed: list[Path] = []
     deleted: list[Path] = []

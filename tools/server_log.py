@@ -7,7 +7,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tools.secrets.key_formats import encoded_forms
 from ebbtide.tools.secrets.redaction import REDACTION_MARK
 
@@ -20,11 +20,11 @@ _MIN_REVEALING_BYTES = 4
 """Minimum size in bytes for an incomplete secret at the end of the log to be redacted."""
 
 
-def last_lines(path: Path, count: int) -> list[str]:
+def read_last_lines(path: Path, max_lines: int) -> list[str]:
     """Return the last lines of a log; empty if the file does not exist. Raises `OSError`."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            return [line.rstrip("\n") for line in deque(file, count)]
+            return [line.rstrip("\n") for line in deque(file, max_lines)]
     except FileNotFoundError:
         return []
 
@@ -104,7 +104,7 @@ class ServerLog:
         self._open()
 
     def _open(self) -> None:
-        make_private(self._path.parent)
+        create_private_folder(self._path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(self._path, flags, 0o600)
         self._size = os.fstat(self._descriptor).st_size

@@ -2,7 +2,7 @@
 is the final answer."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, no_user, read_description
-from ebbtide.tools.schema import object_schema, text
+from ebbtide.tools.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits, first_line, text_argument
 
 PLAN_ACCEPTED = "the user accepted the plan: carry it out now"
@@ -21,7 +21,7 @@ class SubmitPlan:
     traits = ToolTraits(
         role="propose_plan",
         editor_kind="think",
-        subject=_subject,
+        get_subject=_subject,
         aliases="exit_plan_mode present_plan propose_plan plan_mode_respond",
         argument_aliases={"plan": "text markdown content response proposal"},
         claude_names=("ExitPlanMode",),
@@ -29,19 +29,19 @@ class SubmitPlan:
     schema = object_schema({"plan": {"type": "string"}}, required=("plan",))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        plan_of(arguments)
+        require_plan(arguments)
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        plan_of(arguments)
+        require_plan(arguments)
         if workspace.ask is no_user:
             return Result("the plan was submitted as your answer")
         return Result(PLAN_ACCEPTED)
 
 
-def plan_of(arguments: Arguments) -> str:
+def require_plan(arguments: Arguments) -> str:
     """Return the submitted plan. Raises `ToolError` if it is empty or too long."""
-    plan = text(arguments, "plan", "")
+    plan = get_text(arguments, "plan", "")
     if not any(character.isprintable() and not character.isspace() for character in plan):
         raise ToolError("the plan is empty: write what you would change, where, and how you would check it")
     if len(plan) > MAX_PLAN_CHARS:

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.schema import object_schema, text
+from ebbtide.tools.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits, first_line, text_argument
 
-Delegate: TypeAlias = Callable[[str, str, Workspace], Awaitable[Result]]
+RunAgent: TypeAlias = Callable[[str, str, Workspace], Awaitable[Result]]
 """Runs the named agent with a prompt. Raises `ToolError`."""
 
 
@@ -33,7 +33,7 @@ class Task:
         output_limit="file",
         output_content="report",
         editor_kind="think",
-        subject=_subject,
+        get_subject=_subject,
         aliases="agent spawn_agent delegate",
         argument_aliases={"agent": "subagent_type agent_type agent_name subagent"},
         claude_names=("Task", "Agent"),
@@ -41,7 +41,7 @@ class Task:
         small_windows="optional",
     )
 
-    def __init__(self, agents: Mapping[str, str] | None = None, delegate: Delegate = no_delegate) -> None:
+    def __init__(self, agents: Mapping[str, str] | None = None, delegate: RunAgent = no_delegate) -> None:
         """`agents`: descriptions of the sub-agents, by name."""
         self._agents = dict(agents or {})
         self._delegate = delegate
@@ -64,7 +64,7 @@ class Task:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        agent, prompt = text(arguments, "agent").strip(), text(arguments, "prompt").strip()
+        agent, prompt = get_text(arguments, "agent").strip(), get_text(arguments, "prompt").strip()
         if not prompt:
             raise ToolError("the prompt is empty: say what the agent should do, and what its answer must contain")
         return await self._delegate(agent, prompt, workspace)

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.foreign_calls import normalised_name, parse_json_list
+from ebbtide.tools.foreign_calls import normalise_name, parse_json_list
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.schema import items, object_schema, text
+from ebbtide.tools.schema import get_items, get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits
 
 _STATUSES = ("pending", "doing", "done")
@@ -42,14 +42,14 @@ def _todo_item(item: object) -> object:
         return {"text": item, "status": "pending"}
     if not isinstance(item, dict):
         return item
-    values_by_name = {normalised_name(str(name)): value for name, value in item.items()}
+    values_by_name = {normalise_name(str(name)): value for name, value in item.items()}
     names = ("text", "content", "step", "title", "task", "description", "name", "activeform")
     text = next((values_by_name[name] for name in names if values_by_name.get(name)), None)
     status = values_by_name.get("status", values_by_name.get("state"))
     if status is None:
         is_done = values_by_name.get("done", values_by_name.get("completed", values_by_name.get("checked")))
         status = "done" if is_done in (True, "true") else "pending"
-    return {"text": text, "status": _FOREIGN_STATUSES.get(normalised_name(str(status)), status)} if text else item
+    return {"text": text, "status": _FOREIGN_STATUSES.get(normalise_name(str(status)), status)} if text else item
 
 
 def _checklist_items(text: str) -> Iterator[dict[str, object]]:
@@ -77,12 +77,12 @@ class Todo:
     effect: Effect = "none"
     traits = ToolTraits(
         role="list_todos",
-        subject=_subject,
+        get_subject=_subject,
         aliases="todo_write write_todos update_plan manage_todo_list update_todo_list set_todo_list",
         argument_aliases={"items": "todos plan todo_list tasks list"},
         adapt_arguments=_adapt_arguments,
         claude_names=("TodoWrite",),
-        to_claude=_to_claude,
+        convert_to_claude=_to_claude,
         small_windows="optional",
     )
     schema = object_schema(
@@ -102,7 +102,7 @@ class Todo:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        counts = Counter(_status_of(item) for item in items(arguments, "items"))
+        counts = Counter(_status_of(item) for item in get_items(arguments, "items"))
         if counts["doing"] > 1:
             raise ToolError(
                 f"{counts['doing']} items are `doing`: only one may be `doing`, so set the others to `pending`"
@@ -114,7 +114,7 @@ class Todo:
 def _notes_status(arguments: Arguments) -> str:
     if "notes" not in arguments:
         return ""
-    notes = text(arguments, "notes")
+    notes = get_text(arguments, "notes")
     if len(notes) > MAX_NOTES_CHARS:
         raise ToolError(f"the notes have {len(notes):,} characters: shorten them to {MAX_NOTES_CHARS:,}")
     return "; notes saved" if notes.strip() else "; notes cleared"

@@ -6,14 +6,14 @@ from contextlib import closing
 from ebbtide.tools.base import Arguments, Effect, Result, Tool, Workspace
 from ebbtide.tools.read_result import (
     ContinuationHint,
-    byte_range,
+    byte_range_result,
     context_line_counts,
-    matching_lines,
-    numbered_lines,
+    matching_lines_result,
+    numbered_lines_result,
     parse_line_range,
     run_shielded,
 )
-from ebbtide.tools.schema import number, object_schema, text
+from ebbtide.tools.schema import get_number, get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits
 
 DEFAULT_LIMIT_LINES = 200
@@ -41,18 +41,18 @@ class ToolOutputCache:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        stored = await workspace.stored_content(text(arguments, "ref_id"))
+        stored = await workspace.get_stored_content(get_text(arguments, "ref_id"))
         with closing(stored.content):
             hint = ContinuationHint(parts_in_reference="all")
             if stored.byte_range is not None and arguments.keys().isdisjoint(("offset", "limit")):
                 start, end = stored.byte_range
-                return await run_shielded(lambda: byte_range(stored, start, end - start, hint=hint))
+                return await run_shielded(lambda: byte_range_result(stored, start, end - start, hint=hint))
             if stored.line_range is not None and arguments.keys().isdisjoint(("offset", "limit")):
                 first, last = stored.line_range
             else:
-                first = number(arguments, "offset", (stored.line_range or (1, 1))[0] - 1) + 1
-                last = first + number(arguments, "limit", DEFAULT_LIMIT_LINES) - 1
-            return await run_shielded(lambda: numbered_lines(stored, first, last, hint=hint))
+                first = get_number(arguments, "offset", (stored.line_range or (1, 1))[0] - 1) + 1
+                last = first + get_number(arguments, "limit", DEFAULT_LIMIT_LINES) - 1
+            return await run_shielded(lambda: numbered_lines_result(stored, first, last, hint=hint))
 
 
 class ToolOutputCacheGrep:
@@ -78,12 +78,12 @@ class ToolOutputCacheGrep:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        context, line_range = context_line_counts(arguments), parse_line_range(text(arguments, "lines", ""))
-        stored = await workspace.stored_content(text(arguments, "ref_id"))
+        context, line_range = context_line_counts(arguments), parse_line_range(get_text(arguments, "lines", ""))
+        stored = await workspace.get_stored_content(get_text(arguments, "ref_id"))
         with closing(stored.content):
-            return await matching_lines(
+            return await matching_lines_result(
                 stored,
-                text(arguments, "pattern"),
+                get_text(arguments, "pattern"),
                 context,
                 line_range,
                 hint=ContinuationHint(parts_in_reference="bytes"),

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ebbtide.tools.base import Arguments, Effect, Result, Tool, Workspace, read_description
 from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tools.schema import object_schema, text
-from ebbtide.tools.search.word_match import best_matches, words_of
+from ebbtide.tools.schema import get_text, object_schema
+from ebbtide.tools.search.word_match import best_matches, word_stems
 from ebbtide.tools.tool_traits import ToolTraits
 
 MAX_RESULTS = 5
@@ -35,7 +35,7 @@ class ToolSearch:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        query, deferred = text(arguments, "query"), workspace.deferred_tools()
+        query, deferred = get_text(arguments, "query"), workspace.get_deferred_tools()
         if not deferred:
             return Result("no tools are deferred: all of them are in your list")
         matching_tools = search_tools(query, deferred)
@@ -57,7 +57,7 @@ def _weighted_words(tool: Tool) -> Mapping[str, float]:
     weights: dict[str, float] = {}
     parameters = " ".join(_parameter_words(tool.schema))
     for source_text, weight in ((tool.name, 3.0), (tool.description[:MAX_DESCRIPTION_CHARS], 1.0), (parameters, 0.5)):
-        for word in words_of(source_text):
+        for word in word_stems(source_text):
             weights[word] = weights.get(word, 0.0) + weight
     return weights
 

@@ -81,15 +81,15 @@ class ToolTraits:
     shows_files: Callable[[Mapping[str, object]], bool] = matches_no_call
     """Whether a call only shows files. Its output is then treated as file content, even if the tool can also do other
     things."""
-    stub: str = ""
+    stub_template: str = ""
     """What a call did, for the line that replaces its output, such as `Searched '{pattern}' in {folder}`. Placeholders
     are arguments, `{folder}` (`path`, or else the working folder) and `{files}` (the files in a patch). If empty:
     `Called NAME`."""
     stub_result: StubResult = "summary"
 
-    subject: Callable[[Mapping[str, object]], str] | None = None
+    get_subject: Callable[[Mapping[str, object]], str] | None = None
     """Returns the subject of a call for its title, such as `a.py:10-40`. If None, the title shows all arguments."""
-    lookup: tuple[str, str] | None = None
+    lookup_words: tuple[str, str] | None = None
     """Verb and noun for the line that replaces consecutive lookups, such as `searched` and `pattern`. None if the tool
     is not a lookup."""
     rule_noun: str = ""
@@ -106,7 +106,7 @@ class ToolTraits:
     small_model_form: ShortForm | None = None
     """The form of the tool for small models, regardless of their window size. If None, small models are not offered the
     tool, because every additional tool makes them more likely to confuse tools."""
-    is_for_reading_agents: bool = False
+    is_for_read_only_agents: bool = False
     """Whether read-only sub-agents also get the tool. Their mode restricts it to reading."""
 
     free_text_argument: str = ""
@@ -115,13 +115,13 @@ class ToolTraits:
     aliases: str = ""
     """Names that other agents use for such a tool, separated by spaces. Case and separators are ignored."""
     accepts_foreign_call: Callable[[str, Mapping[str, object]], bool] = accepts_no_foreign_call
-    """Returns whether a call with another agent's tool name (normalised by `normalised_name`) means this tool. Used for
+    """Returns whether a call with another agent's tool name (normalised by `normalise_name`) means this tool. Used for
     names that mean different tools depending on the arguments. Raises `ToolError` if no tool here is equivalent."""
     argument_aliases: Mapping[str, str] = field(default_factory=dict)
     """Names that other agents use for each argument, separated by spaces."""
     adapt_arguments: Callable[[dict[str, object], str, str], None] | None = None
     """Converts in place the arguments that have a different meaning in other agents. Receives the arguments, the called
-    name (normalised by `normalised_name`) and the working folder. Raises `ToolError` if this tool has no equivalent.
+    name (normalised by `normalise_name`) and the working folder. Raises `ToolError` if this tool has no equivalent.
     """
     clamped_arguments: tuple[str, ...] = ()
     """Arguments that limit how much is shown or how long a call waits. Their values are clamped to the allowed range.
@@ -130,7 +130,7 @@ class ToolTraits:
     """Names of the tool in Claude Code, the current one first. Hooks for Claude Code use these names."""
     claude_arguments: Mapping[str, str] = field(default_factory=dict)
     """Claude Code's names for the tool's arguments."""
-    to_claude: Callable[[dict[str, object]], None] | None = None
+    convert_to_claude: Callable[[dict[str, object]], None] | None = None
     """Converts the renamed arguments in place to the form that Claude Code uses."""
 
 
@@ -152,7 +152,7 @@ def path_argument(arguments: Mapping[str, object]) -> str:
     return text_argument(arguments, "path") or text_argument(arguments, "file_path")
 
 
-def command_of(arguments: Mapping[str, object]) -> str:
+def command_argument(arguments: Mapping[str, object]) -> str:
     """Return the command line, with `cd` for another folder; empty if the call does not run a command."""
     command, folder = text_argument(arguments, "command"), text_argument(arguments, "workdir")
     if job := text_argument(arguments, "job"):

@@ -10,7 +10,7 @@ from ebbtide.tools import documents, files, web
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.plain_text import printable_name, terminal_text
-from ebbtide.tools.schema import object_schema, text
+from ebbtide.tools.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits, text_argument
 
 if TYPE_CHECKING:  # for type checking only: imported in `WebFetch.run` when needed
@@ -44,8 +44,8 @@ class WebFetch:
     traits = ToolTraits(
         role="fetch_page",
         editor_kind="fetch",
-        subject=partial(text_argument, name="url"),
-        lookup=("fetched", "page"),
+        get_subject=partial(text_argument, name="url"),
+        lookup_words=("fetched", "page"),
         rule_noun="pages",
         aliases="fetch fetch_url fetch_webpage read_web_page",
         argument_aliases={"url": "uri link urls"},
@@ -60,13 +60,13 @@ class WebFetch:
         self._allowed_private_hosts = tuple(allowed_private_hosts)
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        address = web.addresses.parse_web_address(text(arguments, "url"))
+        address = web.addresses.parse_web_address(get_text(arguments, "url"))
         web.addresses.require_public(address, self._allowed_private_hosts)  # fail before the user is asked
         return (address.host_and_port,)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         page = await web.fetch.fetch_page(
-            web.addresses.parse_web_address(text(arguments, "url")), self._allowed_private_hosts
+            web.addresses.parse_web_address(get_text(arguments, "url")), self._allowed_private_hosts
         )
         title, content = (_INVISIBLE.sub("", page_part) for page_part in await _page_text(page))
         notes = [f"({page.incomplete_reason})"] if page.incomplete_reason else []
@@ -88,7 +88,7 @@ async def _page_text(page: "Page") -> tuple[str, str]:
         None
         if is_known_binary
         else await asyncio.to_thread(
-            web.charset.decode_page, page.content, page.charset, is_cut=bool(page.incomplete_reason)
+            web.charset.decode_page, page.content, page.charset, is_truncated=bool(page.incomplete_reason)
         )
     )
     if text is None or (page.media_type and not is_text_type and page.media_type not in _HTML_TYPES):

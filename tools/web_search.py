@@ -8,7 +8,7 @@ from pathlib import Path
 from ebbtide.tools import process
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from ebbtide.tools.outputs.plain_text import terminal_text
-from ebbtide.tools.schema import object_schema, text
+from ebbtide.tools.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, text_argument
 
 SEARCH_PROGRAM_TIMEOUT_S = 30.0
@@ -26,7 +26,7 @@ class WebSearch:
     effect: Effect = "fetch"
     traits = ToolTraits(
         editor_kind="search",
-        subject=partial(text_argument, name="query"),
+        get_subject=partial(text_argument, name="query"),
         aliases="google_web_search search_web",
         argument_aliases={"query": "q search_term search"},
         claude_names=("WebSearch",),
@@ -45,7 +45,7 @@ class WebSearch:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         if not self._command:
             raise ToolError("no search program is configured: the user can set one in `web.search`")
-        query = text(arguments, "query").strip()
+        query = get_text(arguments, "query").strip()
         if not query or "\0" in query:
             raise ToolError("`query` is empty or contains a NUL character: say what to search for")
         words = [query if word == "{query}" else word for word in self._command]
@@ -71,9 +71,9 @@ async def _search_output(command: Sequence[str], folder: Path) -> str:
             f"{program_label} did not finish within {SEARCH_PROGRAM_TIMEOUT_S:.0f} s: try again, or tell the user"
         )
     if result.code != 0:
-        errors = terminal_text(result.err.decode("utf-8", "replace")).strip()[-500:]
+        errors = terminal_text(result.error_output.decode("utf-8", "replace")).strip()[-500:]
         raise ToolError(f"{program_label} ended with exit code {result.code}: {errors or 'it printed no error'}")
-    return result.out.decode("utf-8", "replace")
+    return result.output.decode("utf-8", "replace")
 
 
 def _expand_program(command: Sequence[str]) -> Sequence[str]:

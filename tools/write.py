@@ -6,17 +6,17 @@ from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, 
 from ebbtide.tools.files.change import (
     Change,
     PlannedChanges,
-    encoding_refusal,
+    decode_seen_file,
+    encoding_error,
     require_codec,
     require_read,
-    text_of,
 )
-from ebbtide.tools.files.paths import display, resolve
-from ebbtide.tools.files.read_write import content_if_exists, run_exclusive
+from ebbtide.tools.files.paths import display_path, resolve_path
+from ebbtide.tools.files.read_write import read_bytes_if_exists, run_exclusive
 from ebbtide.tools.files.text import EncodingError, TextFile
-from ebbtide.tools.foreign_calls import FILE_ARGUMENTS, is_editor_call, normalised_name, pop_argument
+from ebbtide.tools.foreign_calls import FILE_ARGUMENTS, is_editor_call, normalise_name, pop_argument
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tools.schema import object_schema, text
+from ebbtide.tools.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, path_argument
 
 UNCHANGED_NOTE = "already has exactly this content"
@@ -26,7 +26,7 @@ FINAL_NEWLINE_NOTE = "; only its final newline differs"
 
 
 def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
-    values_by_name = {normalised_name(name): value for name, value in arguments.items()}
+    values_by_name = {normalise_name(name): value for name, value in arguments.items()}
     replaces_whole_file = values_by_name.get("mode") in ("create", "overwrite") and isinstance(
         values_by_name.get("content"), str
     )
@@ -53,10 +53,10 @@ class Write:
     traits = ToolTraits(
         role="write_file",
         output_content="change",
-        stub="Edited {path}",
+        stub_template="Edited {path}",
         stub_result="nothing",
         editor_kind="edit",
-        subject=path_argument,
+        get_subject=path_argument,
         rule_noun="new or rewritten files",
         editable_argument="content",
         aliases="write_file write_to_file create_file create save_file write_text_file",
@@ -75,23 +75,23 @@ class Write:
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (str(resolve(text(arguments, "path"), workspace)),)
+        return (str(resolve_path(get_text(arguments, "path"), workspace)),)
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
         return _plan_changes(arguments, workspace).preview(workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await run_exclusive(lambda: _plan_changes(arguments, workspace).apply(workspace.seen))
+        return await run_exclusive(lambda: _plan_changes(arguments, workspace).apply(workspace.seen_files))
 
 
 def _plan_changes(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
-    path = resolve(text(arguments, "path"), workspace)
-    name, content = display(path, workspace.root), text(arguments, "content")
-    old_bytes, codec = content_if_exists(path), require_codec(text(arguments, "encoding", ""))
+    path = resolve_path(get_text(arguments, "path"), workspace)
+    name, content = display_path(path, workspace.root), get_text(arguments, "content")
+    old_bytes, codec = read_bytes_if_exists(path), require_codec(get_text(arguments, "encoding", ""))
     old_file = TextFile("", codec or "utf-8")
     if old_bytes:
         require_read(path, old_bytes, workspace)
-        old_file = text_of(path, old_bytes, workspace)
+        old_file = decode_seen_file(path, old_bytes, workspace)
     note = ""
     if codec and (old_file.is_guess or old_file.codec != codec):
         note = f"; now in {codec}, no longer in {old_file.codec}" if old_bytes and old_file.codec != codec else ""
@@ -99,9 +99,9 @@ def _plan_changes(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
     try:
         new_bytes = old_file.with_text(content.removeprefix("\ufeff") if old_bytes else content).encode()
     except EncodingError as error:
-        raise encoding_refusal(error, name, old_file) from error
+        raise encoding_error(error, name, old_file) from error
     if codec:
-        workspace.seen.encodings[path] = codec
+        workspace.seen_files.encodings[path] = codec
     if old_bytes == new_bytes:
         return PlannedChanges((), f"`{name}` {UNCHANGED_NOTE}")
     note += ", with CRLF line endings as before" if old_bytes and old_file.newline == "\r\n" else ""

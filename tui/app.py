@@ -13,7 +13,7 @@ from textual.binding import BindingType
 from ebbtide import tui
 from ebbtide.tui import session
 from ebbtide.tui.bindings import bindings
-from ebbtide.tui.jobs import Jobs
+from ebbtide.tui.jobs import AppJobs
 from ebbtide.tui.prompt.double_press import DoublePress, LeaveAction, LeaveKeys
 from ebbtide.tui.prompt.history import History
 from ebbtide.tui.prompt.key_arrivals import ANSWER_GUARD_S
@@ -46,13 +46,13 @@ class EbbApp(CaretApp, App[str]):
     """The full-screen app. `run` returns the id of the session, if it has any messages.
 
     After its first paint it calls `sessions`, if that is a function, and opens a session: the one named by `resume`,
-    one chosen from a list (`choose`), or a new one, with `model` if given. `first_message` is sent once it is open;
-    with `may_be_word`, `resume` is the first word of the message if it matches no session id. If the first
-    session cannot be opened, the app exits with the error in `jobs.opening_error`. Prompt history is stored in
-    `history_file` under `project`. The app closes every session that it shows; the caller closes `sessions`. `guard`:
-    minimum seconds without a key before a key counts as an answer. `theme` and `keys` apply from the first paint.
+    one chosen from a list (`chooses_from_list`), or a new one, with `model` if given. `first_message` is sent once it
+    is open; with `resume_may_be_word`, `resume` is the first word of the message if it matches no session id. If the
+    first session cannot be opened, the app exits with the error in `jobs.opening_error`. Prompt history is stored in
+    `history_file` under `project`. The app closes every session that it shows; the caller closes `sessions`. `guard_s`:
+    minimum seconds without a key before a key counts as an answer. `theme` and `key_set` apply from the first paint.
     Queued messages are saved in `drafts` on exit. `notify`: how to notify the user when the terminal is not focused.
-    `status`: parts of the status line. `settings` returns the settings of this run, if the user may change them.
+    `status_parts`: parts of the status line. `settings` returns the settings of this run, if the user may change them.
     """
 
     CSS_PATH = "app.tcss"
@@ -67,16 +67,16 @@ class EbbApp(CaretApp, App[str]):
         history_file: Path | None = None,
         project: Path | None = None,
         resume: str | None = None,
-        may_be_word: bool = False,
-        choose: bool = False,
+        resume_may_be_word: bool = False,
+        chooses_from_list: bool = False,
         model: str | None = None,
         first_message: str | None = None,
-        guard: float = ANSWER_GUARD_S,
+        guard_s: float = ANSWER_GUARD_S,
         theme: "ThemeName" = "dark",
-        keys: "KeysName" = "usual",
+        key_set: "KeysName" = "usual",
         drafts: Drafts | None = None,
         notify: "NotifyName" = "off",
-        status: "tuple[StatusPart, ...] | None" = None,
+        status_parts: "tuple[StatusPart, ...] | None" = None,
         settings: "Callable[[], Settings] | None" = None,
     ) -> None:
         no_color = os.environ.get("NO_COLOR", "")
@@ -86,15 +86,15 @@ class EbbApp(CaretApp, App[str]):
         self.animation_level = "none"
         self.theme_choice = ThemeChoice(self, theme, bool(no_color))
         self.attention = TerminalFeatures(self, notify, lambda: self.controller.title)
-        first_session = FirstSession(resume, may_be_word, choose, model, first_message or "")
-        self.jobs = Jobs(self, first_session, partial(load_sessions, sessions), lambda: self.context)
+        first_session = FirstSession(resume, resume_may_be_word, chooses_from_list, model, first_message or "")
+        self.jobs = AppJobs(self, first_session, partial(load_sessions, sessions), lambda: self.context)
         self._sessions, self._drafts, self._settings = sessions, drafts, settings
-        self._type_ahead = TypeAhead(self, lambda: self.main_screen.prompt, guard)
+        self._type_ahead = TypeAhead(self, lambda: self.main_screen.prompt, guard_s)
         self._pastes = Pastes()
-        self._key_set = keys
+        self._key_set = key_set
         self._history = History(history_file, str(project or ""))
         self._leave_keys, self._rewind_keys = LeaveKeys(), DoublePress()
-        self._status_parts = status
+        self._status_parts = status_parts
 
     @cached_property
     def context(self) -> "ScreenContext":
@@ -103,8 +103,8 @@ class EbbApp(CaretApp, App[str]):
         controller = session.controller.SessionController(
             load_sessions(self._sessions), lambda: presenter.schedule_drawing(), self._drafts, self._pastes
         )
-        dialogs = tui.dialogs.Dialogs(self, controller.answer, self.jobs.interrupt)
-        view_callbacks = (dialogs.show, self.attention.show, lambda view: self.main_screen.todos.show(view))
+        dialogs = tui.dialogs.QuestionDialogs(self, controller.answer, self.jobs.interrupt)
+        view_callbacks = (dialogs.update, self.attention.update, lambda view: self.main_screen.todos.show(view))
         presenter = tui.presenter.Presenter(self, controller, view_callbacks)
         if self._status_parts is not None:
             presenter.status_parts = self._status_parts
@@ -116,12 +116,12 @@ class EbbApp(CaretApp, App[str]):
             self,
             controller,
             presenter,
-            jobs.first.model,
+            jobs.first_session.model,
             jobs.send,
             jobs.invoke,
             self.theme_choice,
             settings,
-            jobs.leave,
+            jobs.exit,
         )
 
     @property
@@ -135,7 +135,7 @@ class EbbApp(CaretApp, App[str]):
             self._pastes,
             lambda: self.controller.queue,
             lambda text: self.controller.unsent.save_in_progress(text) if self.jobs.is_open else None,
-            vim=self._key_set == "vim",
+            starts_in_vim_mode=self._key_set == "vim",
         )
 
     @property
@@ -151,7 +151,7 @@ class EbbApp(CaretApp, App[str]):
             self._type_ahead.watch_driver(self._driver)
         self.attention.restore_after_suspension()
         self.theme_changed_signal.subscribe(self, lambda _: self._recolor())
-        self.call_after_refresh(self.jobs.begin)
+        self.call_after_refresh(self.jobs.start_first_job)
 
     def _recolor(self) -> None:
         if self.jobs.is_loaded:
@@ -183,13 +183,13 @@ class EbbApp(CaretApp, App[str]):
             self.controller.show_notice(message.message_text)
 
     def on_background_colour(self, message: "BackgroundColour") -> None:
-        self.theme_choice.set_background(message.ground)
+        self.theme_choice.set_background(message.tone)
 
     # User actions
 
     @on(PromptInput.Submitted)
     def _handle_submitted(self, message: PromptInput.Submitted) -> None:
-        self.jobs.take(message.text)
+        self.jobs.handle_input(message.text)
 
     def action_command(self, name: str, argument: str = "") -> None:
         """Run the command with this name. Used by key bindings."""
@@ -203,7 +203,7 @@ class EbbApp(CaretApp, App[str]):
         if self.jobs.is_busy:
             self.jobs.interrupt()
         elif self.controller.view.blocks and not self.query_one(PromptInput).text:
-            if self._rewind_keys.again():
+            if self._rewind_keys.press():
                 self.action_command("rewind")
             else:
                 self.context.presenter.show_hint("press Esc again to go back to an earlier message")
@@ -218,7 +218,7 @@ class EbbApp(CaretApp, App[str]):
 
     @on(TranscriptPane.SearchOpened)
     async def _load_all_messages(self) -> None:
-        self.run_worker(self.controller.load_earlier_messages(all=True), group="earlier")
+        self.run_worker(self.controller.load_earlier_messages(load_all=True), group="earlier")
 
     @on(events.TextSelected)
     def _show_copy_hint(self) -> None:
@@ -265,4 +265,4 @@ class EbbApp(CaretApp, App[str]):
                 self.context.presenter.show_hint(f"press {key} again to exit")
             case "leave":
                 self.main_screen.prompt.restore_stash()  # the unsent text is then saved
-                self.run_worker(self.jobs.leave(), group="aside")
+                self.run_worker(self.jobs.exit(), group="aside")

@@ -107,16 +107,16 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
 }
 """Synonyms of each command."""
 
-COMMANDS_BY_SYNONYM: Mapping[str, str] = {word: name for name, words in _SYNONYMS.items() for word in words}
+COMMAND_BY_SYNONYM: Mapping[str, str] = {word: name for name, words in _SYNONYMS.items() for word in words}
 """The command for each synonym."""
 
 
 def commands_for_word(word: str) -> tuple[str, ...]:
     """Return up to two commands with a synonym or alias that matches the word or a part of it."""
-    if word in COMMANDS_BY_SYNONYM:
-        return (COMMANDS_BY_SYNONYM[word],)
+    if word in COMMAND_BY_SYNONYM:
+        return (COMMAND_BY_SYNONYM[word],)
     word_parts = [word_part for word_part in re.split(r"[-_]", word) if word_part]
-    commands_by_word = {**{alias: target.partition(" ")[0] for alias, target in ALIASES.items()}, **COMMANDS_BY_SYNONYM}
+    commands_by_word = {**{alias: target.partition(" ")[0] for alias, target in ALIASES.items()}, **COMMAND_BY_SYNONYM}
     return tuple(
         dict.fromkeys(commands_by_word[word_part] for word_part in word_parts if word_part in commands_by_word)
     )[:2]

@@ -11,19 +11,22 @@ from ebbtide.agent.events.plan import PlanDecision
 from ebbtide.tui.screens.question import QuestionDisplay
 from ebbtide.tui.view.blocks import OpenQuestion, SessionView
 from ebbtide.tui.view.question import Answer
-from ebbtide.tui.view.questions import question_spec
+from ebbtide.tui.view.questions import build_question_spec
 
 
-class Dialogs:
+class QuestionDialogs:
     """Shows one open question at a time, and closes questions that were answered elsewhere or no longer apply."""
 
     def __init__(
-        self, app: App[Any], answer: Callable[[str, Decision | PlanDecision | str], None], stop: Callable[[], None]
+        self,
+        app: App[Any],
+        send_answer: Callable[[str, Decision | PlanDecision | str], None],
+        interrupt_turn: Callable[[], None],
     ) -> None:
-        """`stop` interrupts the turn and its open questions."""
+        """`interrupt_turn` interrupts the turn and its open questions."""
         self._app = app
-        self._send_answer = answer
-        self._interrupt_turn = stop
+        self._send_answer = send_answer
+        self._interrupt_turn = interrupt_turn
         self._displayed_question: OpenQuestion | None = None
         self._display: QuestionDisplay | None = None
         self._open_questions: tuple[OpenQuestion, ...] = ()
@@ -32,7 +35,7 @@ class Dialogs:
         self._unconfirmed_ids: set[str] = set()
         """Ids of questions whose answer was sent but is not yet confirmed by the session."""
 
-    def show(self, view: SessionView) -> None:
+    def update(self, view: SessionView) -> None:
         self._update(view.open_questions)
 
     def _update(self, open_questions: Sequence[OpenQuestion]) -> None:
@@ -54,7 +57,10 @@ class Dialogs:
         if next_question is not None and self._display is None:
             self._displayed_question = next_question
             self._display = QuestionDisplay(
-                self._app, question_spec(next_question), partial(self._record_answer, next_question), position_text
+                self._app,
+                build_question_spec(next_question),
+                partial(self._record_answer, next_question),
+                position_text,
             )
         elif self._display is not None:
             self._display.show_position(position_text)

@@ -21,17 +21,17 @@ class SubcommandRow(NamedTuple):
         return cast(Callable[[Sequence[str]], int], load_integration(self.target))
 
 
-class CommandRow(NamedTuple):
+class SlashCommandRow(NamedTuple):
     """A slash command, which may run during a turn."""
 
     follows: str
     """The command after which it is listed."""
-    hint: str
+    argument_hint: str
     """The arguments, as shown in help and completion."""
     description: str
     target: str
     """Its function, as `MODULE:NAME`. It takes the command context and the argument."""
-    of_session: bool = True
+    needs_session: bool = True
     """Whether the command acts on a session."""
 
 
@@ -59,16 +59,18 @@ MCP_ACTIONS: Mapping[str, SubcommandRow] = {
     "serve": SubcommandRow("offer this agent's tools to another agent", "mcp_server.command:serve"),
 }
 
-SLASH_COMMANDS: Mapping[str, CommandRow] = {
-    "mcp": CommandRow("bring", "", "show MCP servers, their tools, prompts and state", "mcp.server_list:show_servers"),
-    "export": CommandRow(
+SLASH_COMMANDS: Mapping[str, SlashCommandRow] = {
+    "mcp": SlashCommandRow(
+        "bring", "", "show MCP servers, their tools, prompts and state", "mcp.server_list:show_servers"
+    ),
+    "export": SlashCommandRow(
         "fork",
         "[file]",
         "save the conversation to a file (.md, .html, .json), with secrets masked",
         "export.command:export",
     ),
-    "doctor": CommandRow(
-        "settings", "", "check settings, keys, folders and stored data", "doctor.command:examine", of_session=False
+    "doctor": SlashCommandRow(
+        "settings", "", "check settings, keys, folders and stored data", "doctor.command:examine", needs_session=False
     ),
 }
 

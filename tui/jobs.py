@@ -24,19 +24,23 @@ _GC_THRESHOLDS = (5_000, 5, 1_000)
 takes longer the more objects there are."""
 
 
-class Jobs(JobQueue):
+class AppJobs(JobQueue):
     """The job queue of the app. Messages and commands entered before the session is open are handled as soon as it
     is."""
 
     def __init__(
-        self, app: App[Any], first: FirstSession, load: Callable[[], object], context: "Callable[[], ScreenContext]"
+        self,
+        app: App[Any],
+        first_session: FirstSession,
+        load_modules: Callable[[], object],
+        get_context: "Callable[[], ScreenContext]",
     ) -> None:
-        """`load` imports the session modules and runs in a thread. `context` is called only afterwards."""
+        """`load_modules` imports the session modules and runs in a thread. `get_context` is called only afterwards."""
         super().__init__()
         self._app = app
-        self._load = load
-        self._get_context = context
-        self.first = first
+        self._load = load_modules
+        self._get_context = get_context
+        self.first_session = first_session
         """Which session to open first, and on the next attempt if that fails."""
         self.opening_error: AgentError | None = None
         """Why the first session could not be opened."""
@@ -58,7 +62,7 @@ class Jobs(JobQueue):
 
     # The first job
 
-    def begin(self) -> None:
+    def start_first_job(self) -> None:
         self.start(self._open_first)
 
     async def _open_first(self) -> None:
@@ -68,15 +72,15 @@ class Jobs(JobQueue):
             return
         context = self._context
         try:
-            self.first = await resolve_first_session(context, self.first)
+            self.first_session = await resolve_first_session(context, self.first_session)
             self.is_loaded = True
             for text in self._early_texts:
-                self.take(text)
-            self.first = await open_first_session(context, self.first)
+                self.handle_input(text)
+            self.first_session = await open_first_session(context, self.first_session)
         except AgentError as error:
             self.opening_error = error
             context.controller.queue.clear()
-            context.presenter.end()
+            context.presenter.stop_drawing()
             self._app.exit()
             return
         self.is_open = True
@@ -85,11 +89,11 @@ class Jobs(JobQueue):
             if invocation.command.when_busy:
                 self.invoke(invocation)
             else:
-                await self.do(invocation)
+                await self.run_invocation(invocation)
 
-    def take(self, text: str) -> None:
+    def handle_input(self, text: str) -> None:
         if self.is_loaded:
-            super().take(text)
+            super().handle_input(text)
         else:
             self._early_texts.append(text)
 
@@ -109,11 +113,11 @@ class Jobs(JobQueue):
     def run_in_background(self, work: Coroutine[object, object, None]) -> Worker[None]:
         return self._app.run_worker(work, group="aside")
 
-    async def do(self, invocation: Invocation) -> None:
+    async def run_invocation(self, invocation: Invocation) -> None:
         await commands.registry.ACTIONS[invocation.command.name](self._context, invocation.argument)
 
     async def open_session(self) -> bool:
-        return await self.controller.open(self.first.resume, self.first.model)
+        return await self.controller.open(self.first_session.resume, self.first_session.model)
 
     def on_message_queued(self, *, later: bool) -> None:
         self._app.query_one(TranscriptView).go_to_end()
@@ -135,10 +139,10 @@ class Jobs(JobQueue):
         self._early_commands.clear()
         self.stop_work()
 
-    async def leave(self) -> None:
+    async def exit(self) -> None:
         """Stop the running job, close the session and exit the app, which returns the session's id if it has
         messages."""
         context = self._context
         session_id = await self.close_session(context.prompt.text)
-        context.presenter.end()
+        context.presenter.stop_drawing()
         self._app.exit(session_id)

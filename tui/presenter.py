@@ -17,11 +17,11 @@ from ebbtide.tui.screens.main import CENTRED_WIDTH, MainScreen
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.greeter import Greeter
 from ebbtide.tui.text.locale import is_ascii_locale
-from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.text.styles import clipped_text, get_palette
 from ebbtide.tui.view.blocks import Call, SessionView
 from ebbtide.tui.view.greeting import centred_greeting, greeting_lines, indent_lines, lines_below_prompt
 from ebbtide.tui.view.side_panel import ServerLine, file_line_counts
-from ebbtide.tui.view.status import ElapsedTimer, ReplyPace, StatusLineState
+from ebbtide.tui.view.status import ElapsedTimer, ReplySpeed, StatusLineState
 from ebbtide.tui.widgets.prompt import PromptInput
 from ebbtide.tui.widgets.queue import QueueLines
 from ebbtide.tui.widgets.side_panel import SidePanel
@@ -39,10 +39,10 @@ HINT_DURATION_S = 2.0
 """Seconds for which a hint is shown."""
 
 
-def next_drawing_time(began: float, ended: float) -> float:
-    """Return the time of the next drawing, after one from `began` to `ended`. At least half of the time remains for
-    keys and for idle work such as a resize."""
-    return max(began + FLUSH_INTERVAL_S, ended + (ended - began))
+def next_drawing_time(start_time: float, end_time: float) -> float:
+    """Return the time of the next drawing, after one from `start_time` to `end_time`. At least half of the time remains
+    for keys and for idle work such as a resize."""
+    return max(start_time + FLUSH_INTERVAL_S, end_time + (end_time - start_time))
 
 
 class Presenter:
@@ -70,13 +70,13 @@ class Presenter:
         self._hint = ""
         self._hint_timer: Timer | None = None
         self._has_ended = False
-        self._reply_pace = ReplyPace()
+        self._reply_pace = ReplySpeed()
         self._branch = ""
         self._sandbox = ""
         self.status_parts: tuple[StatusPart, ...] = STATUS_PARTS
         """The parts of the status line."""
         self.greeter = Greeter(lambda: controller)
-        controller.queue.watch(self.draw_queue)
+        controller.queue.add_change_callback(self.draw_queue)
         controller.after_preview = self._restart_transcript
         controller.on_blocks_prepended = self._show_earlier_blocks
 
@@ -98,7 +98,7 @@ class Presenter:
             # A Textual timer is unreliable here: on a busy machine short timers are lost, and later drawings with them.
             self._drawing_timer = asyncio.get_running_loop().call_later(wait, self._app.call_next, self.draw_view)
 
-    def end(self) -> None:
+    def stop_drawing(self) -> None:
         """Stop drawing, because the widgets are about to be removed."""
         self._has_ended = True
 
@@ -112,7 +112,7 @@ class Presenter:
         view = self._controller.view
         self._main.is_new = self._main.is_new and not (view.past_blocks or view.turn_blocks)
         self._app.query_one(TranscriptView).show(view.past_blocks, view.turn_blocks)
-        self._run_clock(view.busy)
+        self._run_clock(view.is_busy)
         self._draw_status()
         self._update_side_panel()
         for show_view in self._view_callbacks:
@@ -156,7 +156,7 @@ class Presenter:
         self.draw_queue()
 
     def _draw_greeting(self) -> None:
-        palette, greeting = palette_of(self._app.theme_variables), self.greeter.greeting()
+        palette, greeting = get_palette(self._app.theme_variables), self.greeter.greeting()
         if greeting is not None:
             screen, can_draw = self._main, not is_ascii_locale(os.environ)
             screen.is_new = not self._controller.view.blocks
@@ -207,7 +207,7 @@ class Presenter:
             block.call_id for block in turn_blocks if isinstance(block, Call) and block.status == "done"
         )
         try:
-            changes = await session.files.changes_by_tools()
+            changes = await session.file_log.changes_by_tools()
         except AgentError:  # the panel then uses the counts of the calls
             return
         files = await asyncio.to_thread(file_line_counts, changes)
@@ -244,18 +244,18 @@ class Presenter:
     def read_branch(self) -> None:
         """Read the checked-out branch. Called on focus, and each second while the session is busy."""
         session = self._controller.session
-        self._branch = branch_or_commit(session.root) if session is not None else ""
+        self._branch = branch_or_commit(session.working_folder) if session is not None else ""
 
     async def _read_sandbox_state(self) -> None:
         """Determine the sandbox in use. The first call takes about 10 ms."""
         if (session := self._controller.session) is not None:
-            self._sandbox = await asyncio.to_thread(lambda: session.boundary.state)
+            self._sandbox = await asyncio.to_thread(lambda: session.boundary.sandbox_state)
             if self._app.is_running and not self._has_ended:
                 self._draw_status()
 
     def _draw_status(self) -> None:
         now, view = monotonic(), self._controller.view
-        tokens_per_second = self._reply_pace.tokens_per_second(view.streamed_chars, now) if view.busy else 0
+        tokens_per_second = self._reply_pace.tokens_per_second(view.streamed_chars, now) if view.is_busy else 0
         elapsed, sandbox = self._elapsed.elapsed_at(view, now), self._sandbox
         frame = self._frame if self.is_animated and not view.open_questions else None
         visible_parts = () if self._main.indent else self.status_parts  # the greeting already shows it

@@ -10,13 +10,13 @@ from textual.app import App, SuspendNotSupported
 from ebbtide.agent.config.settings import Settings
 from ebbtide.agent.errors import AgentError
 from ebbtide.tui import screens, session, terminal, view, widgets
-from ebbtide.tui.commands.command_context import Send
+from ebbtide.tui.commands.command_context import SendMessage
 from ebbtide.tui.keys import KEYS, KeyBinding
 from ebbtide.tui.presenter import Presenter
 from ebbtide.tui.session.compaction import ManualCompaction
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.slash_commands import Invocation
-from ebbtide.tui.terminal.attention import lend_terminal
+from ebbtide.tui.terminal.attention import released_terminal
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.theme_choice import ThemeChoice
 from ebbtide.tui.view.panel import Panel, RowChosen
@@ -34,11 +34,11 @@ class ScreenContext:
     controller: SessionController
     presenter: Presenter
     model: str | None
-    send: Send
+    send: SendMessage
     invoke: Callable[[Invocation], None]
     themes: ThemeChoice
     settings: Settings | None
-    leave: Callable[[], Awaitable[None]]
+    exit: Callable[[], Awaitable[None]]
 
     def __post_init__(self) -> None:
         for key in ("tui.panel", "tui.animation", "tui.detail", "tui.thoughts"):
@@ -67,7 +67,7 @@ class ScreenContext:
     async def confirm(self, question: str, lines: Sequence[Line], confirm_label: str) -> bool:
         return (
             await screens.question.ask_question(
-                self.app, view.questions.confirmation_spec(question, lines, confirm_label)
+                self.app, view.questions.build_confirmation(question, lines, confirm_label)
             )
             is True
         )
@@ -96,13 +96,13 @@ class ScreenContext:
     async def compact(self, compaction: ManualCompaction) -> None:
         await self.app.push_screen_wait(screens.compaction.CompactionScreen(compaction))
 
-    async def find_message(self) -> None:
+    async def search_history(self) -> None:
         if self.app.query(widgets.history_search.HistorySearchBar) or not self.prompt.has_focus:
             return
         search_bar = widgets.history_search.HistorySearchBar(self.prompt.prompt_history.entries())
         await self.app.mount(search_bar, before=self.prompt)
         search_bar.prepend_text(self.prompt.take_typed_ahead())
-        message = await search_bar.chosen
+        message = await search_bar.result
         await search_bar.remove()
         self.prompt.focus()
         if message:
@@ -117,7 +117,7 @@ class ScreenContext:
     async def edit_text(self, text: str, name: str) -> str:
         return await terminal.editor_screen.edit_while_running(self.app, text, name)
 
-    async def switch_vim(self) -> None:
+    async def toggle_vim_keys(self) -> None:
         keys = "usual" if self.prompt.uses_vim else "vim"
         self.prompt.use_vim(keys == "vim")
         if self.settings is not None:
@@ -132,10 +132,10 @@ class ScreenContext:
     async def print_conversation(self) -> None:
         app = self.app
         try:
-            with lend_terminal(app):
+            with released_terminal(app):
                 blocks = self.controller.view.blocks
                 await terminal.scrollback.print_all(
-                    blocks, app.size.width, dark=app.current_theme.dark, colorless=app.no_color
+                    blocks, app.size.width, is_dark=app.current_theme.dark, is_colorless=app.no_color
                 )
         except SuspendNotSupported:
             self.controller.show_notice("no scrollback here; open the session in a terminal")
@@ -161,7 +161,7 @@ class ScreenContext:
     async def play_demo(self) -> None:
         """Suspend the app, play the demo and return."""
         try:
-            with lend_terminal(self.app), terminal.edit_text.ignore_interrupt_keys():
+            with released_terminal(self.app), terminal.edit_text.ignore_interrupt_keys():
                 await asyncio.to_thread(session.demo.show_demo, None)
         except SuspendNotSupported:
             self.controller.show_notice("the demo needs a terminal: run `ebb demo`")

@@ -9,7 +9,7 @@ from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tui.command_names import ALIASES, MISSING_COMMAND_ADVICE, commands_for_word
 from ebbtide.tui.integration_rows import SLASH_COMMANDS
 
-SHELL, NOTE = "!", "# "
+SHELL_PREFIX, NOTE_PREFIX = "!", "# "
 """Prefixes of shell commands and of notes."""
 
 PromptMode: TypeAlias = Literal["message", "shell", "memory"]
@@ -125,7 +125,9 @@ def _all_commands() -> Iterator[SlashCommand]:
         yield command
         for name, row in SLASH_COMMANDS.items():
             if row.follows == command.name:
-                yield SlashCommand(name, row.hint, row.description, when_busy=True, needs_session=row.of_session)
+                yield SlashCommand(
+                    name, row.argument_hint, row.description, when_busy=True, needs_session=row.needs_session
+                )
 
 
 COMMANDS: tuple[SlashCommand, ...] = (*_all_commands(),)
@@ -141,9 +143,9 @@ class Invocation:
         """Return the text that the user would type for this command."""
         match self.command.name:
             case "shell":
-                return f"{SHELL}{self.argument}"
+                return f"{SHELL_PREFIX}{self.argument}"
             case "remember":
-                return f"{NOTE}{self.argument}"
+                return f"{NOTE_PREFIX}{self.argument}"
             case name:
                 return f"/{name} {self.argument}".rstrip()
 
@@ -175,12 +177,12 @@ _CUSTOM_COMMAND = regex(r"/(\w[\w.:-]*)(?:\s.*)?", re.DOTALL)
 _COMMAND_LINE = regex(r"/([a-zA-Z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 
 
-def prompt_mode(text: str) -> PromptMode:
+def detect_prompt_mode(text: str) -> PromptMode:
     """Return the kind of message, judged by its first characters. A markdown heading with text below it is an ordinary
     message."""
-    if text.startswith(SHELL):
+    if text.startswith(SHELL_PREFIX):
         return "shell"
-    if text.startswith(NOTE) and "\n" not in text.strip():
+    if text.startswith(NOTE_PREFIX) and "\n" not in text.strip():
         return "memory"
     return "message"
 
@@ -192,11 +194,11 @@ _PLAIN_WORDS = {"exit": "quit", "quit": "quit", ":q": "quit", ":q!": "quit", ":w
 def parse_command(text: str) -> Invocation | UnknownCommand | None:
     """Return the command in a message; None if the message is for the model. Paths and MCP prompts are for the
     model."""
-    mode = prompt_mode(text)
+    mode = detect_prompt_mode(text)
     if mode == "shell":
-        return Invocation(command_by_name("shell"), text[len(SHELL) :].strip())
+        return Invocation(command_by_name("shell"), text[len(SHELL_PREFIX) :].strip())
     if mode == "memory":
-        return Invocation(command_by_name("remember"), text[len(NOTE) :].strip())
+        return Invocation(command_by_name("remember"), text[len(NOTE_PREFIX) :].strip())
     if text.strip() in _PLAIN_WORDS:
         return Invocation(command_by_name(_PLAIN_WORDS[text.strip()]), "")
     match = _COMMAND_LINE.fullmatch(text.strip())

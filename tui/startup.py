@@ -31,8 +31,8 @@ class FirstSession:
 class LazySessions:
     """Sessions that are created on first use. Thread-safe."""
 
-    def __init__(self, make: "Callable[[], Sessions]") -> None:
-        self._create_sessions = make
+    def __init__(self, create_sessions: "Callable[[], Sessions]") -> None:
+        self._create_sessions = create_sessions
         self._lock = Lock()
         self.sessions: Sessions | None = None
 
@@ -49,32 +49,37 @@ def load_sessions(sessions: "Sessions | Callable[[], Sessions]") -> "Sessions":
     return sessions() if callable(sessions) else sessions
 
 
-async def resolve_first_session(context: "ScreenContext", first: FirstSession) -> FirstSession:
+async def resolve_first_session(context: "ScreenContext", first_session: FirstSession) -> FirstSession:
     """Decide whether `resume` is an id or the first word of the message, and queue the message. Raises `AgentError`."""
     if (
-        first.resume_may_be_word
-        and first.resume
-        and not await context.controller.sessions.is_likely_session_id(first.resume)
+        first_session.resume_may_be_word
+        and first_session.resume
+        and not await context.controller.sessions.is_likely_session_id(first_session.resume)
     ):
-        first = replace(first, resume=None, chooses_from_list=True, message=f"{first.resume} {first.message}".rstrip())
-    if first.message:
-        context.controller.queue.add(first.message)
-    return first
+        first_session = replace(
+            first_session,
+            resume=None,
+            chooses_from_list=True,
+            message=f"{first_session.resume} {first_session.message}".rstrip(),
+        )
+    if first_session.message:
+        context.controller.queue.add(first_session.message)
+    return first_session
 
 
-async def open_first_session(context: "ScreenContext", first: FirstSession) -> FirstSession:
-    """Open the first session and return `first` with the user's choices, for a later attempt. If the user picks a
-    session from a list, errors are shown; otherwise `AgentError` is raised. If the user cancels the list, the message
+async def open_first_session(context: "ScreenContext", first_session: FirstSession) -> FirstSession:
+    """Open the first session and return `first_session` with the user's choices, for a later attempt. If the user picks
+    a session from a list, errors are shown; otherwise `AgentError` is raised. If the user cancels the list, the message
     stays unsent in the prompt."""
-    if first.resume is None and first.model is None and not first.chooses_from_list:
-        first = replace(first, model=await commands.first_run.first_model(context))
-    if first.chooses_from_list:
-        first = replace(first, resume=await commands.sessions.pick_session(context) or None)
-        if first.resume is None and context.controller.queue:
+    if first_session.resume is None and first_session.model is None and not first_session.chooses_from_list:
+        first_session = replace(first_session, model=await commands.first_run.choose_first_model(context))
+    if first_session.chooses_from_list:
+        first_session = replace(first_session, resume=await commands.sessions.pick_session(context) or None)
+        if first_session.resume is None and context.controller.queue:
             context.prompt.prepend(context.controller.queue.take_all())
-        await context.controller.open(first.resume, first.model)
+        await context.controller.open(first_session.resume, first_session.model)
     else:
-        await context.controller.open_first_session(first.resume, first.model)
+        await context.controller.open_first_session(first_session.resume, first_session.model)
     await context.presenter.greeter.collect()
     context.presenter.show_session()
-    return first
+    return first_session

@@ -27,11 +27,11 @@ def driver_class() -> type[Driver] | None:
 class ThemeChoice:
     """The theme of an app, from the user's choice and the terminal's background."""
 
-    def __init__(self, app: App[Any], chosen: ThemeName, colorless: bool) -> None:
-        """`colorless`: whether to use no colours, only bold, underline and reverse."""
+    def __init__(self, app: App[Any], chosen_theme: ThemeName, is_colorless: bool) -> None:
+        """`is_colorless`: whether to use no colours, only bold, underline and reverse."""
         self._app = app
-        self.chosen = chosen
-        self.colorless = colorless
+        self.chosen_theme = chosen_theme
+        self.is_colorless = is_colorless
         self._background: BackgroundTone | None = None
         if is_ascii_locale(os.environ):
             app._filters.append(AsciiFilter())
@@ -39,22 +39,22 @@ class ThemeChoice:
 
     def query_background(self, write: Callable[[str], object]) -> None:
         """Query the terminal's background colour, unless colours are off. The reply arrives later."""
-        if not self.colorless and sys.platform != "win32" and constants.DRIVER is None:
+        if not self.is_colorless and sys.platform != "win32" and constants.DRIVER is None:
             write(terminal.colour_query.BACKGROUND_QUERY)
 
     def set_background(self, background: BackgroundTone) -> None:
         """Apply the user's choice to this background."""
         self._background = background
-        self.apply_theme(self.chosen)
+        self.apply_theme(self.chosen_theme)
 
     def apply_theme(self, name: ThemeName) -> None:
-        self.chosen = name
+        self.chosen_theme = name
         self._app.register_theme(self._current_theme)
         self._app.theme = self._current_theme.name
 
     @property
     def _current_theme(self) -> Theme:
-        return ANSI if self.colorless else theme_for(self.chosen, self._background)
+        return ANSI if self.is_colorless else theme_for(self.chosen_theme, self._background)
 
     def _set_initial_theme(self, theme: Theme) -> None:
         """Set a theme before anything is drawn. Assigning `App.theme` would parse all style sheets again."""

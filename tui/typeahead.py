@@ -7,7 +7,7 @@ from textual import events
 from textual.app import App, ScreenStackError
 from textual.driver import Driver
 
-from ebbtide.tui.prompt.key_arrivals import Arrival, KeyArrivals, arrival_of
+from ebbtide.tui.prompt.key_arrivals import KeyArrival, KeyArrivals, arrival_of
 from ebbtide.tui.screens.typeahead_guard import TypeaheadGuard
 from ebbtide.tui.widgets.prompt import PromptInput
 
@@ -26,11 +26,11 @@ class JoiningDriver(Protocol):
 class TypeAhead:
     """Passes keys typed for a question to that question, and other keys to the prompt."""
 
-    def __init__(self, app: App[Any], prompt: Callable[[], PromptInput], guard: float) -> None:
-        """`guard`: minimum seconds without a key before a key counts as an answer."""
+    def __init__(self, app: App[Any], get_prompt: Callable[[], PromptInput], guard_s: float) -> None:
+        """`guard_s`: minimum seconds without a key before a key counts as an answer."""
         self._app = app
-        self._get_prompt = prompt
-        self._arrivals = KeyArrivals(guard)
+        self._get_prompt = get_prompt
+        self._arrivals = KeyArrivals(guard_s)
         self._drops_release = False
         """Whether to drop the next release of a mouse button, because the button was pressed too soon to be a click on
         the question."""
@@ -68,8 +68,8 @@ class TypeAhead:
         if question is None or not question.could_answer(key):
             self._arrivals.record_key(arrival)
             # Do not submit a line that arrived in one read if its start was moved from a question to the prompt.
-            return key.key == "enter" and arrival.read is not None and arrival.read == self._prompt_read
-        purpose = self._arrivals.take(arrival, question.painted_at)
+            return key.key == "enter" and arrival.read_number is not None and arrival.read_number == self._prompt_read
+        purpose = self._arrivals.record_answer_key(arrival, question.painted_at)
         if key.key in _NON_ANSWER_KEYS:
             return False
         if purpose == "answer":
@@ -82,7 +82,7 @@ class TypeAhead:
             return question.insert_key(key)
         if key.character and key.is_printable:
             self._get_prompt().insert(key.character)
-            self._prompt_read = arrival.read
+            self._prompt_read = arrival.read_number
             question.handle_rejected_key(key)
         return True
 
@@ -91,7 +91,9 @@ class TypeAhead:
         if question is None:
             self._arrivals.record_key(arrival)
             return False
-        purpose = self._arrivals.take(Arrival(arrival.at, arrival.read, is_alone=False), question.painted_at)
+        purpose = self._arrivals.record_answer_key(
+            KeyArrival(arrival.time, arrival.read_number, is_alone=False), question.painted_at
+        )
         if purpose != "ahead" and question.has_text_focus:
             return False
         self._arrivals.mark_ignored()

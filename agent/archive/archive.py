@@ -21,17 +21,17 @@ from ebbtide.agent.archive.reference_parts import (
     ambiguous_reference_message,
     attachment_count_text,
     checked_reference,
+    count_numbered_items,
+    count_unnumbered_lines,
     encode_text,
     find_match_line,
     first_line_number,
     is_mainly_image,
     is_text,
-    numbered_item_count,
     part_content,
     part_media_type,
     part_reference,
     reference_kind,
-    unnumbered_lines,
 )
 from ebbtide.agent.errors import ReferenceFailed, StoreFailed
 from ebbtide.agent.messages import Assistant, Message, StoredBlob, ToolOutput, User
@@ -59,7 +59,7 @@ from ebbtide.store.archive import REMOVED_BY_AGE, REMOVED_BY_SIZE, REMOVED_OUTPU
 from ebbtide.store.errors import StoreError
 from ebbtide.store.session_rows import OutputRow, SessionRow
 from ebbtide.store.sessions import SessionStore
-from ebbtide.tools.files.pictures import PICTURE_TYPES
+from ebbtide.tools.files.pictures import IMAGE_TYPES
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.outputs.stored import Content, ContentWithNote, InMemoryContent, StoredContent
 from ebbtide.tools.read_result import referenced_range
@@ -105,7 +105,7 @@ class Archive:
             raise StoreFailed(str(error), error.reason) from error
         return StoredBlob(blob.digest, blob.size, blob.lines)
 
-    async def content(self, stored: StoredBlob, name: str) -> Content:
+    async def open_blob(self, stored: StoredBlob, name: str) -> Content:
         """Return stored bytes, even before their output is recorded. `name`: the name used in error messages."""
         blobs = self._rows.blobs
         if blobs is None:
@@ -125,37 +125,37 @@ class Archive:
             case SummaryRef(number=number):
                 return await self._resolve_summary(full_reference, session, number)
 
-    async def open(self, located: ResolvedReference) -> StoredContent:
+    async def open(self, resolved: ResolvedReference) -> StoredContent:
         """Return the content of a reference, to be read in parts by one thread at a time. The caller must close it.
         Counts as an access."""
-        content = await self._open_content(located)
-        if located.output is not None:
-            await self._thread.run(self._rows.record_access, located.session, located.output.number)
+        content = await self._open_content(resolved)
+        if resolved.output is not None:
+            await self._thread.run(self._rows.record_access, resolved.session, resolved.output.number)
         attachments = [
-            self._short_reference(replace(located, reference=part_reference(located, part)))
-            for part in located.attachments
+            self._short_reference(replace(resolved, reference=part_reference(resolved, part)))
+            for part in resolved.attachments
         ]
         first_line = (
-            await self._thread.run(first_line_number, content) if role_of(located.tool) == "read_file" else None
+            await self._thread.run(first_line_number, content) if role_of(resolved.tool) == "read_file" else None
         )
-        frame = "" if await self._thread.run(is_text, content) else await self._frame(located)
-        row, paths = located.output, await self._call_paths(located)
+        frame = "" if await self._thread.run(is_text, content) else await self._frame(resolved)
+        row, paths = resolved.output, await self._call_paths(resolved)
         stored = StoredContent(
-            self._short_reference(located),
+            self._short_reference(resolved),
             content,
-            located.media_type,
+            resolved.media_type,
             None,
             None,
             tuple(attachments),
             first_line,
             frame,
-            reference_kind(located),
+            reference_kind(resolved),
             paths,
             row.accesses if row else 0,
             row.accessed if row else None,
-            await self._thread.run(unnumbered_lines, content) if first_line is not None else 0,
+            await self._thread.run(count_unnumbered_lines, content) if first_line is not None else 0,
         )
-        match located.reference.location:
+        match resolved.reference.location:
             case LineRange(first=first_line, last=last):
                 return replace(stored, line_range=(first_line, last))
             case ByteRange(start=start, end=end):
@@ -165,7 +165,7 @@ class Archive:
                 if line is None:
                     content.close()
                     raise ReferenceFailed(
-                        f"`{located.reference}`: the search output has fewer matches; leave the last part out"
+                        f"`{resolved.reference}`: the search output has fewer matches; leave the last part out"
                     )
                 return replace(stored, line_range=(line, line))
             case _:
@@ -234,7 +234,7 @@ class Archive:
         image_parts = [
             output_part.part
             for output_part in parts
-            if output_part.media_type in PICTURE_TYPES and output_part.part != part
+            if output_part.media_type in IMAGE_TYPES and output_part.part != part
         ]
         attachments = () if isinstance(reference.location, ToolPart) else tuple(image_parts)
         return ResolvedReference(
@@ -280,7 +280,7 @@ class Archive:
         the last position whose message has that attachment."""
         if isinstance(reference.location, ToolPart) and len(positions) > 1:
             for position in reversed(positions):
-                if numbered_item_count(await self._message_at(session, position)) >= reference.location.number:
+                if count_numbered_items(await self._message_at(session, position)) >= reference.location.number:
                     return position
         return positions[-1]
 
@@ -300,7 +300,7 @@ class Archive:
                 f"there is no `{reference.target}`: the session has {pluralize(len(rows), 'summary')} so far"
             )
         content = InMemoryContent(encode_text(decode_summary_row(row).text))
-        return ResolvedReference(reference, session, row.position, content.size, content.lines, created=row.created)
+        return ResolvedReference(reference, session, row.position, content.size, content.lines, created_at=row.created)
 
     async def _open_content(self, located: ResolvedReference) -> Content:
         match located.reference.target:
@@ -324,7 +324,7 @@ class Archive:
             day = time.strftime("%Y-%m-%d", time.localtime(row.removed))
             raise ReferenceFailed(f"`{located.reference.target}` was removed on {day}{reason}: run the call again")
         if row.digest is not None:
-            content = await self.content(StoredBlob(row.digest, row.size, row.lines), str(located.reference.target))
+            content = await self.open_blob(StoredBlob(row.digest, row.size, row.lines), str(located.reference.target))
             return await self._with_frame(content, await self._frame(located))
         output = await self._recorded_output(located.session, row)
         if row.part > len(output.images):

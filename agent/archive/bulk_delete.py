@@ -12,7 +12,7 @@ from ebbtide.agent.records.session_lookup import SessionInfo, find_session, proj
 from ebbtide.agent.records.store_access import (
     delete_session_rows,
     lock_session,
-    opened_store,
+    open_store_briefly,
     outputs_folder,
     reset_word_index,
 )
@@ -27,27 +27,27 @@ class SkippedSession:
     """A session that was not deleted."""
 
     info: SessionInfo
-    why: str
+    reason: str
 
 
-SESSION_OPEN = "it is open"
+SESSION_OPEN_REASON = "it is open"
 
 
-def selected_sessions(
+def select_sessions(
     config: Config,
     *,
     project: str | None,
     before: float | None = None,
     tags: tuple[str, ...] = (),
-    untagged: bool = False,
-    unanswered: bool = False,
+    is_untagged: bool = False,
+    is_unanswered: bool = False,
 ) -> tuple[tuple[SessionInfo, ...], tuple[SkippedSession, ...]]:
     """Return the sessions of a project, or of all projects, that meet all criteria, newest first. Also return the
     sessions that are skipped because they or their sub-agents are open. `before`: select sessions that have not changed
-    since this time, in Unix seconds. `unanswered`: select sessions without any reply from a model. Raises `AgentError`.
-    """
-    selection = Selection(project, before, tags, untagged, unanswered)
-    with opened_store(config.folders) as store:
+    since this time, in Unix seconds. `is_unanswered`: select sessions without any reply from a model. Raises
+    `AgentError`."""
+    selection = Selection(project, before, tags, is_untagged, is_unanswered)
+    with open_store_briefly(config.folders) as store:
         catalogue = Catalogue(store)
         sessions = with_agents(catalogue, catalogue.matching_sessions(selection))
     locks = config.folders.data / "locks"
@@ -55,13 +55,13 @@ def selected_sessions(
         info.id for info in sessions if any(is_open(locks, session_id) for session_id in _ids_with_agents(info))
     }
     deletable = tuple(info for info in sessions if info.id not in open_ids)
-    return deletable, tuple(SkippedSession(info, SESSION_OPEN) for info in sessions if info.id in open_ids)
+    return deletable, tuple(SkippedSession(info, SESSION_OPEN_REASON) for info in sessions if info.id in open_ids)
 
 
-def named_sessions(config: Config, prefixes: Iterable[str]) -> tuple[SessionInfo, ...]:
+def sessions_by_prefix(config: Config, prefixes: Iterable[str]) -> tuple[SessionInfo, ...]:
     """Return the sessions whose ids start with these prefixes, without duplicates. Raises `AgentError`, also if a
     prefix matches no session or several."""
-    with opened_store(config.folders) as store:
+    with open_store_briefly(config.folders) as store:
         catalogue, project = Catalogue(store), project_name(config)
         ids = tuple(dict.fromkeys(find_session(store, prefix, project).id for prefix in prefixes))
         return with_agents(catalogue, catalogue.sessions_by_id(ids))
@@ -74,7 +74,7 @@ def delete_sessions(
     up, are skipped. Each session is deleted completely or not at all, even on an interrupt. `on_progress` is called
     with the number of sessions processed. Return the deleted and the skipped sessions. Raises `AgentError`."""
     deleted, skipped = list[SessionInfo](), list[SkippedSession]()
-    with opened_store(config.folders) as store:
+    with open_store_briefly(config.folders) as store:
         try:
             for processed_count, info in enumerate(sessions):
                 on_progress(processed_count)
@@ -106,7 +106,7 @@ def _delete_session(config: Config, store: SessionStore, info: SessionInfo) -> S
         except StoreFailed as error:
             if error.reason != "in use":
                 raise
-            return SkippedSession(info, SESSION_OPEN)
+            return SkippedSession(info, SESSION_OPEN_REASON)
         delete_session_rows(store, info.id)
         for session_id in (info.id, *(agent.id for agent in agents)):
             shutil.rmtree(outputs_folder(config, session_id), ignore_errors=True)

@@ -14,15 +14,15 @@ MAX_COMPARED_HITS = 1000
 """Maximum number of occurrences of the rarest word that are compared."""
 
 
-def excerpt(text: str, words: Sequence[str], size: int = MAX_EXCERPT_CHARS) -> str:
+def make_excerpt(text: str, words: Sequence[str], max_chars: int = MAX_EXCERPT_CHARS) -> str:
     """Return an excerpt around the occurrence of the rarest search word that has the most other words nearby. If no
     word occurs, return the beginning of the text. The excerpt starts at the beginning of a line if one is near;
     omissions are marked."""
     hits = _word_positions(text, words)
-    start = max(_best_position(hits, size) - CHARS_BEFORE_MATCH, 0) if hits else 0
+    start = max(_best_position(hits, max_chars) - CHARS_BEFORE_MATCH, 0) if hits else 0
     line = text.rfind("\n", max(start - CHARS_BEFORE_MATCH, 0), start + 1)
     start = line + 1 if line >= 0 else start
-    end = min(start + size, len(text))
+    end = min(start + max_chars, len(text))
     passage = text[start:end].strip("\n").rstrip()
     return f"{'… ' if text[:start].strip() else ''}{passage}{' …' if text[end:].strip() else ''}"
 

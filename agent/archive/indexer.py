@@ -68,16 +68,20 @@ class Indexer:
         self._thread = thread
         self._store = store
         self.index = SearchIndex(store)
-        self.repairs = 0
+        self.repair_count = 0
         """Number of times that a damaged index was rebuilt."""
         self.unindexed_count = 0
         """Number of messages that the last update left unindexed."""
 
-    async def catch_up(self, on_progress: OnProgress = no_progress, *, first: str = "", seconds: float = inf) -> int:
-        """Index new messages for up to `seconds`: first those of session `first`, then those of other sessions, newest
-        session first. Return how many remain unindexed. Other tasks can use the store between batches. A damaged index
-        is rebuilt."""
-        return await self.retry_after_repair(lambda: self._catch_up(on_progress, first, seconds), on_progress, first)
+    async def catch_up(
+        self, on_progress: OnProgress = no_progress, *, first_session: str = "", seconds: float = inf
+    ) -> int:
+        """Index new messages for up to `seconds`: first those of session `first_session`, then those of other sessions,
+        newest session first. Return how many remain unindexed. Other tasks can use the store between batches. A damaged
+        index is rebuilt."""
+        return await self.retry_after_repair(
+            lambda: self._catch_up(on_progress, first_session, seconds), on_progress, first_session
+        )
 
     async def catch_up_session(self, session: str) -> int:
         """Index the new messages of one session. Return how many remain unindexed."""
@@ -104,7 +108,7 @@ class Indexer:
 
     async def repair(self, on_progress: OnProgress = no_progress, first: str = "") -> None:
         """Rebuild the index from the messages, within the time limit of a search."""
-        self.repairs += 1
+        self.repair_count += 1
         await self._thread.run(self.index.rebuild)
         await self._catch_up(on_progress, first, INDEX_TIMEOUT_S)
 

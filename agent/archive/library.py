@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 
-from ebbtide.agent.archive.excerpt import excerpt
+from ebbtide.agent.archive.excerpt import make_excerpt
 from ebbtide.agent.archive.fork import fork_session
 from ebbtide.agent.archive.indexer import INDEX_TIMEOUT_S, Indexer
 from ebbtide.agent.archive.session_page import info_from_listing, session_agents, with_agents
@@ -49,15 +49,15 @@ class Library:
         thread: StoreThread,
         store: SessionStore,
         project: str,
-        lock: Callable[[str], AbstractContextManager[object]],
+        lock_session: Callable[[str], AbstractContextManager[object]],
         on_rename: Callable[[str, str], None],
     ) -> None:
-        """`lock` locks a session by id; when it is released, the files of a deleted session are removed. `on_rename` is
-        called with the id and the new title."""
+        """`lock_session` locks a session by id; when it is released, the files of a deleted session are removed.
+        `on_rename` is called with the id and the new title."""
         self._thread = thread
         self._store = store
         self._project = project
-        self._lock = lock
+        self._lock = lock_session
         self._on_rename = on_rename
         self._catalogue = Catalogue(store)
         self._indexer = Indexer(thread, store)
@@ -65,52 +65,52 @@ class Library:
     async def page(
         self,
         *,
-        everywhere: bool = False,
-        words: str = "",
+        in_all_projects: bool = False,
+        query: str = "",
         after: SessionInfo | None = None,
         limit: int = SESSIONS_PER_PAGE,
         tags: tuple[str, ...] = (),
     ) -> tuple[SessionInfo, ...]:
         """Return a page of the sessions of this project, or of all projects, newest first, starting after session
-        `after`. `words`: parts of the title, or prefixes of tags with `#`, all of which must match. `tags`: tags, all
+        `after`. `query`: parts of the title, or prefixes of tags with `#`, all of which must match. `tags`: tags, all
         of which the session must have. Sub-agents are listed under the session that started them."""
-        project = None if everywhere else self._project
+        project = None if in_all_projects else self._project
         cursor = None if after is None else (after.updated_at, after.place)
-        rows = await self._thread.run(self._catalogue.page, project, limit, cursor, tuple(words.split()), tags)
+        rows = await self._thread.run(self._catalogue.page, project, limit, cursor, tuple(query.split()), tags)
         return await self._thread.run(with_agents, self._catalogue, rows)
 
-    async def agents(self, *ids: str) -> tuple[SessionInfo, ...]:
+    async def session_agents(self, *ids: str) -> tuple[SessionInfo, ...]:
         """Return the sub-agents of these sessions, grouped by session, newest first."""
         return await self._thread.run(session_agents, self._catalogue, ids)
 
     async def search(
-        self, words: str, *, everywhere: bool = False, on_progress: OnProgress = no_progress
+        self, query: str, *, everywhere: bool = False, on_progress: OnProgress = no_progress
     ) -> tuple[SessionMatch, ...]:
         """Return the sessions that contain these words, best first. If indexing exceeds its time limit, only the
         indexed part is searched. The last progress is then below the total, and the next search continues indexing."""
-        if not words.strip():
+        if not query.strip():
             return ()
         await self._indexer.catch_up(on_progress, seconds=INDEX_TIMEOUT_S)
         project = None if everywhere else self._project
         kinds = ("user", "assistant", "summary")
         matches = await self._indexer.find(
-            SearchQuery(words, kinds, project=project, limit=MAX_SEARCH_HITS), on_progress
+            SearchQuery(query, kinds, project=project, limit=MAX_SEARCH_HITS), on_progress
         )
-        pieces, excerpts = query_pieces(words), dict[str, str]()
+        pieces, excerpts = query_pieces(query), dict[str, str]()
         for match in matches:
-            excerpts.setdefault(match.session, excerpt(match.document.text, pieces, MAX_EXCERPT_CHARS))
+            excerpts.setdefault(match.session, make_excerpt(match.document.text, pieces, MAX_EXCERPT_CHARS))
         rows = await self._thread.run(self._catalogue.sessions_by_id, tuple(excerpts))
         return tuple(
             SessionMatch(info_from_listing(row), excerpts[row.session.id]) for row in rows if not row.session.is_unused
         )
 
-    async def last_messages(self, id: str, count: int) -> tuple[Message, ...]:
+    async def last_messages(self, session_id: str, count: int) -> tuple[Message, ...]:
         """Return the last messages of a session, in order."""
-        rows = await self._thread.run(self._store.messages_before, id, 1 << 62, count)
+        rows = await self._thread.run(self._store.messages_before, session_id, 1 << 62, count)
         return restore_messages(rows).messages
 
-    async def rename(self, prefix: str, title: str) -> SessionInfo:
-        row = await self._find_session(prefix)
+    async def rename(self, id_prefix: str, title: str) -> SessionInfo:
+        row = await self._find_session(id_prefix)
         title = " ".join(title.encode("utf-8", "replace").decode("utf-8").split())[:MAX_TITLE_CHARS]
         if not title:
             raise UsageError("the title cannot be empty")
@@ -118,10 +118,12 @@ class Library:
         self._on_rename(row.id, title)
         return session_info(replace(row, title=title))
 
-    async def tag(self, prefix: str, added: tuple[str, ...] = (), removed: tuple[str, ...] | None = ()) -> SessionInfo:
+    async def change_tags(
+        self, id_prefix: str, added: tuple[str, ...] = (), removed: tuple[str, ...] | None = ()
+    ) -> SessionInfo:
         """Add and remove tags of a session; `removed=None` removes all. Tags must be normalised with
         `normalise_tag`."""
-        row = await self._find_session(prefix)
+        row = await self._find_session(id_prefix)
 
         def change_tags() -> SessionInfo:
             current_tags = tuple(fact.key for fact in self._store.facts(row.id, TAG_FACT))
@@ -135,12 +137,12 @@ class Library:
 
     async def tags(self) -> tuple[tuple[str, int], ...]:
         """Return every tag with the number of sessions that have it, in all projects."""
-        return await self._thread.run(self._catalogue.tags)
+        return await self._thread.run(self._catalogue.count_tags)
 
-    async def fork(self, prefix: str, message_count: int | None = None, *, draft: bool = False) -> SessionInfo:
-        """Create a session from the first `message_count` messages of another session, or from all of them. If `draft`,
-        reuse an existing unused draft of the same fork. Drafts that remain unused are deleted."""
-        return session_info(await self._thread.run(self._fork, prefix, message_count, draft))
+    async def fork(self, id_prefix: str, message_count: int | None = None, *, is_draft: bool = False) -> SessionInfo:
+        """Create a session from the first `message_count` messages of another session, or from all of them. If
+        `is_draft`, reuse an existing unused draft of the same fork. Drafts that remain unused are deleted."""
+        return session_info(await self._thread.run(self._fork, id_prefix, message_count, is_draft))
 
     def _fork(self, prefix: str, message_count: int | None, draft: bool) -> SessionRow:
         parent, forks = find_session(self._store, prefix, self._project), Forks(self._store)
@@ -154,20 +156,20 @@ class Library:
         new = SessionRow(secrets.token_hex(6), "", title, "", "", now, now, forked=message_count, draft=draft)
         return fork_session(self._store, parent, new)
 
-    async def tree(self, id: str) -> Tree:
+    async def tree(self, session_id: str) -> Tree:
         """Return the user's messages in a session and in all sessions related to it by forks."""
-        return await self._thread.run(session_tree, self._store, id)
+        return await self._thread.run(session_tree, self._store, session_id)
 
-    async def lineage(self, id: str) -> dict[str, int]:
+    async def lineage(self, session_id: str) -> dict[str, int]:
         """Return the ids of a session and its ancestors, each with the number of messages that it shares with the
         session."""
-        return await self._thread.run(lambda: Forks(self._store).ancestry(id))
+        return await self._thread.run(lambda: Forks(self._store).ancestry(session_id))
 
-    async def delete(self, prefix: str) -> SessionInfo:
+    async def delete(self, id_prefix: str) -> SessionInfo:
         """Delete a session with its outputs and sub-agents. If the session or one of its sub-agents is open elsewhere,
         delete nothing and raise an error."""
-        row = await self._find_session(prefix)
-        agents = await self.agents(row.id)
+        row = await self._find_session(id_prefix)
+        agents = await self.session_agents(row.id)
         with ExitStack() as exit_stack:
             for session_id in (row.id, *(agent.id for agent in agents)):
                 exit_stack.enter_context(self._lock(session_id))
@@ -175,13 +177,13 @@ class Library:
             await self._thread.run(ArchiveStore(self._store).collect_garbage)
         return replace(session_info(row), agents=agents)
 
-    async def has_session(self, id: str) -> bool:
-        return await self._thread.run(self._store.session, id) is not None
+    async def has_session(self, session_id: str) -> bool:
+        return await self._thread.run(self._store.session, session_id) is not None
 
-    async def delete_unused_draft(self, id: str) -> None:
-        row = await self._thread.run(self._store.session, id)
+    async def delete_unused_draft(self, session_id: str) -> None:
+        row = await self._thread.run(self._store.session, session_id)
         if row is not None and row.is_unused:
-            await delete_session(self._thread, self._store, id, is_copy=True)
+            await delete_session(self._thread, self._store, session_id, is_copy=True)
 
     async def _find_session(self, prefix: str) -> SessionRow:
         return await self._thread.run(find_session, self._store, prefix, self._project)

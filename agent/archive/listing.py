@@ -44,8 +44,8 @@ class ArchiveItem:
     ref: str
     state: ArchiveState
     size: int
-    lines: int
-    created: float
+    line_count: int
+    created_at: float
     """Unix seconds."""
     call: ToolCall | None = None
     """The call that an output answers."""
@@ -53,9 +53,9 @@ class ArchiveItem:
     """The beginning of a message."""
     role: str = ""
     """The author of a message."""
-    accesses: int = 0
+    access_count: int = 0
     """How often the item was looked up."""
-    accessed: float | None = None
+    accessed_at: float | None = None
     """When the item was last looked up, in Unix seconds."""
 
 
@@ -64,9 +64,9 @@ class ContentPage:
     """Some lines of an item's content."""
 
     lines: tuple[str, ...]
-    first: int
+    first_line: int
     """The number of the first line, from 1."""
-    total: int
+    line_count: int
     """The total number of lines."""
 
 

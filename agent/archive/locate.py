@@ -19,8 +19,8 @@ from ebbtide.agent.view.provenance import (
     DepartedMessage,
     Occurrence,
     Trace,
+    find_occurrence_of_ref,
     find_occurrences,
-    occurrence_of_ref,
 )
 from ebbtide.agent.view.references import (
     CURRENT_SESSION,
@@ -61,11 +61,11 @@ class Locator:
         self,
         text: str,
         view: Conversation | None,
-        notes_on_unsearched: Callable[[str, Collection[str]], Awaitable[list[str]]],
+        get_unsearched_notes: Callable[[str, Collection[str]], Awaitable[list[str]]],
     ) -> Trace:
         """Find every place where the session contains the text, and whether the model sees it there. If the text is a
         reference, look up the output or message instead. `view`: the conversation as the model sees it; None loads the
-        stored view. `notes_on_unsearched`: called with advice for the user and the references that were found. It
+        stored view. `get_unsearched_notes`: called with advice for the user and the references that were found. It
         returns notes on outputs that were not fully searched and may also contain the text."""
         if not text.strip():
             return Trace()
@@ -81,7 +81,7 @@ class Locator:
             if reference.session == CURRENT_SESSION and (matches := await self.find_reference(reference, view)):
                 return Trace(matches)
         occurrences = await self.find_text(text, view)
-        notes = await notes_on_unsearched(
+        notes = await get_unsearched_notes(
             "`/archive` shows whole outputs", {occurrence.ref for occurrence in occurrences}
         )
         unindexed = self._indexer.unindexed_count
@@ -116,7 +116,7 @@ class Locator:
         summaries, occurrences = await self._thread.run(self._summaries), list[Occurrence]()
         for ref, position in await self._thread.run(self._matching_references, reference.target):
             departed = await self._thread.run(self._departed_message, position) if position < start else None
-            occurrence = await asyncio.to_thread(occurrence_of_ref, ref, position, view, departed, summaries)
+            occurrence = await asyncio.to_thread(find_occurrence_of_ref, ref, position, view, departed, summaries)
             occurrences += [occurrence] if occurrence is not None else []
         return tuple(occurrences)
 

@@ -26,7 +26,7 @@ class MeaningIndex(Protocol):
 
 
 class MeaningSearch(Protocol):
-    def why_not(self, model: str, /) -> str:
+    def model_problem(self, model: str, /) -> str:
         """Return why the model cannot be loaded; empty if no problem is visible without loading it."""
 
     def open_index(self, thread: "StoreThread", store: "SessionStore", model: str, /) -> MeaningIndex:
@@ -34,14 +34,14 @@ class MeaningSearch(Protocol):
 
 
 class _NoSearch:
-    def why_not(self, model: str, /) -> str:
+    def model_problem(self, model: str, /) -> str:
         return "search by meaning is not installed; searches use words only"
 
     def open_index(self, thread: "StoreThread", store: "SessionStore", model: str, /) -> MeaningIndex:
-        raise EmbeddingFailed(self.why_not(model))
+        raise EmbeddingFailed(self.model_problem(model))
 
 
-def meaning_search() -> MeaningSearch:
+def load_meaning_search() -> MeaningSearch:
     for object_path in MEANING_SEARCHES.values():
         return cast(MeaningSearch, load_integration(object_path))
     return _NoSearch()

@@ -58,11 +58,11 @@ class SessionRecall:
         arguments = self._thread, self._store, self._archive, self._session, self._project
         return agent_archive.recall_search.RecallSearch(*arguments, self._embedding_model)
 
-    async def search(self, asked: RecallQuery, on_progress: OnProgress = no_progress) -> RecallResult:
+    async def search(self, query: RecallQuery, on_progress: OnProgress = no_progress) -> RecallResult:
         """Return the items that match the words and filters, best first."""
-        scope = self._permitted_scope(asked.scope)
-        result = await self._search.search(asked, scope, on_progress)
-        self._debug.log("context/recall", query=asked.query, scope=scope, found=len(result.items))
+        scope = self._permitted_scope(query.scope)
+        result = await self._search.search(query, scope, on_progress)
+        self._debug.log("context/recall", query=query.query, scope=scope, found=len(result.items))
         return result
 
     async def fetch(self, ref: str, scope: RecallScope | None = None) -> StoredContent:
@@ -133,15 +133,15 @@ def search_for_tools(recall: SessionRecall) -> SearchHistory:
     return search
 
 
-def user_recall(
+def create_user_recall(
     thread: StoreThread,
     store: SessionStore,
     session: str,
     project: str,
-    everywhere: bool,
+    in_all_projects: bool,
     embedding_model: str | None = None,
 ) -> SessionRecall:
     """Return the user's access to stored content, starting from a session. The session need not be open."""
-    scope: RecallScope = "all" if everywhere else "project"
+    scope: RecallScope = "all" if in_all_projects else "project"
     archive = Archive(thread, store, session, project)
     return SessionRecall(thread, store, archive, session, project, scope, embedding_model=embedding_model)

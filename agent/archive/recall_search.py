@@ -8,9 +8,9 @@ from pathlib import Path
 from threading import Event
 
 from ebbtide.agent.archive.archive import Archive
-from ebbtide.agent.archive.excerpt import MAX_EXCERPT_CHARS, excerpt
+from ebbtide.agent.archive.excerpt import MAX_EXCERPT_CHARS, make_excerpt
 from ebbtide.agent.archive.indexer import INDEX_TIMEOUT_S, MAX_INDEXED_OUTPUT_BYTES, UNINDEXED_NOTE, Indexer
-from ebbtide.agent.archive.meaning_search import EmbeddingFailed, MeaningIndex, meaning_search
+from ebbtide.agent.archive.meaning_search import EmbeddingFailed, MeaningIndex, load_meaning_search
 from ebbtide.agent.archive.reference_parts import URI_ID_DIGITS, ResolvedReference
 from ebbtide.agent.errors import ReferenceFailed, StoreFailed
 from ebbtide.agent.records.damage import decode_message_or_none
@@ -74,8 +74,8 @@ class RecallSearch:
         self, asked: RecallQuery, scope: RecallScope, on_progress: OnProgress = no_progress
     ) -> RecallResult:
         """Return the items that match the words and filters, best first."""
-        repairs = self._indexer.repairs
-        await self._indexer.catch_up(on_progress, first=self._session, seconds=INDEX_TIMEOUT_S)
+        repairs = self._indexer.repair_count
+        await self._indexer.catch_up(on_progress, first_session=self._session, seconds=INDEX_TIMEOUT_S)
         query = SearchQuery(
             asked.query,
             asked.kinds,
@@ -93,7 +93,7 @@ class RecallSearch:
             matches = tuple(match for match in matches if match.way in ("words", "parts"))
         items = (*[await self._recalled_item(match, asked) for match in matches], *scanned)
         notes += [UNINDEXED_NOTE.format(self._indexer.unindexed_count)] if self._indexer.unindexed_count else []
-        notes += [INDEX_REBUILT_NOTE] if self._indexer.repairs > repairs else []
+        notes += [INDEX_REBUILT_NOTE] if self._indexer.repair_count > repairs else []
         if any(match.way == "some" for match in matches):
             notes.append(PARTIAL_MATCH_NOTE)
         if asked.query and matches and all(match.way == "meaning" for match in matches):
@@ -129,7 +129,7 @@ class RecallSearch:
                 scan_notes += [] if isinstance(error, ReferenceFailed) else [f"{ref} was not fully searched: {error}"]
                 continue
             size = match.document.size
-            if scanned.is_found:
+            if scanned.has_found_all:
                 matching_lines = "\n".join(f"{number}: {line}" for number, line in scanned.lines)
                 items.append(self._item_for(match, ref, matching_lines))
             elif scanned.searched_bytes < size and time.monotonic() >= deadline:
@@ -174,16 +174,16 @@ class RecallSearch:
     def _load_embedding_index(self, model: str) -> MeaningIndex:
         if self._embedding_index is not None:
             return self._embedding_index
-        self._embedding_index = meaning_search().open_index(self._thread, self._store, model)
+        self._embedding_index = load_meaning_search().open_index(self._thread, self._store, model)
         return self._embedding_index
 
-    async def unsearched_outputs_notes(self, advice: str, found: Collection[str] = ()) -> list[str]:
+    async def unsearched_outputs_notes(self, advice: str, found_refs: Collection[str] = ()) -> list[str]:
         """Return a note about the outputs of this session that are too long to be searched fully, except those in
-        `found`; empty if there are none. The note ends with `advice`."""
+        `found_refs`; empty if there are none. The note ends with `advice`."""
         numbers = await self._thread.run(
             ArchiveStore(self._store).outputs_larger_than, self._session, MAX_INDEXED_OUTPUT_BYTES
         )
-        refs = [ref for ref in (f"r{number}" for number in numbers) if ref not in found]
+        refs = [ref for ref in (f"r{number}" for number in numbers) if ref not in found_refs]
         return [_partial_search_note(refs, advice)] if refs else []
 
     async def record_access(self, located: ResolvedReference) -> None:
@@ -194,12 +194,12 @@ class RecallSearch:
         document = match.document
         words = query_pieces(query.query)
         start, end = match.part or (0, len(document.text))
-        passage = excerpt(document.text[start:end], words, MAX_EXCERPT_CHARS if words else MAX_BEGINNING_CHARS)
+        passage = make_excerpt(document.text[start:end], words, MAX_EXCERPT_CHARS if words else MAX_BEGINNING_CHARS)
         searched = min(document.size, MAX_INDEXED_OUTPUT_BYTES)
         return replace(
             self._item_for(match, str(await self._reference(match)), passage),
-            searched=searched if document.size > searched else None,
-            by_meaning=match.way == "meaning",
+            searched_bytes=searched if document.size > searched else None,
+            is_semantic_match=match.way == "meaning",
         )
 
     def _item_for(self, match: SearchMatch, ref: str, text: str) -> RecalledItem:
@@ -214,7 +214,7 @@ class RecallSearch:
             text,
             document.tool,
             document.path,
-            size=document.size,
+            size_bytes=document.size,
         )
 
     async def _reference(self, match: SearchMatch) -> Reference:

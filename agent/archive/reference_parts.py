@@ -18,7 +18,7 @@ from ebbtide.agent.view.references import (
     parse_reference,
 )
 from ebbtide.store.session_rows import OutputRow
-from ebbtide.tools.files.pictures import PICTURE_TYPES
+from ebbtide.tools.files.pictures import IMAGE_TYPES
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.extent import join_limited, pluralize
 from ebbtide.tools.outputs.plain_text import is_mostly_noise
@@ -50,10 +50,10 @@ class ResolvedReference:
     """Position of the message that the reference names, or that contains the named output. For a summary, position of
     the message that follows it."""
     size: int
-    lines: int
+    line_count: int
     media_type: str = "text/plain"
     tool: str = ""
-    created: float = 0.0
+    created_at: float = 0.0
     """Unix seconds."""
     output: OutputRow | None = None
     attachments: tuple[int, ...] = ()
@@ -85,39 +85,39 @@ def part_media_type(message: Message, number: int) -> str:
     return images[number - 1].media_type if number <= len(images) else "text/plain"
 
 
-def numbered_item_count(message: Message) -> int:
+def count_numbered_items(message: Message) -> int:
     """Return the number of items in a message that can be referred to by number: images, outputs or calls."""
     items = message.outputs if isinstance(message, User) else message.calls
     return len(_attached_images(message)) or len(items)
 
 
-def part_content(message: Message, number: int, known: Reference) -> bytes:
+def part_content(message: Message, number: int, reference: Reference) -> bytes:
     """Return the content of a numbered part: a call of a reply, or an image of a user message. Raises
     `ReferenceFailed`."""
     images, calls = _attached_images(message), message.calls if isinstance(message, Assistant) else ()
     if number > len(images or calls):
         available = pluralize(len(images), "image") if images else pluralize(len(calls), "call")
-        raise ReferenceFailed(f"`{known.target}` has {available}")
+        raise ReferenceFailed(f"`{reference.target}` has {available}")
     if not images:
         return encode_text(call_text(calls[number - 1]))
     try:
         return base64.b64decode(images[number - 1].data)
     except ValueError as error:
-        raise StoreFailed(f"the image `{known}` cannot be read: {error}", "corrupt") from error
+        raise StoreFailed(f"the image `{reference}` cannot be read: {error}", "corrupt") from error
 
 
 def is_mainly_image(parts: Sequence[OutputRow]) -> bool:
     """Whether an output is mainly an image: its text is only one line in the message."""
-    return len(parts) > 1 and parts[0].digest is None and parts[0].lines <= 1 and parts[1].media_type in PICTURE_TYPES
+    return len(parts) > 1 and parts[0].digest is None and parts[0].lines <= 1 and parts[1].media_type in IMAGE_TYPES
 
 
 def attachment_count_text(count: int) -> str:
     return "one image or file" if count == 1 else f"{count} images and files"
 
 
-def ambiguous_reference_message(wanted: Reference, candidates: Sequence[str]) -> str:
+def ambiguous_reference_message(reference: Reference, candidates: Sequence[str]) -> str:
     names = join_limited([f"`{candidate}`" for candidate in candidates], MAX_NAMED_CANDIDATES)
-    return f"`{wanted}` is ambiguous: {names}; use a longer form"
+    return f"`{reference}` is ambiguous: {names}; use a longer form"
 
 
 def encode_text(text: str) -> bytes:
@@ -139,7 +139,7 @@ def is_text(content: Content) -> bool:
     return b"\0" not in sample and not is_mostly_noise(sample.decode("utf-8", "replace"))
 
 
-def unnumbered_lines(content: Content) -> int:
+def count_unnumbered_lines(content: Content) -> int:
     """Return how many lines at the end of numbered output have no line number, such as notes from the tool."""
     for count in range(min(_MAX_UNNUMBERED_LINES, content.lines)):
         line = content.read(content.line_start(content.lines - count), 24)

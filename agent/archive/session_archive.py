@@ -5,12 +5,12 @@ from typing import Self
 
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.listing import ArchiveListing
-from ebbtide.agent.archive.meaning_search import meaning_search
+from ebbtide.agent.archive.meaning_search import load_meaning_search
 from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.debug import DebugLog
-from ebbtide.agent.records.file_history import FileLog
-from ebbtide.agent.records.garbage import take_excess_note
+from ebbtide.agent.records.file_history import FileHistory
+from ebbtide.agent.records.garbage import pop_excess_note
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.sessions import SessionStore
@@ -26,7 +26,7 @@ class SessionArchive:
     """Lookup across sessions."""
     listing: ArchiveListing
     """The list of everything that the session has stored."""
-    files: FileLog
+    file_log: FileHistory
     """Earlier content of files that the session changed."""
     problems: tuple[str, ...] = ()
     """Notices for the user, one sentence each."""
@@ -44,9 +44,9 @@ class SessionArchive:
         session_id, project = recorder.session_id, recorder.project
         model, model_problem, excess_note = config.recall_embedding_model, "", ""
         if model is not None:
-            model_problem = meaning_search().why_not(model)
+            model_problem = load_meaning_search().model_problem(model)
         if store.blobs is not None and config.archive_max_bytes is not None:
-            excess_note = take_excess_note(store.blobs.folder, config.archive_max_bytes)
+            excess_note = pop_excess_note(store.blobs.folder, config.archive_max_bytes)
         archive = Archive(thread, store, session_id, project)
         return cls(
             archive,
@@ -61,7 +61,7 @@ class SessionArchive:
                 None if model_problem else model,
             ),
             ArchiveListing(thread, store, archive, session_id),
-            FileLog(thread, store, recorder, workspace.root),
+            FileHistory(thread, store, recorder, workspace.root),
             tuple(filter(None, (model_problem, excess_note))),
         )
 
@@ -70,7 +70,7 @@ class SessionArchive:
         fetch = fetch_for_tools(self.recall)
         return replace(
             workspace,
-            stored_content=lambda ref: fetch(ref, None),
-            fetch=fetch,
+            get_stored_content=lambda ref: fetch(ref, None),
+            fetch_stored=fetch,
             search_history=search_for_tools(self.recall),
         )

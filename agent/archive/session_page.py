@@ -7,18 +7,18 @@ from itertools import groupby
 
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.records.session_lookup import SessionInfo, project_name, session_info
-from ebbtide.agent.records.store_access import opened_store, remove_store_garbage
+from ebbtide.agent.records.store_access import open_store_briefly, remove_store_garbage
 from ebbtide.store.catalogue import Catalogue, ListedRow
 
 
 def newest_sessions(
-    config: Config, limit: int, *, everywhere: bool = False, tags: tuple[str, ...] = ()
+    config: Config, limit: int, *, in_all_projects: bool = False, tags: tuple[str, ...] = ()
 ) -> tuple[tuple[SessionInfo, ...], str]:
     """Return the newest sessions of the project, or of all projects, that have all of the tags. Also return any notice
     from opening the store. Also runs garbage collection if it is due. Raises `AgentError`."""
-    with opened_store(config.folders) as store:
+    with open_store_briefly(config.folders) as store:
         catalogue = Catalogue(store)
-        rows = catalogue.page(None if everywhere else project_name(config), limit, tags=tags)
+        rows = catalogue.page(None if in_all_projects else project_name(config), limit, tags=tags)
         sessions = with_agents(catalogue, rows)
         remove_store_garbage(store, config)
         return sessions, store.notice

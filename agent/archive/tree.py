@@ -12,7 +12,7 @@ from ebbtide.store.file_versions import file_changes
 from ebbtide.store.forks import Forks
 from ebbtide.store.session_rows import MessageRow, SessionRow
 from ebbtide.store.sessions import SessionStore
-from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.paths import display_path
 
 _TEXT_PART_MARKER = '{"type":"text"'
 """A string that occurs in the stored body of every message with text."""
@@ -102,7 +102,7 @@ def _changed_files(store: SessionStore, forks: Forks, row: SessionRow, start: in
             [decode_message_or_none(message_row) for message_row in store.messages_before(row.id, position + 2, 2)]
         )
     ]
-    return (*from_calls, *((change.at, display(Path(change.path), Path(row.project))) for change in recorded))
+    return (*from_calls, *((change.at, display_path(Path(change.path), Path(row.project))) for change in recorded))
 
 
 def _user_text(row: MessageRow) -> str:
@@ -158,7 +158,7 @@ def _add_rows(
         _add_rows(rows, fork, depth + 1, children, shared_until)
 
 
-def changed_since(tree: Tree, message: MessagePreview) -> tuple[str, ...]:
+def files_changed_since(tree: Tree, message: MessagePreview) -> tuple[str, ...]:
     """Return the files changed after a message, each once, in order. Changes of all branches count, because all
     branches work on the same files."""
     changes = sorted(

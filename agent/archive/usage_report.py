@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from typing import Literal, TypeAlias, get_args
 
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.records.store_access import opened_store
+from ebbtide.agent.records.store_access import open_store_briefly
 from ebbtide.store.usage import UsageStore, UsageSum
 
 UsageGroup: TypeAlias = Literal["day", "month", "model", "project"]
@@ -19,7 +19,7 @@ UsageLine: TypeAlias = UsageSum
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    by: UsageGroup
+    group_by: UsageGroup
     lines: tuple[UsageLine, ...]
     """Days and months in order; other groups by cost, highest first."""
     total: UsageLine
@@ -28,7 +28,7 @@ class UsageReport:
 def usage_report(config: Config, by: UsageGroup, since: float | None, project: str | None) -> UsageReport:
     """Return the usage of the requests since a time (Unix seconds), of one project or of all. Deleted sessions are not
     included. Raises `AgentError`."""
-    with opened_store(config.folders) as store:
+    with open_store_briefly(config.folders) as store:
         usage = UsageStore(store)
         lines = list(usage.sums(by, since, project))
         totals = usage.sums("all", since, project)

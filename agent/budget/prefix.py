@@ -58,33 +58,33 @@ class Breakpoints:
 
 def plan_breakpoints(
     messages: Sequence[Message],
-    previous_length: int,
+    previous_part_count: int,
     min_tokens: int,
     *,
     system: str = "",
     shared_system_chars: int = 0,
     static_tokens: int = 0,
-    settled_parts: int = 0,
-    known_length: "PartCounts | None" = None,
+    settled_part_count: int = 0,
+    part_counts: "PartCounts | None" = None,
 ) -> Breakpoints:
     """Plan at most `MAX_BREAKPOINTS` breakpoints, none before the request has reached `min_tokens` tokens. They are
     placed at the end of the system prompt; after the newest part; after the newest part of the previous request, which
-    had `previous_length` parts; and after the first `settled_parts` parts, which the next masking will not change. If
-    the newest part is far from the others, extra breakpoints are placed before it. If one is still available, it is
-    placed after the first `shared_system_chars` characters of the system prompt, which other sessions share.
-    `static_tokens`: the size of system prompt and tools. `known_length`: the part counts of the messages, if already
-    computed."""
-    counts = known_length or PartCounter(min_tokens - static_tokens).counts_for(tuple(messages))
-    part_count, first = counts.parts, counts.first_allowed
+    had `previous_part_count` parts; and after the first `settled_part_count` parts, which the next masking will not
+    change. If the newest part is far from the others, extra breakpoints are placed before it. If one is still
+    available, it is placed after the first `shared_system_chars` characters of the system prompt, which other sessions
+    share. `static_tokens`: the size of system prompt and tools. `part_counts`: the part counts of the messages, if
+    already computed."""
+    counts = part_counts or PartCounter(min_tokens - static_tokens).counts_for(tuple(messages))
+    part_count, first = counts.part_count, counts.first_allowed
     system_ends: tuple[int, ...] = (len(system),) if system and static_tokens >= min_tokens else ()
     first_allowed = max(first, 1)
     parts = {
         position
-        for position in (part_count, min(previous_length, part_count), min(settled_parts, part_count))
+        for position in (part_count, min(previous_part_count, part_count), min(settled_part_count, part_count))
         if position >= first_allowed
     }
     extra_positions = range(
-        part_count - BREAKPOINT_SPACING_PARTS, max(previous_length, first_allowed - 1), -BREAKPOINT_SPACING_PARTS
+        part_count - BREAKPOINT_SPACING_PARTS, max(previous_part_count, first_allowed - 1), -BREAKPOINT_SPACING_PARTS
     )
     parts |= set(extra_positions[: MAX_BREAKPOINTS - len(parts) - len(system_ends)])
     if (
@@ -101,8 +101,8 @@ def plan_breakpoints(
 class PartCounts:
     """Counts of the parts of messages: all of them, and those before the first output that masking would change."""
 
-    parts: int = 0
-    settled_parts: int | None = None
+    part_count: int = 0
+    settled_part_count: int | None = None
     """Number of parts sent before the first output that masking would change; None if there is no such output yet."""
     min_tokens: int = 0
     """Minimum number of tokens before a breakpoint."""
@@ -112,28 +112,34 @@ class PartCounts:
     """Number of leading parts that together reach the minimum; None if even all parts do not."""
 
     def plus(self, message: Message) -> "PartCounts":
-        if self.settled_parts is None and isinstance(message, User):
+        if self.settled_part_count is None and isinstance(message, User):
             maskable_indices = (index for index, output in enumerate(message.outputs) if is_worth_masking(output))
             first_index = next(maskable_indices, None)
-            self.settled_parts = None if first_index is None else self.parts + first_index
-        self.parts += len(message.parts)
+            self.settled_part_count = None if first_index is None else self.part_count + first_index
+        self.part_count += len(message.parts)
         if self.parts_at_minimum is None and self.tokens < self.min_tokens:
             self.tokens += estimate_message(message)
-            self.parts_at_minimum = self.parts if self.tokens >= self.min_tokens else None
+            self.parts_at_minimum = self.part_count if self.tokens >= self.min_tokens else None
         return self
 
     @property
     def first_allowed(self) -> int:
         """First position where a breakpoint is allowed; if there is none, a position after the last part."""
-        return 0 if self.min_tokens <= 0 else self.parts + 1 if self.parts_at_minimum is None else self.parts_at_minimum
+        return (
+            0
+            if self.min_tokens <= 0
+            else self.part_count + 1
+            if self.parts_at_minimum is None
+            else self.parts_at_minimum
+        )
 
 
 class PartCounter:
     """Computes the part counts of a session's requests. Each message is measured once."""
 
-    def __init__(self, least: int = 0) -> None:
+    def __init__(self, min_tokens: int = 0) -> None:
         self._counts: IncrementalFold[PartCounts, Message] = IncrementalFold(
-            lambda: PartCounts(min_tokens=least), PartCounts.plus
+            lambda: PartCounts(min_tokens=min_tokens), PartCounts.plus
         )
 
     def counts_for(self, messages: tuple[Message, ...]) -> PartCounts:
@@ -158,7 +164,7 @@ class RequestDigester:
     def tools_digest(self, tools: Sequence[ToolSpec]) -> str:
         known_tools, known_digest = self._tools
         if len(known_tools) != len(tools) or not known_digest or not all(map(is_, known_tools, tools)):
-            known_digest = digest(" ".join(digest(canonical(spec)) for spec in tools).encode())
+            known_digest = digest(" ".join(digest(serialise_canonically(spec)) for spec in tools).encode())
             self._tools = tuple(tools), known_digest
         return known_digest
 
@@ -175,14 +181,14 @@ class RequestDigester:
 @memoized
 def part_digests(message: Message) -> tuple[str, ...]:
     """Return a message's role and part digests; cached for the lifetime of the message."""
-    return (type(message).__name__, *(digest(canonical(part)) for part in parts_in_sent_order(message)))
+    return (type(message).__name__, *(digest(serialise_canonically(part)) for part in parts_in_sent_order(message)))
 
 
 _UNSENT_FIELDS = ("whole", "stored", "pictures", "files", "digest", "tools", "note")
 """Fields that are never sent, because they concern storage or other fields."""
 
 
-def canonical(value: PromptPart | ToolSpec) -> bytes:
+def serialise_canonically(value: PromptPart | ToolSpec) -> bytes:
     """Serialise the fields of a value that can reach a provider. Equal results mean that the same bytes are sent."""
     sent_fields = {name: content for name, content in _sent_values(value).items() if content not in (None, "")}
     return json.dumps([digest_name(value), sent_fields], default=_json_default, separators=(",", ":")).encode()
@@ -228,7 +234,7 @@ class Fingerprint:
         return digest(" ".join(digests).encode())
 
 
-def fingerprint(
+def create_fingerprint(
     system: str,
     tools: Sequence[ToolSpec],
     messages: tuple[Message, ...],
@@ -260,10 +266,12 @@ def first_difference(previous: Fingerprint, current: Fingerprint) -> str | None:
     return None
 
 
-def difference_after_rewrite(previous: Fingerprint, current: Fingerprint, unchanged: int) -> str | None:
+def difference_after_rewrite(previous: Fingerprint, current: Fingerprint, unchanged_count: int) -> str | None:
     """Return where the first request after a rewrite has changed although no rewrite may change it: in `system`,
-    `tools`, or one of the first `unchanged` messages. Model and settings may differ."""
-    expected = replace(previous, model=current.model, settings=current.settings, messages=previous.messages[:unchanged])
+    `tools`, or one of the first `unchanged_count` messages. Model and settings may differ."""
+    expected = replace(
+        previous, model=current.model, settings=current.settings, messages=previous.messages[:unchanged_count]
+    )
     return first_difference(expected, current)
 
 
@@ -271,10 +279,10 @@ MIN_CACHE_DROP_TOKENS = 2_000
 MIN_CACHE_DROP_SHARE = 0.05
 
 
-def is_cache_broken(cached: int, usage: Usage) -> bool:
+def is_cache_broken(cached_tokens: int, usage: Usage) -> bool:
     """Whether a request read far fewer tokens from the cache than the previous request had left in it."""
-    drop = cached - usage.cache_read
-    return drop > MIN_CACHE_DROP_TOKENS and drop > MIN_CACHE_DROP_SHARE * cached
+    drop = cached_tokens - usage.cache_read
+    return drop > MIN_CACHE_DROP_TOKENS and drop > MIN_CACHE_DROP_SHARE * cached_tokens
 
 
 def tokens_left_cached(usage: Usage) -> int:

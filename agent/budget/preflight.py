@@ -26,7 +26,7 @@ class Counters:
     """Tokens of replies and outputs since the turn began."""
     schema: int = 0
     """Tokens of the tool definitions. They are included in `current` once the provider has counted them."""
-    schema_counted: bool = False
+    is_schema_counted: bool = False
     reasoning: int = 0
     """Reasoning tokens, for display only: they belong to the output reserve, not to the projection."""
 
@@ -45,10 +45,10 @@ class Counters:
         """Return the counters after a measurement of the next request. Tokens beyond the known ones count as new.
         `is_counted`: the provider has counted most of the request, including the tool definitions, so its count
         replaces estimates."""
-        if is_counted and not self.schema_counted:
+        if is_counted and not self.is_schema_counted:
             new = max(budget.used - self.current - self.pending, 0)
-            return replace(self, new=new, schema=budget.tools, schema_counted=True)
-        counted_base = budget.used if self.schema_counted else budget.used - budget.tools
+            return replace(self, new=new, schema=budget.tools, is_schema_counted=True)
+        counted_base = budget.used if self.is_schema_counted else budget.used - budget.tools
         new_tokens = max(self.new, counted_base - self.current - self.pending)
         return replace(self, new=new_tokens, schema=budget.tools if is_counted else max(self.schema, budget.tools))
 
@@ -57,7 +57,7 @@ class Counters:
         of the whole conversation, including the tool definitions."""
         if counted is None:
             return replace(self, current=self.projected_tokens(), pending=0, new=0)
-        return replace(self, current=max(counted, 0), pending=0, new=0, schema_counted=True)
+        return replace(self, current=max(counted, 0), pending=0, new=0, is_schema_counted=True)
 
     def debug_fields(self) -> dict[str, int]:
         """Return the counters under the names used in the debug log."""
@@ -134,13 +134,13 @@ class Preflight:
     """Whether the request exceeds the limit only because of the tool definitions. It is still sent."""
 
 
-def turn_preflight(
+def choose_target(
     counters: Counters, targets: Sequence[ModelTarget], extra: int = 0, *, allow_large_tools: bool = True
 ) -> Preflight:
     """Choose the first target that the request fits. If there is none, choose the first one whose limit it exceeds only
     because of the tool definitions, if the buffer has room for them and `allow_large_tools` is set."""
     projected = counters.projected_tokens(extra)
-    tokens_without_tools = projected - counters.schema if counters.schema_counted else projected
+    tokens_without_tools = projected - counters.schema if counters.is_schema_counted else projected
     request_tokens = tokens_without_tools + counters.schema
     blocked = tuple(
         BlockedTarget(target.provider, target.model, target.limit, request_tokens)
@@ -174,7 +174,7 @@ class ToolBudget:
     """Tokens of the request without these outputs."""
     reserved: int = 0
     """Tokens of the outputs accepted so far."""
-    exceeded: bool = False
+    is_exceeded: bool = False
     """Whether an output did not fit. After that, no further call is run."""
 
     @property
@@ -184,7 +184,7 @@ class ToolBudget:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    ok: bool
+    is_accepted: bool
     tokens: int
     budget: ToolBudget
     """The budget after the reservation."""
@@ -198,17 +198,17 @@ class OutputPreview:
     """Number of tokens left after the output; negative if it does not fit."""
 
 
-def tool_preflight(counters: Counters, window: Window, extra: int = 0) -> ToolBudget:
+def create_tool_budget(counters: Counters, window: Window, extra: int = 0) -> ToolBudget:
     """Return the space for outputs, according to the projection of the next request."""
-    projected = counters.projected_tokens(extra) + (0 if counters.schema_counted else counters.schema)
-    return ToolBudget(window.effective, projected, exceeded=projected > window.effective)
+    projected = counters.projected_tokens(extra) + (0 if counters.is_schema_counted else counters.schema)
+    return ToolBudget(window.effective, projected, is_exceeded=projected > window.effective)
 
 
 def reserve_tool_output(budget: ToolBudget, tokens: int) -> Reservation:
     """Reserve space for an output. An output that does not fit reserves nothing and prevents further calls."""
     tokens = max(tokens, 0)
-    if budget.exceeded or tokens > budget.remaining:
-        return Reservation(False, tokens, replace(budget, exceeded=True))
+    if budget.is_exceeded or tokens > budget.remaining:
+        return Reservation(False, tokens, replace(budget, is_exceeded=True))
     return Reservation(True, tokens, replace(budget, reserved=budget.reserved + tokens))
 
 
@@ -216,8 +216,8 @@ def preview_tool_output(budget: ToolBudget, tokens: int) -> OutputPreview:
     """Return what `reserve_tool_output` would do, without reserving anything."""
     tokens = max(tokens, 0)
     remaining = budget.limit - budget.used - budget.reserved - tokens
-    return OutputPreview(not budget.exceeded and remaining >= 0, tokens, remaining)
+    return OutputPreview(not budget.is_exceeded and remaining >= 0, tokens, remaining)
 
 
 def can_execute_tool(budget: ToolBudget) -> bool:
-    return not budget.exceeded
+    return not budget.is_exceeded

@@ -89,7 +89,7 @@ def window_after_overflow(
         else min(window.output, default_output_reserve(size))
     )
     buffer = window.buffer if window.is_set_by_user("context_window_buffer_tokens") else min(window.buffer, size // 8)
-    output, buffer = fitting_reserves(size, max(output, 1), buffer)
+    output, buffer = fit_reserves(size, max(output, 1), buffer)
     return replace(window, size=size, output=output, buffer=buffer, sources=sources)
 
 
@@ -99,7 +99,7 @@ def default_output_reserve(size: int) -> int:
     return min(size // 4, max(size // 6, size // 3 - 1_365))
 
 
-def fitting_reserves(limit: int, output: int, buffer: int) -> tuple[int, int]:
+def fit_reserves(limit: int, output: int, buffer: int) -> tuple[int, int]:
     """Return both reserves, scaled down proportionally if they would leave less than a quarter of `limit` for the
     request."""
     max_reserves = limit - limit // 4
@@ -126,7 +126,7 @@ class ContextBudget:
     """Messages that a provider has counted or that were sent before."""
     pending: int = 0
     """Messages added since then, as an estimate."""
-    crowded: bool = False
+    is_crowded: bool = False
     """Whether an output of the last step did not fit. If one did not, space must be freed before the next step."""
 
     @property
@@ -171,7 +171,7 @@ class ContextBudget:
 
     @property
     def should_compact(self) -> bool:
-        return self.crowded or self.used > self.window.compact_trigger * self.effective_window
+        return self.is_crowded or self.used > self.window.compact_trigger * self.effective_window
 
     @property
     def is_blocked(self) -> bool:
@@ -234,16 +234,16 @@ def build_budget(
     in `seen`; None if there is none yet. Subtracting the sections from it gives the history. `tool_tokens`: tokens of
     the tool definitions, if known from an earlier request. `scale`: ratio of actual to estimated tokens of messages,
     used where nothing was counted."""
-    sizes = {name: estimator.tokens(count) for name, count in sections.items()}
+    sizes = {name: estimator.estimate(count) for name, count in sections.items()}
     sizes |= {name: round(sizes[name] * scale) for name in ("retain", "summary") if name in sizes}
     if tool_tokens is not None and "tools" in sizes:
         sizes["tools"] = tool_tokens
     if counted_tokens is None:
-        history = round(estimator.tokens(seen) * scale)
+        history = round(estimator.estimate(seen) * scale)
     else:
         sizes = _scale_down(sizes, counted_tokens)
         history = counted_tokens - sum(sizes.values())
-    return ContextBudget(window, **sizes, history=history, pending=estimator.tokens(unseen), crowded=False)
+    return ContextBudget(window, **sizes, history=history, pending=estimator.estimate(unseen), is_crowded=False)
 
 
 def _scale_down(sizes: dict[BudgetSection, int], counted_tokens: int) -> dict[BudgetSection, int]:
@@ -254,7 +254,7 @@ def _scale_down(sizes: dict[BudgetSection, int], counted_tokens: int) -> dict[Bu
     return {name: size * counted_tokens // total for name, size in sizes.items()}
 
 
-def room_shares(sizes: Sequence[int], room: int) -> tuple[int, ...]:
+def divide_room(sizes: Sequence[int], room: int) -> tuple[int, ...]:
     """Divide `room` among the sizes. Small sizes get all they need; large ones share the remainder equally."""
     remaining, shares = max(room, 0), list(sizes)
     by_size = sorted(range(len(sizes)), key=lambda index: sizes[index])

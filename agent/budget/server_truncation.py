@@ -104,27 +104,29 @@ class CountRecord:
         return replace(self, height=max(counted - min_tokens / 2, 0.0), most=counted, standing=(counted, counted, 1))
 
 
-def assess_count(record: CountRecord, sent: CountedRequest) -> tuple[TruncationFinding, CountRecord]:
+def assess_count(record: CountRecord, request: CountedRequest) -> tuple[TruncationFinding, CountRecord]:
     """Compare a count with the record. Return the finding and the updated record."""
-    updated, height = _with_count(record, sent), sent.counted - sent.min_tokens / 2
+    updated, height = _with_count(record, request), request.counted - request.min_tokens / 2
     shortfall = record.height - height
-    is_fresh = _counts_only_new(record, sent)
-    is_stuck = not is_fresh and _is_count_stuck(updated, sent, shortfall)
-    is_low = shortfall > _TOLERANCE_TOKENS + _TOLERANCE_SHARE * sent.counted
-    if not (is_stuck or sent.exceeds_window or is_fresh or is_low):
-        return "whole", _with_complete_count(updated, sent, height)
-    updated = replace(updated, low=(*record.low, (sent.counted, *reversed(sent.new_tokens)))[-_MAX_STORED_COUNTS:])
-    if is_fresh and not _ignores_new_text(record, sent):
-        return "fresh", replace(updated, is_fresh=True, most=max(record.most, sent.counted))
+    is_fresh = _counts_only_new(record, request)
+    is_stuck = not is_fresh and _is_count_stuck(updated, request, shortfall)
+    is_low = shortfall > _TOLERANCE_TOKENS + _TOLERANCE_SHARE * request.counted
+    if not (is_stuck or request.exceeds_window or is_fresh or is_low):
+        return "whole", _with_complete_count(updated, request, height)
     updated = replace(
-        updated, short=(*record.short, (sent.counted, sent.expected))[-_MAX_STORED_COUNTS:], low_height=height
+        updated, low=(*record.low, (request.counted, *reversed(request.new_tokens)))[-_MAX_STORED_COUNTS:]
+    )
+    if is_fresh and not _ignores_new_text(record, request):
+        return "fresh", replace(updated, is_fresh=True, most=max(record.most, request.counted))
+    updated = replace(
+        updated, short=(*record.short, (request.counted, request.expected))[-_MAX_STORED_COUNTS:], low_height=height
     )
     # The count of a full window cannot grow. But a relay may have switched to a server with another tokenizer, whose
     # counts grow with new text.
     is_higher = record.low_height is not None and height >= record.low_height
     is_repeated = len(updated.short) >= MAX_DOUBTS and not is_higher
-    is_proven = sent.is_first or is_stuck or is_repeated or _are_low_counts_equal(updated)
-    is_window = sent.counted >= MIN_WINDOW_TOKENS and updated.constant != sent.counted
+    is_proven = request.is_first or is_stuck or is_repeated or _are_low_counts_equal(updated)
+    is_window = request.counted >= MIN_WINDOW_TOKENS and updated.constant != request.counted
     return ("truncated" if is_proven and is_window else "doubtful"), updated
 
 
@@ -251,9 +253,9 @@ def truncation_notice(counted: int, expected: int) -> str:
     )
 
 
-def window_restored_notice(counted: int, known: int) -> str:
+def window_restored_notice(counted: int, window_tokens: int) -> str:
     """Return the notice that withdraws an earlier truncation notice."""
     return (
         f"the server has now read {counted:,} tokens, more than its counts suggested: its window is "
-        f"assumed to be {known:,} tokens again. Its counts of the same text vary"
+        f"assumed to be {window_tokens:,} tokens again. Its counts of the same text vary"
     )

@@ -27,9 +27,9 @@ class DollarsPerToken:
 class SummaryJob:
     """A summary to be written."""
 
-    context: int
+    context_tokens: int
     """Tokens of the conversation as counted for the session's model."""
-    transcript: int
+    transcript_tokens: int
     """Tokens of the transcript that another model would read."""
     is_cached: bool = True
     """Whether the session's model would read the conversation from its cache. If not, it reads the transcript like any
@@ -47,20 +47,22 @@ class SummaryCandidate:
     window: int
 
 
-def cost_with_cache(prices: DollarsPerToken, context: int) -> float:
+def cost_with_cache(prices: DollarsPerToken, context_tokens: int) -> float:
     """Return the cost, in US dollars, of asking for a summary in a request that continues the last one."""
     return (
-        prices.cache_read * context + prices.cache_write * SUMMARY_REQUEST_TOKENS + prices.output * SUMMARY_REPLY_TOKENS
+        prices.cache_read * context_tokens
+        + prices.cache_write * SUMMARY_REQUEST_TOKENS
+        + prices.output * SUMMARY_REPLY_TOKENS
     )
 
 
-def cost_of_transcript(prices: DollarsPerToken, transcript: int) -> float:
+def cost_of_transcript(prices: DollarsPerToken, transcript_tokens: int) -> float:
     """Return the cost, in US dollars, of a summary by a model that reads the transcript."""
-    return prices.input * (transcript + SUMMARY_REQUEST_TOKENS) + prices.output * SUMMARY_REPLY_TOKENS
+    return prices.input * (transcript_tokens + SUMMARY_REQUEST_TOKENS) + prices.output * SUMMARY_REPLY_TOKENS
 
 
 def cheapest_summary_model(
-    own_prices: DollarsPerToken | None, job: SummaryJob, offers: Sequence[SummaryCandidate]
+    own_prices: DollarsPerToken | None, job: SummaryJob, candidates: Sequence[SummaryCandidate]
 ) -> str | None:
     """Return the cheapest model for the summary if it is clearly cheaper than the session's model, otherwise None.
     Models with unknown prices are never chosen, nor are models whose window is so small that the transcript must be
@@ -68,12 +70,14 @@ def cheapest_summary_model(
     if own_prices is None:
         return None
     own_cost = (
-        cost_with_cache(own_prices, job.context) if job.is_cached else cost_of_transcript(own_prices, job.transcript)
+        cost_with_cache(own_prices, job.context_tokens)
+        if job.is_cached
+        else cost_of_transcript(own_prices, job.transcript_tokens)
     )
-    needed_tokens = job.transcript + SUMMARY_REQUEST_TOKENS + SUMMARY_REPLY_TOKENS
+    needed_tokens = job.transcript_tokens + SUMMARY_REQUEST_TOKENS + SUMMARY_REPLY_TOKENS
     costs = [
-        (cost_of_transcript(offer.prices, job.transcript), offer.model)
-        for offer in offers
+        (cost_of_transcript(offer.prices, job.transcript_tokens), offer.model)
+        for offer in candidates
         if offer.prices is not None and needed_tokens <= offer.window // 2
     ]
     cheapest = min(costs, default=(own_cost, ""))
@@ -97,7 +101,7 @@ MIN_SUMMARY_WINDOW_TOKENS = 16_000
 """Minimum window of a summary model, in tokens. A smaller one would split a conversation into too many chunks."""
 
 
-def fastest_first(candidates: Sequence[TimedSummaryModel]) -> tuple[str, ...]:
+def sort_by_speed(candidates: Sequence[TimedSummaryModel]) -> tuple[str, ...]:
     """Return the models that answered and have a large enough window, fastest first, then cheapest. Models with an
     unknown price come after those with a known one."""
     usable_candidates = [

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ebbtide.agent import calls as agent_calls
-from ebbtide.agent.calls.permission_request import PermissionRequest, request_for
+from ebbtide.agent.calls.permission_request import PermissionRequest, build_request
 from ebbtide.agent.calls.policy import Policy, Rule, Ruling, apply_hook_decision, decide, parse_rule
-from ebbtide.agent.calls.resolve import tool_for
-from ebbtide.agent.calls.secret_arguments import with_secrets
+from ebbtide.agent.calls.resolve import require_tool
+from ebbtide.agent.calls.secret_arguments import arguments_with_secrets
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.config.options import Mode
 from ebbtide.agent.errors import ConfigError
@@ -29,7 +29,7 @@ from ebbtide.agent.events.session import Event, Noticed
 from ebbtide.agent.messages import ToolCall
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.tools.base import SupportsPreview, Tool, ToolError, Workspace
-from ebbtide.tools.commands.dangers import Danger, dangers_in
+from ebbtide.tools.commands.dangers import Danger, find_dangers
 from ebbtide.tools.lazy import dataclass
 
 if TYPE_CHECKING:  # imported only for its type, because most runs have no hooks
@@ -56,16 +56,16 @@ class RuleStore(Protocol):
         """Store a rule. Raises `ConfigError`."""
 
 
-async def no_history() -> Sequence[ToolCall]:
+async def no_recent_calls() -> Sequence[ToolCall]:
     return ()
 
 
 def no_sandbox_problem() -> str:
-    """Default for `why_unsandboxed`: report no problem."""
+    """Default for `get_sandbox_problem`: report no problem."""
     return ""
 
 
-async def ignore_record(what: str, changed: Mapping[str, object] | None = None) -> None:
+async def ignore_record(value: str, arguments: Mapping[str, object] | None = None) -> None:
     """Default callback: record nothing."""
 
 
@@ -74,9 +74,9 @@ class Approver:
     """Holds the policy of a session, asks the user about calls, and adds the rules that the user chooses."""
 
     policy: Policy
-    ask: AskPermission | None = None
+    ask_user: AskPermission | None = None
     """Asks the user about a call; None if there is no user to ask."""
-    recent_calls: Callable[[], Awaitable[Sequence[ToolCall]]] = no_history
+    get_recent_calls: Callable[[], Awaitable[Sequence[ToolCall]]] = no_recent_calls
     """Returns the newest calls of the project's sessions. Offered rules are tried on them."""
     project_rules: RuleStore | None = None
     """Stores rules for the project; None if rules can only be added for this session."""
@@ -91,7 +91,7 @@ class Approver:
     """Returns whether a question can be shown now; between turns, none can."""
     record_mode: Callable[[Mode], Awaitable[None]] = ignore_record
     """Called with the new mode after each change of mode."""
-    why_unsandboxed: Callable[[], str] = no_sandbox_problem
+    get_sandbox_problem: Callable[[], str] = no_sandbox_problem
     """Returns why commands are not sandboxed although they should be."""
     added_folders: list[Path] = field(default_factory=list)
     """Additional working folders. The list is shared with the sandbox and with sessions that follow this one."""
@@ -118,12 +118,12 @@ class Approver:
         """Whether a submitted plan ends the turn as the model's answer, because no user can accept or reject it."""
         return self.policy.mode == "plan" and self.ask_about_plan is None
 
-    def discovers_missing_sandbox(self, request: PermissionRequest) -> bool:
+    def detects_missing_sandbox(self, request: PermissionRequest) -> bool:
         """Check the sandbox at the first command in auto mode. Return whether there is none although there should be;
         the policy then requires approval for commands."""
         if request.effect != "run" or self.policy.mode != "auto" or self.policy.sandbox_problem:
             return False
-        self.policy = replace(self.policy, sandbox_problem=self.why_unsandboxed())
+        self.policy = replace(self.policy, sandbox_problem=self.get_sandbox_problem())
         return bool(self.policy.sandbox_problem)
 
     def add_rule(self, rule: str) -> None:
@@ -137,22 +137,24 @@ class Approver:
         for request, is_covered in self._open_questions.values():
             policy = self.policy
             if request.effect == "run" and policy.mode == "auto" and not policy.sandbox_problem:
-                policy = replace(policy, sandbox_problem=self.why_unsandboxed())  # the next command reports the problem
+                policy = replace(
+                    policy, sandbox_problem=self.get_sandbox_problem()
+                )  # the next command reports the problem
             if not is_covered.is_set() and decide(request, policy).verdict == "allow":
                 is_covered.set()
                 approved_count += 1
         return approved_count
 
-    async def answer_or_approval(
+    async def wait_for_decision(
         self, question: PermissionAsked, request: PermissionRequest | None, emit: Callable[[Event], None]
     ) -> Decision:
         """Ask the user and return the answer; an approval if, in the meantime, a new rule or mode allows the call.
         `request`: None if only the user can answer the question."""
-        assert self.ask is not None
+        assert self.ask_user is not None
         is_covered = asyncio.Event()
         if request is not None:
             self._open_questions[question.id] = (request, is_covered)
-        answer = asyncio.ensure_future(self.ask(question))
+        answer = asyncio.ensure_future(self.ask_user(question))
         rule_wait = asyncio.ensure_future(is_covered.wait())
         try:
             await asyncio.wait({answer, rule_wait}, return_when=asyncio.FIRST_COMPLETED)
@@ -256,7 +258,7 @@ async def approve(call: ToolCall, context: ApprovalContext) -> ApprovalResult:
                 context = replace(context, hook_decision=hook_decision)
                 reviewed = _review(reviewed.call, context)
                 continue
-        if context.approver.ask is None:
+        if context.approver.ask_user is None:
             rule = _rule_to_allow(reviewed, context)
             reason = (
                 f"denied: {ruling.decided_by}, and "
@@ -273,7 +275,7 @@ async def approve(call: ToolCall, context: ApprovalContext) -> ApprovalResult:
             await context.approver.record_question(reviewed.call.id, reviewed.call.arguments if is_edited else None)
         coverable_request = None if context.must_ask_user else reviewed.request
         decision = await context.interrupt.race(
-            context.approver.answer_or_approval(question, coverable_request, context.emit)
+            context.approver.wait_for_decision(question, coverable_request, context.emit)
         )
         if decision is None:
             return ApprovalResult(
@@ -302,7 +304,7 @@ def _review(call: ToolCall, context: ApprovalContext) -> ReviewedCall:
     tool, request = _tool_and_request(call, context)
     if context.denied_access and request.is_contained:
         request = replace(request, read_only_access=None)
-    if context.approver.discovers_missing_sandbox(request):
+    if context.approver.detects_missing_sandbox(request):
         context.emit(Noticed(f"auto mode asks before commands: {context.approver.policy.sandbox_problem}"))
     return ReviewedCall(
         call, tool, request, apply_hook_decision(request, context.approver.policy, context.hook_decision)
@@ -310,8 +312,8 @@ def _review(call: ToolCall, context: ApprovalContext) -> ReviewedCall:
 
 
 def _tool_and_request(call: ToolCall, context: ApprovalContext) -> tuple[Tool, PermissionRequest]:
-    tool = tool_for(call, context.tools)
-    return tool, request_for(tool, call.arguments, context.workspace, context.approver.policy.mode)
+    tool = require_tool(call, context.tools)
+    return tool, build_request(tool, call.arguments, context.workspace, context.approver.policy.mode)
 
 
 def _review_edit(call: ToolCall, arguments: Mapping[str, object], context: ApprovalContext) -> ReviewedCall:
@@ -328,7 +330,7 @@ def _rule_to_allow(reviewed: ReviewedCall, context: ApprovalContext) -> str:
     return (
         ""
         if context.must_ask_user
-        else agent_calls.rule_suggestions.rule_to_allow(reviewed.request, context.approver.policy)
+        else agent_calls.rule_suggestions.suggest_allow_rule(reviewed.request, context.approver.policy)
     )
 
 
@@ -360,7 +362,7 @@ async def _build_question(
     preview = ""
     if isinstance(tool, SupportsPreview):
         try:
-            arguments = with_secrets(call, tool, context.secrets)
+            arguments = arguments_with_secrets(call, tool, context.secrets)
             preview = context.secrets.hide(await asyncio.to_thread(tool.preview, arguments, context.workspace))
         except ToolError as error:
             if is_edited:
@@ -387,7 +389,7 @@ async def _build_question(
 
 def _command_dangers(call: ToolCall, tool: Tool, root: str) -> tuple[Danger, ...]:
     command = call.arguments.get("command")
-    return dangers_in(command, root) if tool.effect == "run" and isinstance(command, str) else ()
+    return find_dangers(command, root) if tool.effect == "run" and isinstance(command, str) else ()
 
 
 async def _offers_with_trials(
@@ -396,12 +398,12 @@ async def _offers_with_trials(
     """Return the rules offered with the question, which past calls each of them would have allowed, and whether the
     first one matches exactly this call."""
     request, policy = reviewed.request, context.approver.policy
-    offers = agent_calls.rule_suggestions.offered_rules(request, policy)
+    offers = agent_calls.rule_suggestions.suggest_rules(request, policy)
     is_exact = agent_calls.rule_suggestions.exact_rule(request, policy.root) in offers
     similar_calls = (
         [
             call
-            for call in await context.approver.recent_calls()
+            for call in await context.approver.get_recent_calls()
             if agent_calls.rule_suggestions.is_same_tool_or_server(call.name, request.tool)
         ]
         if offers
@@ -423,14 +425,14 @@ def _current_requests(calls: Sequence[ToolCall], context: ApprovalContext) -> It
             yield _tool_and_request(call, context)[1]
 
 
-def add_chosen_rule(decision: Decision, approval: Approver, emit: Callable[[Event], None]) -> None:
+def add_chosen_rule(decision: Decision, approver: Approver, emit: Callable[[Event], None]) -> None:
     """Add the rule chosen by the user. If it cannot be stored for the project, it applies to this session only, and a
     notice is shown."""
-    approval.add_rule(decision.rule)
-    if decision.scope == "project" and approval.project_rules is not None:
+    approver.add_rule(decision.rule)
+    if decision.scope == "project" and approver.project_rules is not None:
         try:
-            approval.project_rules.add_rule(decision.rule)
+            approver.project_rules.add_rule(decision.rule)
             return
         except ConfigError as error:
             emit(Noticed(f"the rule applies to this session only: {error}"))
-    approval.session_rules.append(parse_rule(decision.rule))
+    approver.session_rules.append(parse_rule(decision.rule))

@@ -9,18 +9,18 @@ from ebbtide.agent.errors import ConfigError
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.sandbox.boundary import Boundary, SandboxState
-from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox, sandbox_kind
+from ebbtide.tools.sandbox.system import NoSandbox, detect_sandbox, sandbox_kind
 
 
 @dataclass(frozen=True, slots=True)
 class SessionBoundary:
     """The limits of one session, which depend on its sandbox, mode and added folders."""
 
-    approval: Approver
+    approver: Approver
     workspace: Workspace
 
     @property
-    def state(self) -> SandboxState:
+    def sandbox_state(self) -> SandboxState:
         """The state of the sandbox for the model's commands. The first check takes about 10 ms."""
         return "off" if self.workspace.sandbox is None else sandbox_kind()
 
@@ -29,50 +29,50 @@ class SessionBoundary:
         """A note about the sandbox, or the reason why it is unavailable; empty if it is off."""
         if self.workspace.sandbox is None:
             return ""
-        sandbox = found_sandbox()
-        return sandbox.why if isinstance(sandbox, NoSandbox) else sandbox.note
+        sandbox = detect_sandbox()
+        return sandbox.problem if isinstance(sandbox, NoSandbox) else sandbox.note
 
     def limits(self) -> Boundary | None:
         """Return the limits for a command started now, in the current mode; None if there is no sandbox. Raises
         `OSError`."""
         sandbox = self.workspace.sandbox
-        if sandbox is None or isinstance(found_sandbox(), NoSandbox):
+        if sandbox is None or isinstance(detect_sandbox(), NoSandbox):
             return None
-        limits = sandbox.boundary(may_write=self.approval.policy.mode != "plan")
+        limits = sandbox.boundary(may_write=self.approver.policy.mode != "plan")
         return limits if sandbox.network is None or sandbox.has_network else replace(limits, network="proxy")
 
     @property
     def added_folders(self) -> tuple[str, ...]:
         """The folders that the user added, as absolute paths."""
-        return self.approval.policy.added_folders
+        return self.approver.policy.added_folders
 
-    def add(self, written: str) -> Path:
+    def add_folder(self, typed_path: str) -> Path:
         """Add a folder, given as typed by the user, for the rest of this run. Raises `ConfigError`."""
-        folder = self._resolve_folder(written)
+        folder = self._resolve_folder(typed_path)
         sandbox = self.workspace.sandbox
         if not folder.is_dir():
             raise ConfigError(f"there is no folder `{folder}`")
         session_folders = (self.workspace.root, *map(Path, self.added_folders))
         if any(folder.is_relative_to(session_folder) for session_folder in session_folders):
             raise ConfigError(f"`{folder}` is already part of this session")
-        program_folders = sandbox.ours if sandbox is not None else ()
+        program_folders = sandbox.own_folders if sandbox is not None else ()
         if any(
             folder.is_relative_to(program_folder.resolve()) or program_folder.resolve().is_relative_to(folder)
             for program_folder in program_folders
         ):
             raise ConfigError(f"`{folder}` contains this program's own files, which no session may change")
-        self.approval.added_folders.append(folder)
+        self.approver.added_folders.append(folder)
         self._update_policy()
         if sandbox is not None:
-            sandbox.look()
+            sandbox.find_repositories()
         return folder
 
-    def remove(self, written: str) -> Path:
+    def remove_folder(self, written: str) -> Path:
         """Remove an additional folder. Raises `ConfigError`."""
         folder = self._resolve_folder(written)
         if str(folder) not in self.added_folders:
             raise ConfigError(f"`{folder}` is not one of the added folders; `/add-dir` lists them")
-        self.approval.added_folders.remove(folder)
+        self.approver.added_folders.remove(folder)
         self._update_policy()
         return folder
 
@@ -83,4 +83,4 @@ class SessionBoundary:
             raise ConfigError(f"`{typed_path.strip()}` is not a folder: {error}") from error
 
     def _update_policy(self) -> None:
-        self.approval.policy = replace(self.approval.policy, added_folders=tuple(map(str, self.approval.added_folders)))
+        self.approver.policy = replace(self.approver.policy, added_folders=tuple(map(str, self.approver.added_folders)))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ebbtide.agent.control_calls import PLAN
+from ebbtide.agent.control_calls import PLAN_TOOL
 from ebbtide.agent.messages import ToolCall
 from ebbtide.tools.files.diff import unified_diff
 from ebbtide.tools.lazy import dataclass
@@ -23,14 +23,16 @@ _MAX_NOTE_CHARS = 20_000
 """Maximum length of the note, in characters."""
 
 
-def edit_note(call: ToolCall, edited: ToolCall, changed_by: str = "The user") -> str:
+def build_edit_note(call: ToolCall, edited_call: ToolCall, changed_by: str = "The user") -> str:
     """Return the note that precedes the output: each changed argument with its new value or a diff. A changed plan is
     shown in full."""
-    if call.name == PLAN:
-        return f"[{changed_by} changed the plan. It is now:\n{edited.arguments['plan']}]"
-    names = dict.fromkeys((*call.arguments, *edited.arguments))
+    if call.name == PLAN_TOOL:
+        return f"[{changed_by} changed the plan. It is now:\n{edited_call.arguments['plan']}]"
+    names = dict.fromkeys((*call.arguments, *edited_call.arguments))
     changes = [
-        _argument_change(name, call.arguments, edited.arguments) for name in names if _differs(name, call, edited)
+        _argument_change(name, call.arguments, edited_call.arguments)
+        for name in names
+        if _differs(name, call, edited_call)
     ]
     text = "\n".join([f"[{changed_by} changed this call before it ran.", *changes])
     if len(text) > _MAX_NOTE_CHARS:

@@ -10,9 +10,9 @@ from functools import lru_cache
 from ebbtide.tools.commands.command_line import SimpleCommand, Word
 from ebbtide.tools.commands.git_commands import git_rule_doubt, is_guarded_git_call
 from ebbtide.tools.commands.grammar import parse_command_line
-from ebbtide.tools.commands.here_documents import without_here_documents
+from ebbtide.tools.commands.here_documents import inline_here_documents
 from ebbtide.tools.commands.known_tools import is_folder_independent, min_rule_words
-from ebbtide.tools.commands.launchers import tool_launch, venv_bin_folder, wrapped_git_call
+from ebbtide.tools.commands.launchers import find_tool_launch, find_wrapped_git_call, venv_bin_folder
 from ebbtide.tools.commands.nested import (
     SHELLS,
     command_variants,
@@ -23,9 +23,9 @@ from ebbtide.tools.commands.nested import (
     wrapped_program_index,
 )
 from ebbtide.tools.commands.option_forms import has_option
-from ebbtide.tools.commands.proof import check_read_only, searches_hidden
+from ebbtide.tools.commands.proof import prove_read_only, searches_hidden
 from ebbtide.tools.commands.tool_options import diverts_from_rule
-from ebbtide.tools.files.autorun import first_autorun_file
+from ebbtide.tools.files.autorun import find_autorun_file
 from ebbtide.tools.files.command_paths import CommandPaths
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.secrets.files import may_contain_secrets
@@ -56,10 +56,10 @@ class Coverage:
     it."""
 
 
-def coverage_of(
+def find_coverage(
     line: str,
     prefixes: Sequence[tuple[str, ...]],
-    trusted: Collection[tuple[str, ...]] = frozenset(),
+    trusted_launches: Collection[tuple[str, ...]] = frozenset(),
     root: str = "",
 ) -> tuple[Coverage, ...]:
     """Return each command of a line with the first rule that covers it; empty unless the line consists of literal
@@ -67,14 +67,14 @@ def coverage_of(
     itself if the other commands mean the same in any folder, or if it leads to the working folder `root`. Read-only
     commands need no rule either, unless their output is read by another program. Text that the line feeds to a program
     needs no approval, since a file in the working folder could contain it as well."""
-    parsed_line = parse_command_line(without_here_documents(line))
+    parsed_line = parse_command_line(inline_here_documents(line))
     if parsed_line.problem:
         return ()
     exempt_indexes = _harmless_commands(parsed_line.commands)
     exempt_indexes |= {
         index
         for index, command in enumerate(parsed_line.commands)
-        if command.texts in trusted and venv_bin_folder(command.texts)
+        if command.texts in trusted_launches and venv_bin_folder(command.texts)
     }
     if (
         parsed_line.commands[0].texts in (("cd", root), ("cd", "."), ("cd", f"{root}/"))
@@ -84,7 +84,7 @@ def coverage_of(
     if _can_run_in_any_folder(parsed_line.commands):
         exempt_indexes |= {index for index, command in enumerate(parsed_line.commands) if command.texts[0] == "cd"}
     matching_prefixes = (
-        _first_covering_prefix(prefixes, _without_own_folder_option(command, root), trusted)
+        _first_covering_prefix(prefixes, _without_own_folder_option(command, root), trusted_launches)
         for command in parsed_line.commands
     )
     return tuple(
@@ -111,7 +111,7 @@ def _harmless_commands(commands: Sequence[SimpleCommand]) -> set[int]:
     for index, command in reversed(list(enumerate(commands))):
         is_by_name = command.words[0].is_bare and "/" not in command.texts[0]
         proof = (
-            check_read_only(command.words, has_input=command.has_input or bool(command.redirections))
+            prove_read_only(command.words, has_input=command.has_input or bool(command.redirections))
             if is_by_name
             else None
         )
@@ -139,12 +139,12 @@ def prefix_covers(
     words, and the other words cannot make it do something else. `trusted`: as `PermissionRequest.trusted_launches`."""
     if _has_prefix(prefix, words):
         return True
-    if (git_words := wrapped_git_call(words)) is not None:
+    if (git_words := find_wrapped_git_call(words)) is not None:
         return not is_guarded_git_call(git_words) and _has_prefix(prefix, git_words)
-    launch = tool_launch(words)
+    launch = find_tool_launch(words)
     if launch is None or (launch.needs_file_check and tuple(word.text for word in words) not in trusted):
         return False
-    launched_by_prefix = tool_launch(tuple(map(Word, prefix)))
+    launched_by_prefix = find_tool_launch(tuple(map(Word, prefix)))
     return _has_prefix(
         prefix if launched_by_prefix is None else [word.text for word in launched_by_prefix.words], launch.words
     )
@@ -167,7 +167,7 @@ def _has_prefix(prefix: Sequence[str], words: Sequence[Word]) -> bool:
         return False
     if (required_words := min_rule_words(texts[start:])) and start + required_words > len(prefix):
         return False
-    proof = check_read_only(words[start:], has_input=True)
+    proof = prove_read_only(words[start:], has_input=True)
     if proof is not None and (name != "command" or proof.last_unproved_index is None):
         return proof.last_unproved_index is None or proof.last_unproved_index + start < len(prefix)
     wrapped_index = wrapped_program_index(texts)
@@ -181,7 +181,7 @@ def _has_prefix(prefix: Sequence[str], words: Sequence[Word]) -> bool:
 
 def is_partial_cover(prefix: Sequence[str], command: SimpleCommand, trusted: Collection[tuple[str, ...]]) -> bool:
     """Whether a rule covers a command by its first words, so that the remaining words may differ."""
-    proof = check_read_only(command.words, has_input=True)
+    proof = prove_read_only(command.words, has_input=True)
     return prefix_covers(prefix, command.words, trusted) and (proof is None or proof.last_unproved_index is None)
 
 
@@ -189,7 +189,7 @@ def stays_in_workspace(line: str, root: str) -> bool:
     """Whether the commands stay in the working folder, judging by their text. Git may not run in a subfolder, which may
     be a foreign repository whose settings make git run programs."""
     folder = root
-    for command in parse_command_line(without_here_documents(line)).commands:
+    for command in parse_command_line(inline_here_documents(line)).commands:
         words = command.words[program_index(command.texts) :]
         name = words[0].text if words else ""
         if name in ("cd", "pushd"):
@@ -211,18 +211,18 @@ def is_fully_visible(line: str, root: str) -> bool:
     return not parse_command_line(line).problem and not has_hidden_program(line) and stays_in_workspace(line, root)
 
 
-def doubt_about_files(covered: Sequence[Coverage], root: str, readable: Sequence[str]) -> str:
+def doubt_about_files(coverages: Sequence[Coverage], root: str, readable_folders: Sequence[str]) -> str:
     """Return why a reading tool would need approval for a file that the line's programs read; empty if it would not.
     Files named by a rule are exempt."""
     folder = root
-    for coverage in covered:
-        proof, rule_length = check_read_only(coverage.command.words, has_input=True), len(coverage.prefix or ())
+    for coverage in coverages:
+        proof, rule_length = prove_read_only(coverage.command.words, has_input=True), len(coverage.prefix or ())
         only_names = proof is not None and proof.shows_only_names
         for file in proof.files if proof is not None else ():
             path = posixpath.normpath(posixpath.join(folder, file.text))
             if file.index < rule_length or path == "/dev/null":
                 continue
-            if not is_within(path, (root, *readable)) or (folder != root and ".." in file.text.split("/")):
+            if not is_within(path, (root, *readable_folders)) or (folder != root and ".." in file.text.split("/")):
                 return f"`{file.text}` is outside the working folder"
             if not only_names and may_contain_secrets(posixpath.relpath(path, root)):
                 return f"`{file.text}` may hold secrets"
@@ -248,19 +248,19 @@ def _recursive_search_program(words: Sequence[Word]) -> str:
 
 
 def reason_to_always_ask(
-    read_paths: Sequence[str], named_paths: CommandPaths, root: str, allowed: Collection[str] = frozenset()
+    read_paths: Sequence[str], named_paths: CommandPaths, root: str, allowed_paths: Collection[str] = frozenset()
 ) -> str:
     """Return why a call needs approval in every mode, or an empty string: it reads a file that may contain secrets, or
-    its command names such a file or changes a file that makes other programs run commands. `allowed`: paths named by a
-    rule."""
+    its command names such a file or changes a file that makes other programs run commands. `allowed_paths`: paths named
+    by a rule."""
     secret_paths = (
         path
         for path in (*read_paths, *named_paths.secret_files)
-        if path not in allowed and may_contain_secrets(_display_path(path, root))
+        if path not in allowed_paths and may_contain_secrets(_display_path(path, root))
     )
     if (path := next(secret_paths, None)) is not None:
         return f"`{_display_path(path, root)}` may hold secrets"
-    autorun_file = first_autorun_file((path for path in named_paths.autorun_files if path not in allowed), root)
+    autorun_file = find_autorun_file((path for path in named_paths.autorun_files if path not in allowed_paths), root)
     if autorun_file is None and named_paths.is_incomplete:
         return "it is too long to check every file that it names; a script in a file avoids this question"
     return (
@@ -301,9 +301,9 @@ def _can_run_in_any_folder(commands: Sequence[SimpleCommand]) -> bool:
 
 def depends_on_its_folder(command: SimpleCommand) -> bool:
     """Whether the same words may mean another command in another folder."""
-    proof = check_read_only(command.words, has_input=True)
+    proof = prove_read_only(command.words, has_input=True)
     is_read_only = proof is not None and proof.is_read_only_program and "/" not in command.texts[0]
-    launch = tool_launch(command.words)
+    launch = find_tool_launch(command.words)
     launched_words = command.texts if launch is None else [word.text for word in launch.words]
     return not is_read_only and not is_folder_independent(launched_words)
 
@@ -317,7 +317,9 @@ class ShellInterpretation:
         self._words = words
         self.is_command = words is not None
         """Whether the words are those of one command, not of a whole line."""
-        self.glob_index = pattern_program_index(words) if words is not None and _GLOB_CHARACTER.search(text) else None
+        self.program_glob_index = (
+            pattern_program_index(words) if words is not None and _GLOB_CHARACTER.search(text) else None
+        )
         """The index of the program's word if that is a glob pattern; None otherwise."""
 
     @property
@@ -346,18 +348,20 @@ def _may_be_program(word: str) -> bool:
     return len(word) <= _MAX_PROGRAM_CHARS
 
 
-def matches_deny_rule(reading: ShellInterpretation, rule_words: Sequence[str]) -> bool:
+def matches_deny_rule(interpretation: ShellInterpretation, rule_words: Sequence[str]) -> bool:
     """Whether an interpretation contains the program and arguments of a deny rule, with or without options in between.
     Options match in any order and form."""
-    if rule_words[0] not in reading.text and reading.glob_index is None:
+    if rule_words[0] not in interpretation.text and interpretation.program_glob_index is None:
         return False
-    words = reading.words
+    words = interpretation.words
     for start, word in enumerate(words):
         is_name = word.endswith(rule_words[0]) and rule_words[0] in (word, posixpath.basename(word))
-        is_name = is_name or (start == reading.glob_index and fnmatchcase(rule_words[0], posixpath.basename(word)))
+        is_name = is_name or (
+            start == interpretation.program_glob_index and fnmatchcase(rule_words[0], posixpath.basename(word))
+        )
         if is_name and _match_in_order(words, start + 1, rule_words[1:]):
             return True
-        if is_name and reading.is_command and has_all_arguments(rule_words[0], words, start + 1, rule_words[1:]):
+        if is_name and interpretation.is_command and has_all_arguments(rule_words[0], words, start + 1, rule_words[1:]):
             return True
     return False
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from ebbtide.agent import calls as agent_calls
 from ebbtide.agent.calls.approval import ApprovalContext, ApprovalResult, Approver, EditedCallError, approve
-from ebbtide.agent.calls.changed_call import ChangedCall, edit_note
-from ebbtide.agent.calls.git_secrets import learn_git_passwords
+from ebbtide.agent.calls.changed_call import ChangedCall, build_edit_note
+from ebbtide.agent.calls.git_secrets import add_git_passwords
 from ebbtide.agent.calls.loop_guard import LoopGuard
 from ebbtide.agent.calls.output_budget import ArchivedOutput, OutputBudget, StoreOutput
 from ebbtide.agent.calls.permission_request import PermissionRequest
 from ebbtide.agent.calls.plan_approval import NOT_RUN_AFTER_PLAN, approve_plan, is_plan_decided
 from ebbtide.agent.calls.policy import runs_unsandboxed
-from ebbtide.agent.calls.resolve import tool_for, unwrap_call_tool
-from ebbtide.agent.calls.secret_arguments import with_secrets
+from ebbtide.agent.calls.resolve import require_tool, unwrap_call_tool
+from ebbtide.agent.calls.secret_arguments import arguments_with_secrets
 from ebbtide.agent.calls.unsandboxed import retry_unsandboxed
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.control_calls import PLAN, TASK
+from ebbtide.agent.control_calls import PLAN_TOOL, TASK_TOOL
 from ebbtide.agent.events.permissions import CallEdited
 from ebbtide.agent.events.session import Event, ToolFinished, ToolProgress, ToolStarted
 from ebbtide.agent.messages import OutputStatus, ToolCall, ToolOutput
@@ -28,8 +28,8 @@ from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.records.call_progress import CallProgress
 from ebbtide.agent.view.previews import shift_ranges
 from ebbtide.tools.base import AppliedChange, Effect, Result, Tool, ToolError, Workspace
-from ebbtide.tools.files.change import Change, changes_diff
-from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.change import Change, diff_changes
+from ebbtide.tools.files.paths import display_path
 from ebbtide.tools.files.syntax import can_parse, syntax_errors_note
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.new_problems import NewProblems
@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # imported only for their types, because most runs have no ho
 class CallPosition:
     """The position of a call in the session."""
 
-    number: int = 1
+    output_number: int = 1
     """The number of the call's output, counted over the whole session."""
     purpose: str = ""
     """The user's message, and the text that the model wrote with the call."""
@@ -51,18 +51,18 @@ class CallPosition:
 class OutputStore(Protocol):
     """Stores outputs in full and selects the part that the model is shown."""
 
-    async def preview(
+    async def store_and_show(
         self,
         call: ToolCall,
         position: CallPosition,
         status: OutputStatus,
-        raw: Result,
+        result: Result,
         request: PermissionRequest | None = None,
     ) -> ToolOutput:
         """Store the raw output and return what the model is shown. `request`: the permission request of the call, or
         None if the tool did not run to its end."""
 
-    async def store(self, call: ToolCall, position: CallPosition, output: ToolOutput) -> ArchivedOutput:
+    async def store_full_output(self, call: ToolCall, position: CallPosition, output: ToolOutput) -> ArchivedOutput:
         """Store the full output. Called for an output that does not fit into the window, before it is cut."""
 
 
@@ -141,7 +141,8 @@ async def run_calls(
     store_functions: list[StoreOutput] = []
     for group in _concurrent_groups([unwrap_call_tool(call, call_runner.tools) for call in calls], call_runner.tools):
         positions = [
-            replace(first_position, number=first_position.number + len(outputs) + index) for index in range(len(group))
+            replace(first_position, output_number=first_position.output_number + len(outputs) + index)
+            for index in range(len(group))
         ]
         refusal = (
             NOT_RUN_AFTER_PLAN
@@ -160,13 +161,13 @@ async def run_calls(
                 for call, position in zip(group, positions, strict=True)
             ]
         store_functions += [
-            partial(call_runner.output_store.store, call, position)
+            partial(call_runner.output_store.store_full_output, call, position)
             for call, position in zip(group, positions, strict=True)
         ]
     return await output_budget.fit_outputs(outputs, store_functions)
 
 
-async def run_unrecorded(call: ToolCall, call_runner: CallRunner) -> Result | str:
+async def run_unrecorded_call(call: ToolCall, call_runner: CallRunner) -> Result | str:
     """Run a call that belongs to no reply. Return its result, or the reason why it did not run. The call is approved
     and sandboxed like any other, but not recorded."""
     context = ApprovalContext(
@@ -220,7 +221,7 @@ def _concurrent_groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> 
     groups: list[list[ToolCall]] = []
     is_group_concurrent = False
     for call in calls:
-        is_concurrent = call.name == TASK or (call.name in tools and tools[call.name].effect == "read")
+        is_concurrent = call.name == TASK_TOOL or (call.name in tools and tools[call.name].effect == "read")
         if is_concurrent and is_group_concurrent:
             groups[-1].append(call)
         else:
@@ -253,10 +254,10 @@ async def _run_call(call: ToolCall, position: CallPosition, call_runner: CallRun
         await _save_open_files(call, call_runner)
         hooked_call, hooks = call, call_runner.hooks
         if hooks is not None:
-            hooked_call, decision = await hooks.run_before(call, partial(tool_for, tools=call_runner.tools))
+            hooked_call, decision = await hooks.run_before(call, partial(require_tool, tools=call_runner.tools))
             context = replace(context, hook_decision=decision, ask_hooks=hooks.decide_for_user)
         while True:
-            permit = await (approve_plan if call.name == PLAN else approve)(hooked_call, context)
+            permit = await (approve_plan if call.name == PLAN_TOOL else approve)(hooked_call, context)
             if permit.is_edited:
                 edited = ChangedCall(permit.call)
             elif hooked_call.arguments != call.arguments:
@@ -289,7 +290,7 @@ async def _run_call(call: ToolCall, position: CallPosition, call_runner: CallRun
         return await _finish_call(call, position, call_runner, "interrupted", text, edited=edited)
     result = await _with_diagnostics(result, call_runner)
     return await _finish_call(
-        call, position, call_runner, "failed" if result.failed else "done", result.text, result, request, edited
+        call, position, call_runner, "failed" if result.has_failed else "done", result.text, result, request, edited
     )
 
 
@@ -312,7 +313,7 @@ async def _save_open_files(call: ToolCall, call_runner: CallRunner) -> None:
 async def _with_diagnostics(result: Result, call_runner: CallRunner) -> Result:
     """Add diagnostics for the files that the call changed, unless the user interrupts. If no diagnostics are available,
     add syntax errors."""
-    if not result.file_changes or result.failed:
+    if not result.file_changes or result.has_failed:
         return result
     problems = await call_runner.interrupt.race(call_runner.diagnose_changes(result.file_changes))
     diagnostics = problems.text if problems is not None else ""
@@ -345,11 +346,11 @@ async def _run_tool(permit: ApprovalResult, call_runner: CallRunner, *, is_unsan
         workspace = (
             replace(workspace, sandbox=None) if is_unsandboxed else _with_network_access(workspace, permit, call_runner)
         )
-        arguments = with_secrets(permit.call, permit.tool, call_runner.secrets)
+        arguments = arguments_with_secrets(permit.call, permit.tool, call_runner.secrets)
         reads_only = permit.request.read_only_access is not None
         effect, subjects = permit.tool.effect, permit.request.subjects
         if effect != "none":
-            await learn_git_passwords(call_runner.secrets, call_runner.workspace.root)
+            await add_git_passwords(call_runner.secrets, call_runner.workspace.root)
         async with call_runner.checkpoint_guard(effect, subjects, reads_only=reads_only, show=show):
             return await call_runner.interrupt.race(permit.tool.run(arguments, workspace))
     finally:
@@ -380,12 +381,18 @@ async def _finish_call(
 ) -> ToolOutput:
     """Build and record the output of a call. `edited`: the call as changed by the user or a hook, or None; a note in
     the output informs the model of the change."""
-    changed_files = tuple(display(path, call_runner.workspace.root) for path in result.changed_files) if result else ()
+    changed_files = (
+        tuple(display_path(path, call_runner.workspace.root) for path in result.changed_files) if result else ()
+    )
     if result and result.file_changes:
         await call_runner.record_file_changes(result.file_changes)
     final_call = edited.call if edited is not None else call
-    output = await call_runner.output_store.preview(final_call, position, status, result or Result(text), request)
-    if note := "\n".join(filter(None, (call.note, edit_note(call, final_call, edited.changed_by) if edited else ""))):
+    output = await call_runner.output_store.store_and_show(
+        final_call, position, status, result or Result(text), request
+    )
+    if note := "\n".join(
+        filter(None, (call.note, build_edit_note(call, final_call, edited.changed_by) if edited else ""))
+    ):
         frame = "\n".join(part for part in (output.frame, note) if part) if output.stored or output.whole else ""
         output = replace(output, text=f"{note}\n{output.text}", frame=frame)
         output = replace(output, inserted=shift_ranges(output.inserted, len(note) + 1))
@@ -404,14 +411,14 @@ async def _diff_of(result: Result | None, call_runner: CallRunner) -> str:
     changes."""
     if result is None or not result.file_changes or not call_runner.emits_diffs:
         return ""
-    changes = [Change(change.path, change.before, change.after) for change in result.file_changes]
-    return call_runner.secrets.hide(await asyncio.to_thread(changes_diff, changes, call_runner.workspace.root))
+    changes = [Change(change.path, change.old_content, change.new_content) for change in result.file_changes]
+    return call_runner.secrets.hide(await asyncio.to_thread(diff_changes, changes, call_runner.workspace.root))
 
 
 def _emit_finished(
     call: ToolCall, output: ToolOutput, changed_files: tuple[str, ...], call_runner: CallRunner, diff: str = ""
 ) -> None:
-    text, inserted = call_runner.secrets.hide_in(output.text, output.inserted)
+    text, inserted = call_runner.secrets.hide_with_ranges(output.text, output.inserted)
     line_count = output.stored.lines if output.stored is not None else None
     problems = output.problems
     if problems is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ebbtide.agent.calls.tool_aliases import NAME_PREFIXES
 from ebbtide.tools.base import Arguments
-from ebbtide.tools.foreign_calls import normalised_name
+from ebbtide.tools.foreign_calls import normalise_name
 
 _TOOL_NAMES: Mapping[str, str] = {
     "rm": "delete_file remove_file delete remove rm unlink file_delete",
@@ -19,7 +19,7 @@ _TOOL_NAMES: Mapping[str, str] = {
     "show": "read_many_files read_files read_multiple_files view_files",
     "python": "python run_python execute_python python_exec run_python_code execute_python_code python_interpreter",
 }
-_COMMAND_KINDS = {normalised_name(name): kind for kind, names in _TOOL_NAMES.items() for name in names.split()}
+_COMMAND_KINDS = {normalise_name(name): kind for kind, names in _TOOL_NAMES.items() for name in names.split()}
 
 _PATH_ARGUMENTS = (
     "path file filename filepath file_path file_name name target target_file target_path directory dir folder "
@@ -54,7 +54,7 @@ def command_kind(name: str) -> str:
     """Return the kind of command for a tool of this name, such as `rm`; empty if unknown."""
     for prefix in NAME_PREFIXES:
         name = name.removeprefix(prefix)
-    return _COMMAND_KINDS.get(normalised_name(name), "")
+    return _COMMAND_KINDS.get(normalise_name(name), "")
 
 
 def equivalent_command(name: str, arguments: Arguments) -> str | None:
@@ -70,7 +70,7 @@ def equivalent_command(name: str, arguments: Arguments) -> str | None:
             if source_and_target is None:
                 return None
             source, target = source_and_target
-            if normalised_name(name).startswith("rename") and "/" not in target:
+            if normalise_name(name).startswith("rename") and "/" not in target:
                 target = posixpath.join(posixpath.dirname(source), target)  # the file stays in its folder
             return f"{'mv -n' if kind == 'mv' else 'cp -r'} {_shell_word(source)} {_shell_word(target)}"
         case "append":
@@ -87,7 +87,7 @@ def _append_command(arguments: Arguments) -> str | None:
     relevant = {
         name: value
         for name, value in _relevant_arguments(arguments).items()
-        if normalised_name(name) not in _CODE_NAME_ARGUMENTS
+        if normalise_name(name) not in _CODE_NAME_ARGUMENTS
     }
     path, text = _first_text(relevant, _PATH_ARGUMENTS), _first_text(relevant, _TEXT_ARGUMENTS)
     if path is None or text is None or len(relevant) != 2:
@@ -100,7 +100,7 @@ def _append_command(arguments: Arguments) -> str | None:
 def _show_command(arguments: Arguments) -> str | None:
     """Return a command that prints the beginning of each file, below its name; None if the arguments are not as
     expected."""
-    values_by_name = {normalised_name(name): value for name, value in _relevant_arguments(arguments).items()}
+    values_by_name = {normalise_name(name): value for name, value in _relevant_arguments(arguments).items()}
     paths = next(
         (values_by_name[name] for name in ("paths", "files", "filepaths", "include", "path") if name in values_by_name),
         None,
@@ -131,8 +131,8 @@ def _sole_text(arguments: Arguments, names: str) -> str | None:
 
 def _first_text(arguments: Arguments, names: str) -> tuple[str, str] | None:
     """Return the name and value of the first text argument with one of the names, in their order in `names`."""
-    names_by_plain_name = {normalised_name(name): name for name in arguments}
-    for plain_name in map(normalised_name, names.split()):
+    names_by_plain_name = {normalise_name(name): name for name in arguments}
+    for plain_name in map(normalise_name, names.split()):
         if (
             plain_name in names_by_plain_name
             and isinstance(value := arguments[names_by_plain_name[plain_name]], str)
@@ -144,12 +144,12 @@ def _first_text(arguments: Arguments, names: str) -> tuple[str, str] | None:
 
 
 def _relevant_arguments(arguments: Arguments) -> dict[str, object]:
-    return {name: value for name, value in arguments.items() if normalised_name(name) not in _IGNORED_ARGUMENTS}
+    return {name: value for name, value in arguments.items() if normalise_name(name) not in _IGNORED_ARGUMENTS}
 
 
 def _is_flag_set(arguments: Arguments, name: str) -> bool:
     return any(
-        normalised_name(argument_name) == name and value in (True, "true") for argument_name, value in arguments.items()
+        normalise_name(argument_name) == name and value in (True, "true") for argument_name, value in arguments.items()
     )
 
 

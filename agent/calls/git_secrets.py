@@ -21,7 +21,7 @@ _last_checks: WeakKeyDictionary[SecretTokens, tuple[Sequence[Path], _FileStates]
 are compared."""
 
 
-async def learn_git_passwords(secrets: SecretTokens, folder: Path) -> None:
+async def add_git_passwords(secrets: SecretTokens, folder: Path) -> None:
     """Add passwords in git's settings, such as those in remote URLs, to `secrets`."""
     paths, states = _last_checks.get(secrets, ((), ()))
     if paths and _file_states(paths) == states:
@@ -34,7 +34,7 @@ async def learn_git_passwords(secrets: SecretTokens, folder: Path) -> None:
 def _read_settings(folder: Path) -> tuple[Sequence[Path], _FileStates, Mapping[str, str]]:
     paths = [
         *(ancestor / ".git" for ancestor in (folder, *folder.parents)),
-        *sandbox.git_metadata.settings_paths(folder),
+        *sandbox.git_metadata.settings_file_paths(folder),
     ]
     states = _file_states(paths)  # taken before reading, so that a change during the reading is noticed
     passwords = dict[str, str]()
@@ -66,4 +66,4 @@ def _read_passwords(path: Path, _: int, size: int) -> Mapping[str, str]:
     content = path.read_bytes() if size <= _MAX_SETTINGS_BYTES else b""
     if not any(hint in content for hint in _SECRET_HINTS):
         return {}
-    return tools_secrets.git_passwords.git_passwords(content.decode("utf-8", "surrogateescape"))
+    return tools_secrets.git_passwords.find_git_passwords(content.decode("utf-8", "surrogateescape"))

@@ -9,12 +9,12 @@ from ebbtide.agent.calls.approval import Approver, add_chosen_rule
 from ebbtide.agent.calls.network_rules import NETWORK_TOOL
 from ebbtide.agent.calls.permission_request import PermissionRequest
 from ebbtide.agent.calls.policy import Policy, Ruling, decide
-from ebbtide.agent.calls.rule_suggestions import offered_rules
+from ebbtide.agent.calls.rule_suggestions import suggest_rules
 from ebbtide.agent.events.permissions import NetworkRefused, PermissionAnswered, PermissionAsked
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.messages import ToolCall
-from ebbtide.tools.network.connection import is_listed_private
-from ebbtide.tools.network.places import NetworkPlace
+from ebbtide.tools.network.connection import is_permitted_private
+from ebbtide.tools.network.places import NetworkDestination
 from ebbtide.tools.web_fetch import WebFetch
 
 MAX_QUESTIONS_PER_COMMAND = 20
@@ -24,16 +24,16 @@ ANSWER_TIMEOUT_S = 300.0
 """Seconds that a command waits for an answer."""
 
 
-def place_ruling(place: NetworkPlace, policy: Policy, private_hosts: Sequence[str] = ()) -> Ruling:
+def place_ruling(place: NetworkDestination, policy: Policy, private_hosts: Sequence[str] = ()) -> Ruling:
     """Return the ruling on a place. `private_hosts`: the private hosts that the user has named in the settings."""
     ruling = decide(_fetch_request(place), policy)
-    if ruling.verdict != "deny" and place.is_private and not is_listed_private(place, private_hosts):
+    if ruling.verdict != "deny" and place.is_private and not is_permitted_private(place, private_hosts):
         reason = f"`{place}` is not on the public network; the user can name it in the setting `web.private`"
         return Ruling("deny", f"{reason}, and start with `--allow '{NETWORK_TOOL}({place})'`")
     return ruling
 
 
-def _fetch_request(place: NetworkPlace) -> PermissionRequest:
+def _fetch_request(place: NetworkDestination) -> PermissionRequest:
     return PermissionRequest(NETWORK_TOOL, "fetch", (str(place),))
 
 
@@ -43,13 +43,13 @@ class CallNetworkAccess:
     def __init__(
         self,
         call: ToolCall,
-        approval: Approver,
+        approver: Approver,
         emit: Callable[[Event], None],
         private_hosts: Sequence[str] = (),
         answer_timeout: float = ANSWER_TIMEOUT_S,
     ) -> None:
         self._call = call
-        self._approver = approval
+        self._approver = approver
         self._emit = emit
         self._private_hosts = private_hosts
         self._answer_timeout = answer_timeout
@@ -74,14 +74,14 @@ class CallNetworkAccess:
         current_wait = time.monotonic() - self._questions_open_since if self._questions_open_since is not None else 0.0
         return self._finished_wait_seconds + current_wait
 
-    async def refusal(self, place: NetworkPlace) -> str:
+    async def refusal(self, place: NetworkDestination) -> str:
         """Return why the command may not connect to the place; empty if it may."""
         ruling = place_ruling(place, self._approver.policy, self._private_hosts)
         if ruling.verdict == "allow":
             return ""
         if ruling.verdict == "deny":
             return self._report_refusal(place, ruling.decided_by)
-        if self._approver.ask is None:
+        if self._approver.ask_user is None:
             remedy = f"there is no user to ask; the user can start with `--allow '{NETWORK_TOOL}({place})'`"
             return self._report_refusal(place, f"{ruling.decided_by}, and {remedy}")
         if str(place) not in self._answers:
@@ -101,16 +101,16 @@ class CallNetworkAccess:
             task.cancel()
         await asyncio.gather(*self._answers.values(), return_exceptions=True)
 
-    def _report_refusal(self, place: NetworkPlace, reason: str) -> str:
+    def _report_refusal(self, place: NetworkDestination, reason: str) -> str:
         if str(place) not in self._reported and len(self._reported) < _MAX_REFUSAL_EVENTS:
             self._reported.add(str(place))
             self._emit(NetworkRefused(self._call.id, str(place), reason))
         return reason
 
-    async def _ask_user(self, place: NetworkPlace, ruling: Ruling) -> str:
+    async def _ask_user(self, place: NetworkDestination, ruling: Ruling) -> str:
         """Ask the user. Return why the place is refused; empty if the user allows it."""
         approver, call, request = self._approver, self._call, _fetch_request(place)
-        offers = offered_rules(request, approver.policy)
+        offers = suggest_rules(request, approver.policy)
         question = PermissionAsked(
             f"network-{call.id}-{place}",
             call.id,
@@ -125,7 +125,7 @@ class CallNetworkAccess:
         is_answered = False
         try:
             async with asyncio.timeout(self._answer_timeout):
-                decision = await approver.answer_or_approval(question, request, self._emit)
+                decision = await approver.wait_for_decision(question, request, self._emit)
             is_answered = True
         except TimeoutError:
             return f"{ruling.decided_by}, and the user did not answer within {self._answer_timeout:.0f} s"

@@ -48,11 +48,11 @@ def check_place(pattern: str) -> None:
         )
 
 
-def matches_place(pattern: str, places: Iterable[str], *, any_port: bool = False) -> bool:
-    """Whether a rule matches one of the places. With `any_port`, a rule without a port matches every port; otherwise
-    only the default ports."""
+def matches_place(pattern: str, places: Iterable[str], *, matches_any_port: bool = False) -> bool:
+    """Whether a rule matches one of the places. With `matches_any_port`, a rule without a port matches every port;
+    otherwise only the default ports."""
     rule_place, candidates = normalised_place(pattern), set(places)
-    if any_port:
+    if matches_any_port:
         candidates |= {_PORT.sub("", place) for place in candidates}
     is_wildcard = rule_place.startswith("*.") and not _IP_WILDCARD.fullmatch(rule_place)
     return not rule_place or any(

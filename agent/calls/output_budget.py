@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ebbtide.agent.budget.preflight import ToolBudget, can_execute_tool, preview_tool_output, reserve_tool_output
-from ebbtide.agent.budget.request_budget import room_shares
+from ebbtide.agent.budget.request_budget import divide_room
 from ebbtide.agent.messages import ToolOutput
 from ebbtide.agent.view.previews import cut_output
 from ebbtide.tools.lazy import dataclass
@@ -44,14 +44,15 @@ class OutputBudget:
         budget: ToolBudget,
         count_tokens: Callable[[ToolOutput], int],
         refusal: str = WINDOW_FULL_NOTE,
-        freeable_tokens: Callable[[], int] | None = None,
+        count_freeable_tokens: Callable[[], int] | None = None,
     ) -> None:
-        """`count_tokens`: returns the size of an output in tokens. `freeable_tokens`: returns the number of tokens by
-        which outputs may exceed the room, because that much is freed before the next request. With `freeable_tokens`,
-        every call runs. Without it, no call runs after an output that does not fit; `refusal` is then its output."""
+        """`count_tokens`: returns the size of an output in tokens. `count_freeable_tokens`: returns the number of
+        tokens by which outputs may exceed the room, because that much is freed before the next request. With
+        `count_freeable_tokens`, every call runs. Without it, no call runs after an output that does not fit; `refusal`
+        is then its output."""
         self._budget = budget
         self._count_tokens = count_tokens
-        self._freeable_tokens = freeable_tokens
+        self._freeable_tokens = count_freeable_tokens
         self.refusal = refusal
 
     @property
@@ -67,10 +68,10 @@ class OutputBudget:
         """Reserve room for outputs in call order, up to the remaining room."""
         for output in outputs:
             # Calls that ran concurrently are all counted, even after one that does not fit.
-            available, token_count = replace(self._budget, exceeded=False), self._count_tokens(output)
+            available, token_count = replace(self._budget, is_exceeded=False), self._count_tokens(output)
             fits = preview_tool_output(available, token_count).fits
             reservation = reserve_tool_output(available, token_count if fits else available.remaining)
-            self._budget = replace(reservation.budget, exceeded=self._budget.exceeded or not fits)
+            self._budget = replace(reservation.budget, is_exceeded=self._budget.is_exceeded or not fits)
 
     async def fit_outputs(
         self, outputs: Sequence[ToolOutput], store_functions: Sequence[StoreOutput]
@@ -84,7 +85,7 @@ class OutputBudget:
             return tuple(outputs)
         room = max(available // 2, self._freeable_tokens() if self._freeable_tokens is not None else 0)
         min_tokens = MIN_PREVIEW_TOKENS if self._freeable_tokens is not None else 0
-        rows = zip(outputs, token_counts, room_shares(token_counts, room), store_functions, strict=True)
+        rows = zip(outputs, token_counts, divide_room(token_counts, room), store_functions, strict=True)
         return tuple(
             [
                 await self._fit_output(output, token_count, max(share, min_tokens), store)

@@ -37,16 +37,16 @@ MAX_PURPOSE_CHARS = 2000
 class OutputReader:
     """Reads outputs with the first configured summary model, or with the session's own model if none is configured."""
 
-    provider: Callable[[], Provider]
-    session: str
+    get_provider: Callable[[], Provider]
+    session_id: str
     interrupt: Interrupt
     emit: Callable[[Event], None]
     choose_summarisers: SummariserSource | None = None
 
-    async def __call__(self, call: ToolCall, purpose: str, chunks: Iterator[bytes], size: int) -> str | None:
+    async def __call__(self, call: ToolCall, purpose: str, chunks: Iterator[bytes], byte_count: int) -> str | None:
         """Return what a model found in the output; None if no model could be asked."""
         try:
-            input_tokens = size // BYTES_PER_TOKEN
+            input_tokens = byte_count // BYTES_PER_TOKEN
             provider = await self._choose_provider(SummaryJob(input_tokens, input_tokens, is_cached=False))
             return await self._read_pieces(provider, call, purpose[:MAX_PURPOSE_CHARS], chunks)
         except (ProviderError, EmptyAnswer) as error:
@@ -63,7 +63,7 @@ class OutputReader:
         except AgentError as error:
             self.emit(Noticed(f"the model that is set for summaries cannot be used: {error}"))
             candidates = ()
-        return candidates[0] if candidates else self.provider()
+        return candidates[0] if candidates else self.get_provider()
 
     async def _read_pieces(
         self, provider: Provider, call: ToolCall, purpose: str, chunks: Iterator[bytes]
@@ -81,7 +81,7 @@ class OutputReader:
                 f"{earlier_findings}Part {piece_number} of the output:\n{decoded_text(piece)}\n\n{READER_QUESTION}"
             )
             request = Request(
-                READER_PROMPT, (User((Text(prompt),)),), (), min(window.output, MAX_ANSWER_TOKENS), self.session
+                READER_PROMPT, (User((Text(prompt),)),), (), min(window.output, MAX_ANSWER_TOKENS), self.session_id
             )
             reply = await stream_reply(provider, request, self.interrupt, self._emit_retries_and_cost)
             if self.interrupt.is_requested():

@@ -12,13 +12,13 @@ from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.calls.execute import CallPosition
 from ebbtide.agent.calls.output_budget import ArchivedOutput
 from ebbtide.agent.calls.permission_request import PermissionRequest
-from ebbtide.agent.calls.policy import is_about_call, parse_rule
+from ebbtide.agent.calls.policy import parse_rule, rule_matches_call
 from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.events.session import Event, Noticed
 from ebbtide.agent.messages import Image, OutputStatus, StoredBlob, ToolCall, ToolOutput
 from ebbtide.agent.records.rows import decoded_size, inline_blob
-from ebbtide.agent.view.output_media import media_lines, sort_attachments
+from ebbtide.agent.view.output_media import attachment_lines, sort_attachments
 from ebbtide.agent.view.previews import (
     Excerpt,
     OffloadLimits,
@@ -26,11 +26,11 @@ from ebbtide.agent.view.previews import (
     decoded_text,
     is_recall_tool,
     read_hint,
-    should_show_whole,
+    should_show_in_full,
     stored_excerpt,
     truncated_excerpt,
 )
-from ebbtide.tools.base import Picture, PrintedLog, Result
+from ebbtide.tools.base import ImageData, PrintedLog, Result
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.plain_text import lossless_text
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:  # imported only for their types, because most runs have no ho
     from ebbtide.agent.hooks.tool_hooks import ToolHooks
 
 _CHUNK_BYTES = 1 << 18
-MIN_FREE_BYTES = 1 << 18
+MIN_FREE_BYTES_FOR_LOG = 1 << 18
 """Bytes that must remain free on the disk for a log file to be kept."""
 
-ReadOutput: TypeAlias = Callable[[ToolCall, str, Iterator[bytes], int], Awaitable[str | None]]
+AskReaderModel: TypeAlias = Callable[[ToolCall, str, Iterator[bytes], int], Awaitable[str | None]]
 """Has a model read a long output, given the call, its purpose, the content and its size; returns what the model found,
 or None if no model could be asked."""
 
@@ -52,20 +52,20 @@ class OutputIntake:
 
     archive: Archive | None = None
     """Stores outputs; None if nothing can be stored, so that long outputs are cut."""
-    settings: OffloadLimits = OffloadLimits()
+    limits: OffloadLimits = OffloadLimits()
     emit: Callable[[Event], None] = lambda event: None
-    read_output: ReadOutput | None = None
+    ask_reader_model: AskReaderModel | None = None
     """Has a model read long outputs; None if the user has not enabled that."""
     debug: DebugLog = field(default_factory=DebugLog)
     hooks: "ToolHooks | None" = None
     """Hooks that receive outputs; None if there are none."""
 
-    async def preview(
+    async def store_and_show(
         self,
         call: ToolCall,
         position: CallPosition,
         status: OutputStatus,
-        raw: Result,
+        result: Result,
         request: PermissionRequest | None = None,
     ) -> ToolOutput:
         """Store an output in full, and return it as shown to the model. Hooks receive the raw output once, before it is
@@ -73,14 +73,14 @@ class OutputIntake:
         feedback = ""
         if self.hooks is not None and request is not None:
             root, permission_request = self.hooks.root, request
-            feedback, raw = await self.hooks.run_after(
+            feedback, result = await self.hooks.run_after(
                 call,
                 status,
-                raw,
+                result,
                 reads_only=request.is_read_only,
-                is_for=lambda rule: is_about_call(parse_rule(rule), permission_request, root),
+                rule_matches=lambda rule: rule_matches_call(parse_rule(rule), permission_request, root),
             )
-        output = await self._build_output(call, position, status, raw, feedback)
+        output = await self._build_output(call, position, status, result, feedback)
         self._debug_log_output(call, position, output)
         return output
 
@@ -89,9 +89,9 @@ class OutputIntake:
     ) -> ToolOutput:
         """Build the output. `feedback` is always shown, even if only a part of the output is."""
         result = sort_attachments(result)
-        images = tuple([await self._store_image(image) for image in result.pictures])
+        images = tuple([await self._store_image(image) for image in result.images])
         files, extra_lines = await self._store_attachments(call, position, result)
-        if len(extra_lines) > self.settings.preview_bytes and result.log is None and result.full_text is None:
+        if len(extra_lines) > self.limits.preview_bytes and result.log is None and result.full_text is None:
             result, extra_lines = replace(result, text=_append_lines(result.text, extra_lines)), ""
         extra_lines = "\n".join(text for text in (extra_lines, feedback) if text)
         output = ToolOutput(
@@ -105,7 +105,7 @@ class OutputIntake:
             output = self._build_without_archive(call, position, result, extra_lines, output)
         return replace(output, text=_append_lines(output.text, extra_lines)) if extra_lines else output
 
-    async def store(self, call: ToolCall, position: CallPosition, output: ToolOutput) -> ArchivedOutput:
+    async def store_full_output(self, call: ToolCall, position: CallPosition, output: ToolOutput) -> ArchivedOutput:
         """Store the full output. Called for an output that does not fit into the window, before it is cut."""
         if is_recall_tool(call.name):
             return ArchivedOutput(output)
@@ -116,9 +116,9 @@ class OutputIntake:
             self.emit(Noticed(f"the output of `{call.name}` could not be stored, so it is shown in part: {error}"))
             return ArchivedOutput(output, f"all of it is in {output.whole}" if output.whole else "")
         archived = replace(output, stored=stored, pictures=tuple(hidden_images))
-        return ArchivedOutput(archived, f'read_result with ref_id="r{position.number}" shows all of it')
+        return ArchivedOutput(archived, f'read_result with ref_id="r{position.output_number}" shows all of it')
 
-    async def _store_image(self, picture: Picture) -> Image:
+    async def _store_image(self, picture: ImageData) -> Image:
         """Return the image. It is stored in the archive if possible; otherwise only in its message."""
         image = Image(picture.media_type, base64.b64encode(picture.data).decode("ascii"))
         with suppress(StoreFailed):
@@ -143,20 +143,20 @@ class OutputIntake:
             blobs = [await self._store_chunks(iter([file.data]), StreamedPreview()) for file in result.files]
         except StoreFailed as error:
             self.emit(Noticed(f"attachments of the output of `{call.name}` could not be stored: {error}"))
-            return (), media_lines(result.files, [None] * len(result.files))
-        first_number = len(result.pictures) + 1
-        refs = [f"r{position.number}:tool-{number}" for number in range(first_number, first_number + len(blobs))]
+            return (), attachment_lines(result.files, [None] * len(result.files))
+        first_number = len(result.images) + 1
+        refs = [f"r{position.output_number}:tool-{number}" for number in range(first_number, first_number + len(blobs))]
         stored = (
             replace(blob, lines=0, media_type=file.media_type) for blob, file in zip(blobs, result.files, strict=True)
         )
-        return tuple(stored), media_lines(result.files, refs)
+        return tuple(stored), attachment_lines(result.files, refs)
 
     async def _build_visible_output(
         self, call: ToolCall, position: CallPosition, result: Result, extra_lines: str, output: ToolOutput
     ) -> ToolOutput:
         """Return the output as shown, after storing it if it is too long to be shown in full. `extra_lines` are stored
         after its text; if the text is a program's log, they are not stored but become part of `ToolOutput.frame`."""
-        ref = f"r{position.number}"
+        ref = f"r{position.output_number}"
         if result.log is not None:
             return await self._build_visible_log(call, position, result.log, extra_lines, output)
         if result.full_text is not None:
@@ -165,7 +165,7 @@ class OutputIntake:
             text = f"{result.text}\n{read_hint(ref)}"
             return replace(output, text=text, stored=stored, inserted=((len(result.text), len(text)),))
         data = _encode_text(result.text)
-        if should_show_whole(call, len(data), self.settings):
+        if should_show_in_full(call, len(data), self.limits):
             return output
         preview = StreamedPreview()
         extra_bytes = _encode_text(_append_lines(result.text, extra_lines))[len(data) :] if extra_lines else b""
@@ -182,7 +182,7 @@ class OutputIntake:
         self, call: ToolCall, position: CallPosition, log: PrintedLog, extra_lines: str, output: ToolOutput
     ) -> ToolOutput:
         """Return a program's output as shown. It is copied from its log file to the archive in chunks."""
-        should_show_all = should_show_whole(call, log.end - log.start, self.settings)
+        should_show_all = should_show_in_full(call, log.end - log.start, self.limits)
         stored = None
         text = lossless_text(b"".join(_log_chunks(log))) if should_show_all else None
         excerpt = Excerpt(text or "", ())
@@ -206,19 +206,19 @@ class OutputIntake:
         self, call: ToolCall, position: CallPosition, preview: StreamedPreview, stored: StoredBlob
     ) -> Excerpt:
         """Return the excerpt of an output that is not shown in full."""
-        ref = f"r{position.number}"
-        if self.settings.mode == "truncate":
-            return truncated_excerpt(preview, ref, self.settings)
+        ref = f"r{position.output_number}"
+        if self.limits.mode == "truncate":
+            return truncated_excerpt(preview, ref, self.limits)
         findings = None if preview.is_binary else await self._ask_reader_model(call, position, stored)
-        head_tail_and_matches = (findings, "") if findings else preview.ends_and_matches(self.settings)
+        head_tail_and_matches = (findings, "") if findings else preview.head_tail_and_matches(self.limits)
         return stored_excerpt(call.name, ref, stored.size, stored.lines, *head_tail_and_matches)
 
     async def _ask_reader_model(self, call: ToolCall, position: CallPosition, stored: StoredBlob) -> str | None:
         """Return what a model found in the output; None if this is disabled or no model could be asked."""
-        if self.settings.mode != "full-chunked" or self.read_output is None or self.archive is None:
+        if self.limits.mode != "full-chunked" or self.ask_reader_model is None or self.archive is None:
             return None
-        with closing(await self.archive.content(stored, f"r{position.number}")) as content:
-            return await self.read_output(call, position.purpose, content.chunks(), content.size)
+        with closing(await self.archive.open_blob(stored, f"r{position.output_number}")) as content:
+            return await self.ask_reader_model(call, position.purpose, content.chunks(), content.size)
 
     async def _store_chunks(
         self, chunks: Iterator[bytes], preview: StreamedPreview, extra_bytes: bytes = b""
@@ -245,14 +245,14 @@ class OutputIntake:
         with suppress(FileNotFoundError):  # the log file may have been removed
             for chunk in _log_chunks(result.log) if result.log else _split_chunks(_encode_text(result.text)):
                 preview.add_chunk(chunk)
-        should_show_all = should_show_whole(call, preview.size, self.settings)
+        should_show_all = should_show_in_full(call, preview.size, self.limits)
         if result.log is None:
-            return output if should_show_all else _with_excerpt(output, truncated_excerpt(preview, None, self.settings))
+            return output if should_show_all else _with_excerpt(output, truncated_excerpt(preview, None, self.limits))
         is_log_retained = _keep_or_delete_log(result.log)
         excerpt = (
-            Excerpt(decoded_text(preview.first_bytes), ())
-            if should_show_all and preview.size == len(preview.first_bytes)
-            else truncated_excerpt(preview, f"r{position.number}" if is_log_retained else None, self.settings)
+            Excerpt(decoded_text(preview.head_bytes), ())
+            if should_show_all and preview.size == len(preview.head_bytes)
+            else truncated_excerpt(preview, f"r{position.output_number}" if is_log_retained else None, self.limits)
         )
         if not is_log_retained:
             return replace(_with_excerpt(output, excerpt), text=_append_lines(excerpt.text, result.text))
@@ -268,7 +268,7 @@ class OutputIntake:
         self.debug.log(
             "context/ingest",
             tool=call.name,
-            ref=f"r{position.number}",
+            ref=f"r{position.output_number}",
             bytes=blob.size,
             lines=blob.lines,
             form="preview" if output.stored is not None else "full",
@@ -296,7 +296,9 @@ def _keep_or_delete_log(log: PrintedLog) -> bool:
     """Return whether a log file whose content could not be stored is complete and kept. A finished log is deleted if it
     is incomplete, or if the session itself needs the remaining disk space."""
     with suppress(OSError):
-        if log.is_finished and (not log.is_complete or shutil.disk_usage(log.path.parent).free < MIN_FREE_BYTES):
+        if log.is_finished and (
+            not log.is_complete or shutil.disk_usage(log.path.parent).free < MIN_FREE_BYTES_FOR_LOG
+        ):
             log.path.unlink()
             return False
     return log.is_complete

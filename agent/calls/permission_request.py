@@ -11,7 +11,7 @@ from ebbtide.agent.config.options import Mode
 from ebbtide.tools import process
 from ebbtide.tools.base import Effect, HasCallEffect, ReadOnlyAccess, SupportsReadOnly, Tool, ToolError, Workspace
 from ebbtide.tools.commands.grammar import parse_command_line
-from ebbtide.tools.files.command_paths import CommandPaths, command_paths
+from ebbtide.tools.files.command_paths import CommandPaths, find_command_paths
 from ebbtide.tools.files.paths import has_other_hard_links
 from ebbtide.tools.files.project_programs import trusted_launches
 from ebbtide.tools.lazy import dataclass
@@ -31,7 +31,7 @@ class PermissionRequest:
     read_only_access: ReadOnlyAccess | None = None
     """The files that a command reads, if it is proved to be read-only or runs where it can only read; None for any
     other call."""
-    hard_linked: tuple[str, ...] = ()
+    hard_linked_paths: tuple[str, ...] = ()
     """Files to be changed that have other hard links. These change as well, and may be in any folder."""
     named_paths: CommandPaths = CommandPaths()
     """Files named by a command that always need approval."""
@@ -57,7 +57,7 @@ class PermissionRequest:
         return self.effect not in ("write", "run", "serve") or self.read_only_access is not None
 
 
-def request_for(tool: Tool, arguments: Mapping[str, object], workspace: Workspace, mode: Mode) -> PermissionRequest:
+def build_request(tool: Tool, arguments: Mapping[str, object], workspace: Workspace, mode: Mode) -> PermissionRequest:
     """Build the request for a call. Raises `ToolError`."""
     subjects = tool.subjects(arguments, workspace)
     effect = cast(HasCallEffect, tool).effect_of(arguments) if _implements(type(tool), HasCallEffect) else tool.effect
@@ -69,7 +69,7 @@ def request_for(tool: Tool, arguments: Mapping[str, object], workspace: Workspac
     git_settings_programs = ""
     launches = frozenset[tuple[str, ...]]()
     if tool.effect == "run" and mode != "plan":
-        named_paths = command_paths("\n".join(subjects), str(workspace.root))
+        named_paths = find_command_paths("\n".join(subjects), str(workspace.root))
         launches = frozenset().union(*(trusted_launches(line, workspace) for line in subjects))
         git_settings_programs = next(filter(None, (_git_settings_programs(line, workspace) for line in subjects)), "")
     return PermissionRequest(
@@ -87,9 +87,7 @@ def _git_settings_programs(line: str, workspace: Workspace) -> str:
     if not subcommands:
         return ""
     return next(
-        filter(
-            None, (process.git.program_run_by_repository(workspace.root, command) for command in sorted(subcommands))
-        ),
+        filter(None, (process.git.setting_running_program(workspace.root, command) for command in sorted(subcommands))),
         "",
     )
 

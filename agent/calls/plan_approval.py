@@ -7,18 +7,18 @@ from typing import cast
 
 from ebbtide.agent.calls.approval import QUESTION_INTERRUPTED, ApprovalContext, ApprovalResult, approve
 from ebbtide.agent.config.options import Mode
-from ebbtide.agent.control_calls import PLAN
+from ebbtide.agent.control_calls import PLAN_TOOL
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.events.permissions import CallEdited
 from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
 from ebbtide.agent.events.session import Noticed
 from ebbtide.agent.messages import ToolCall, ToolOutput
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.submit_plan import plan_of
+from ebbtide.tools.submit_plan import require_plan
 
 NOT_RUN_AFTER_PLAN = (
-    f"not run: it followed `{PLAN}` in the same reply, before the plan was accepted or rejected. Call it again if it "
-    "is still right"
+    f"not run: it followed `{PLAN_TOOL}` in the same reply, before the plan was accepted or rejected. Call it again if "
+    "it is still right"
 )
 
 
@@ -35,9 +35,9 @@ async def approve_plan(call: ToolCall, context: ApprovalContext) -> ApprovalResu
         )
     if approver.ask_about_plan is None:
         return permit
-    submitted_plan = plan_of(call.arguments)
+    submitted_plan = require_plan(call.arguments)
     question_count = 0
-    plan = submitted_plan if context.edited_arguments is None else plan_of(context.edited_arguments)
+    plan = submitted_plan if context.edited_arguments is None else require_plan(context.edited_arguments)
     while True:
         question_count += 1
         question_id = f"plan-{call.id}" if question_count == 1 else f"plan-{call.id}-{question_count}"
@@ -65,7 +65,7 @@ async def approve_plan(call: ToolCall, context: ApprovalContext) -> ApprovalResu
 def is_plan_decided(calls: Sequence[ToolCall], outputs: Sequence[ToolOutput]) -> bool:
     """Whether a plan among the calls was accepted or rejected. The other calls of the reply are then outdated."""
     decided_call_ids = {output.call_id for output in outputs if output.status in ("done", "denied")}
-    return any(call.name == PLAN and call.id in decided_call_ids for call in calls)
+    return any(call.name == PLAN_TOOL and call.id in decided_call_ids for call in calls)
 
 
 def _edited_plan(plan: str, edited_text: str, context: ApprovalContext) -> str:
@@ -73,7 +73,7 @@ def _edited_plan(plan: str, edited_text: str, context: ApprovalContext) -> str:
     if not edited_text:
         return plan
     try:
-        return plan_of({"plan": edited_text})
+        return require_plan({"plan": edited_text})
     except ToolError as error:
         context.emit(Noticed(f"the plan is unchanged: {error}"))
         return plan

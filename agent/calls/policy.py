@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ebbtide.agent.calls.command_rules import (
     Coverage,
-    coverage_of,
     doubt_about_files,
     doubt_about_search,
+    find_coverage,
     is_fully_visible,
     is_within,
     matches_deny_rule,
@@ -39,7 +39,7 @@ from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.base import Effect, ReadOnlyAccess
 from ebbtide.tools.commands.nested import has_hidden_arguments, has_hidden_program, has_unparsed_strings
 from ebbtide.tools.edit import Edit
-from ebbtide.tools.files.autorun import autorun_reason, first_autorun_file, normalised_path
+from ebbtide.tools.files.autorun import autorun_reason, find_autorun_file, normalise_path
 from ebbtide.tools.grep import Grep
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.extent import ellipsize, join_limited
@@ -54,7 +54,7 @@ Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 _RULE = regex(r"(?P<tool>[A-Za-z0-9_*.-]+)(\((?P<prefix>.+)\))?", re.DOTALL)
 _MCP_TOOL = regex(r"(mcp__.+?)__.")
-OUTSIDE_SANDBOX = "outside"
+OUTSIDE_SANDBOX_TOOL = "outside"
 _FILE_CHANGING_TOOLS = (Write.name, Edit.name, ApplyPatch.name)
 PLAN_MODE_REFUSALS: Mapping[Effect, str] = {
     "write": "plan mode changes nothing",
@@ -213,11 +213,11 @@ def _decide_like_reading_tool(access: ReadOnlyAccess, policy: Policy) -> Ruling:
 
 def _ruling_by_mode(request: PermissionRequest, policy: Policy) -> Ruling:
     if request.effect == "write":
-        autorun_file = first_autorun_file(request.subjects, policy.root)
+        autorun_file = find_autorun_file(request.subjects, policy.root)
         if autorun_file is not None:
             return Ruling("ask", f"`{autorun_file[0]}` can make other programs run commands: {autorun_file[1]}")
-        if request.hard_linked:
-            return Ruling("ask", f"`{request.hard_linked[0]}` is a hard link: its other names change with it")
+        if request.hard_linked_paths:
+            return Ruling("ask", f"`{request.hard_linked_paths[0]}` is a hard link: its other names change with it")
     if request.effect == "none":
         return Ruling("allow", "it has no effect outside the session")
     doubt = reason_to_always_ask(request.subjects if request.effect == "read" else (), request.named_paths, policy.root)
@@ -252,7 +252,7 @@ def _ruling_on_command(request: PermissionRequest, policy: Policy) -> Ruling:
     if policy.mode != "auto" and policy.allows_sandboxed and not runs_unsandboxed(request, policy):
         return Ruling("allow", "it runs in the sandbox")
     if (
-        request.tool != OUTSIDE_SANDBOX
+        request.tool != OUTSIDE_SANDBOX_TOOL
         and request.read_only_access is not None
         and request.read_only_access.paths != ("/",)
     ):
@@ -302,21 +302,21 @@ def unsandboxed_variant(request: PermissionRequest, policy: Policy) -> tuple[Per
     """Return a variant of the request and policy in which `outside` rules count as allow rules: if it allows the
     request, the command runs outside the sandbox."""
     allow, deny = (
-        tuple(rule for rule in rules if rule.tool == OUTSIDE_SANDBOX) for rules in (policy.allow, policy.deny)
+        tuple(rule for rule in rules if rule.tool == OUTSIDE_SANDBOX_TOOL) for rules in (policy.allow, policy.deny)
     )
     prefix_rules = tuple(rule for rule in allow if rule.prefix)  # without a prefix, it would disable the sandbox
-    return replace(request, tool=OUTSIDE_SANDBOX), Policy(
+    return replace(request, tool=OUTSIDE_SANDBOX_TOOL), Policy(
         policy.root, "ask", prefix_rules, deny, policy.readable_folders
     )
 
 
-def is_about_call(rule: Rule, request: PermissionRequest, root: str) -> bool:
+def rule_matches_call(rule: Rule, request: PermissionRequest, root: str) -> bool:
     """Whether a call involves what a rule names: its tool or server; a command of the line; a file or folder, or a file
     in that folder. A trailing `*` matches any continuation."""
     if not _names_tool(rule, request):
         return False
     if request.effect == "fetch":
-        return matches_place(rule.prefix, request.subjects, any_port=True)
+        return matches_place(rule.prefix, request.subjects, matches_any_port=True)
     rule = Rule(rule.tool, rule.prefix.removesuffix("*"))
     if request.effect == "run":
         rule_words = [word.casefold() for word in rule.words]
@@ -349,7 +349,7 @@ def _denies(rule: Rule, request: PermissionRequest, root: str) -> bool:
     if not rule.prefix:
         return True
     if request.effect == "fetch":
-        return matches_place(rule.prefix, request.subjects, any_port=True)
+        return matches_place(rule.prefix, request.subjects, matches_any_port=True)
     if request.effect != "run":
         denied_path = _rule_path(rule, root)
         is_in_denied_path = any(_matches_folder(path, denied_path) for path in request.subjects)
@@ -405,7 +405,7 @@ def _allows(rule: Rule, request: PermissionRequest, policy: Policy) -> bool:
             return False
         is_exact = set(request.subjects) == {rule_path}
         names_autorun_file = is_exact or (
-            bool(rule.prefix) and not request.hard_linked and bool(autorun_reason(rule_path, policy.root))
+            bool(rule.prefix) and not request.hard_linked_paths and bool(autorun_reason(rule_path, policy.root))
         )
         return request.effect != "write" or names_autorun_file or not changes_autorun_file(request, policy.root)
     if not rule.prefix:
@@ -471,7 +471,7 @@ def command_coverage(request: PermissionRequest, policy: Policy) -> tuple[Covera
         for rule in policy.allow
         if _names_tool(rule, request) and rule.prefix and rule.exact_line is None
     ]
-    covered = [coverage_of(line, prefixes, request.trusted_launches, policy.root) for line in request.subjects]
+    covered = [find_coverage(line, prefixes, request.trusted_launches, policy.root) for line in request.subjects]
     return tuple(coverage for line in covered for coverage in line) if all(covered) else ()
 
 
@@ -482,8 +482,8 @@ def _rule_path(rule: Rule, root: str) -> str:
 def _matches_folder(path: str, folder: str) -> bool:
     """Like `is_within`, but also matches names that some file systems treat as equal, such as those that differ in
     case. For deny rules."""
-    return is_within(normalised_path(path), (normalised_path(folder),))
+    return is_within(normalise_path(path), (normalise_path(folder),))
 
 
 def changes_autorun_file(request: PermissionRequest, root: str) -> bool:
-    return bool(request.hard_linked) or first_autorun_file(request.subjects, root) is not None
+    return bool(request.hard_linked_paths) or find_autorun_file(request.subjects, root) is not None

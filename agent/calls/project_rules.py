@@ -23,14 +23,17 @@ class SavedRules:
 class ProjectRules:
     """The rules of one project."""
 
-    def __init__(self, folder: Path, project: Path) -> None:
-        """`folder`: the folder of the user's settings; `project`: the project's real path. In a linked work tree, the
-        rules of the main work tree apply as well."""
-        self._file, main_work_tree = ProjectTable(folder / RULES_FILE_NAME, project), main_work_tree_folder(project)
+    def __init__(self, config_folder: Path, project: Path) -> None:
+        """`config_folder`: the folder of the user's settings; `project`: the project's real path. In a linked work
+        tree, the rules of the main work tree apply as well."""
+        self._file, main_work_tree = (
+            ProjectTable(config_folder / RULES_FILE_NAME, project),
+            main_work_tree_folder(project),
+        )
         self._files = (
             (self._file,)
             if main_work_tree is None
-            else (ProjectTable(folder / RULES_FILE_NAME, main_work_tree), self._file)
+            else (ProjectTable(config_folder / RULES_FILE_NAME, main_work_tree), self._file)
         )
 
     @property
@@ -62,7 +65,7 @@ class ProjectRules:
             rule_list = rules if isinstance(rules, list) else [rules]
             return {**entry, "allow": [*rule_list, *([] if rule in rule_list else [rule])]}
 
-        self._file.change(with_rule)
+        self._file.update(with_rule)
 
 
 def _is_valid_rule(text: str) -> bool:

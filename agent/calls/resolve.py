@@ -9,7 +9,7 @@ from ebbtide import tools as ebbtide_tools
 from ebbtide.agent import calls
 from ebbtide.agent.messages import Assistant, ToolCall
 from ebbtide.agent.providers.loose_json import SURROGATE_ERROR, is_encodable
-from ebbtide.agent.tool_specs import CALL, NO_TOOL, SEARCH, unwrapped_call
+from ebbtide.agent.tool_specs import CALL_TOOL, NO_TOOL, SEARCH_TOOL, unwrapped_call
 from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.base import Arguments, Deferrable, Tool, ToolError
 from ebbtide.tools.bash import Bash
@@ -17,7 +17,7 @@ from ebbtide.tools.edit import Edit
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.read import Read
 from ebbtide.tools.schema import has_float, schema_violations, validate_arguments
-from ebbtide.tools.search.word_match import best_matches, words_of
+from ebbtide.tools.search.word_match import best_matches, word_stems
 from ebbtide.tools.tool_search import schema_text
 from ebbtide.tools.write import Write
 
@@ -27,12 +27,12 @@ MAX_VISIBLE_NAME_CHARS = 80
 """Maximum length of an unknown name in messages, in characters."""
 
 
-def normalize_calls(reply: Assistant, tools: Mapping[str, Tool], offered: Collection[str], root: str) -> Assistant:
+def resolve_calls(reply: Assistant, tools: Mapping[str, Tool], offered_names: Collection[str], root: str) -> Assistant:
     """Return the reply with its calls resolved. This is the form in which they run and are recorded and shown. Each
     call keeps the model's original text, which is sent back to the model. `tools`: all tools that may be called;
-    `offered`: the names of the tools that the model was given."""
+    `offered_names`: the names of the tools that the model was given."""
     parts = [
-        _with_storable_text(_resolve_call(_with_storable_text(part), tools, offered, root))
+        _with_storable_text(_resolve_call(_with_storable_text(part), tools, offered_names, root))
         if isinstance(part, ToolCall)
         else part
         for part in reply.parts
@@ -66,7 +66,7 @@ def matches_tool_exactly(name: str, arguments: Arguments, tools: Mapping[str, To
     names."""
     if name not in offered or name not in tools:
         return False
-    return {ebbtide_tools.foreign_calls.normalised_name(argument_name) for argument_name in arguments} <= set(
+    return {ebbtide_tools.foreign_calls.normalise_name(argument_name) for argument_name in arguments} <= set(
         ebbtide_tools.foreign_calls.argument_names(name, tools[name].schema)
     )
 
@@ -197,7 +197,7 @@ def _fitted_arguments(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments,
     properties = tool.schema.get("properties")
     parameters = tuple(properties) if isinstance(properties, Mapping) else ()
     known_arguments, unknown_names = ebbtide_tools.foreign_calls.split_unknown_arguments(
-        ebbtide_tools.foreign_calls.translated_arguments(tool.name, call.name, call.arguments, parameters, root),
+        ebbtide_tools.foreign_calls.translate_arguments(tool.name, call.name, call.arguments, parameters, root),
         parameters,
     )
     fitted_arguments, clamping_note = calls.coercion.clamp_to_bounds(
@@ -219,7 +219,7 @@ def unwrap_call_tool(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall:
     return call if is_builtin else inner_call
 
 
-def tool_for(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
+def require_tool(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
     """Return the tool of a call, after checking the arguments. Raises `ToolError`."""
     if call.problem:
         raise ToolError(f"the call was not run: {call.problem}")
@@ -249,7 +249,7 @@ def _unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered: Coll
     }
     similar_names = [
         tool_name
-        for tool_name in most_similar_names(call.name[:MAX_VISIBLE_NAME_CHARS], callable_names)
+        for tool_name in find_similar_names(call.name[:MAX_VISIBLE_NAME_CHARS], callable_names)
         if not call.arguments or tool_name in fit_by_tool or isinstance(tools[tool_name], Deferrable)
     ]
     path_only_tools = (Read.name, Edit.name) if len(call.arguments) == 1 else (Read.name,)  # a path alone says little
@@ -265,10 +265,10 @@ def _unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered: Coll
     builtin_names = [
         tool_name
         for tool_name in callable_names
-        if not isinstance(tools[tool_name], Deferrable) and tool_name not in (SEARCH, CALL)
+        if not isinstance(tools[tool_name], Deferrable) and tool_name not in (SEARCH_TOOL, CALL_TOOL)
     ]
-    can_search = SEARCH in offered and any(isinstance(tool, Deferrable) for tool in tools.values())
-    search_hint = f"; `{SEARCH}` finds others" if can_search else ""
+    can_search = SEARCH_TOOL in offered and any(isinstance(tool, Deferrable) for tool in tools.values())
+    search_hint = f"; `{SEARCH_TOOL}` finds others" if can_search else ""
     changers = " and ".join(f"`{tool_name}`" for tool_name in (Edit.name, Write.name) if tool_name in builtin_names)
     edit_hint = f"; {changers} change files" if changers and call.arguments else ""
     bash_hint = (
@@ -284,9 +284,7 @@ def _argument_fit(arguments: Arguments, tool: Tool) -> tuple[int, int] | None:
     if isinstance(tool, Deferrable) or not isinstance(properties, Mapping) or not isinstance(required, list | tuple):
         return None
     try:
-        our_arguments = ebbtide_tools.foreign_calls.translated_arguments(
-            tool.name, "", arguments, tuple(properties), ""
-        )
+        our_arguments = ebbtide_tools.foreign_calls.translate_arguments(tool.name, "", arguments, tuple(properties), "")
     except ToolError:
         return None
     if not our_arguments or not our_arguments.keys() <= set(properties):
@@ -294,7 +292,7 @@ def _argument_fit(arguments: Arguments, tool: Tool) -> tuple[int, int] | None:
     return len(required) if set(required) <= our_arguments.keys() else 0, len(arguments.keys() & set(properties))
 
 
-def most_similar_names(name: str, names: Iterable[str]) -> tuple[str, ...]:
+def find_similar_names(name: str, names: Iterable[str]) -> tuple[str, ...]:
     """Return the names most similar to a wrong one in spelling, or else those that share words with it."""
     import difflib  # noqa: PLC0415  # deferred: only needed for a wrong name
 
@@ -304,5 +302,5 @@ def most_similar_names(name: str, names: Iterable[str]) -> tuple[str, ...]:
     if matches:
         return tuple(matches)
     choices = list(names_by_lower_name.values())
-    choice_words = [dict.fromkeys(words_of(choice), 1.0) for choice in choices]
+    choice_words = [dict.fromkeys(word_stems(choice), 1.0) for choice in choices]
     return tuple(choices[index] for index in best_matches(name, choice_words, MAX_SIMILAR_NAMES))

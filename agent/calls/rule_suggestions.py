@@ -22,10 +22,10 @@ from ebbtide.agent.calls.policy import (
 from ebbtide.agent.events.permissions import RuleTrial
 from ebbtide.tools.commands.command_line import SimpleCommand
 from ebbtide.tools.commands.known_tools import looks_like_path, rule_prefix
-from ebbtide.tools.commands.launchers import tool_launch
-from ebbtide.tools.commands.programs import word_set
+from ebbtide.tools.commands.launchers import find_tool_launch
+from ebbtide.tools.commands.programs import split_words
 
-_PROGRAMS_BEYOND_SANDBOX = word_set(
+_PROGRAMS_BEYOND_SANDBOX = split_words(
     "docker docker-compose podman podman-compose nerdctl buildah skopeo kubectl helm minikube kind gh glab aws gcloud "
     "az ssh scp systemctl journalctl adb flatpak"
 )
@@ -41,7 +41,7 @@ MAX_EXACT_RULE_CHARS = 1_000
 anyway."""
 
 
-def offered_rules(request: PermissionRequest, policy: Policy) -> tuple[str, ...]:
+def suggest_rules(request: PermissionRequest, policy: Policy) -> tuple[str, ...]:
     """Return the rules that would allow the call, narrowest first: an exact rule, the usual one and a wider one, if
     they exist. The text of a rule shows everything that it covers."""
     if decide(request, policy).verdict != "ask":
@@ -50,9 +50,9 @@ def offered_rules(request: PermissionRequest, policy: Policy) -> tuple[str, ...]
     return tuple(offer for offer in offers if offer and _is_valid_offer(offer, request, policy))[:MAX_OFFERED_RULES]
 
 
-def rule_to_allow(request: PermissionRequest, policy: Policy) -> str:
+def suggest_allow_rule(request: PermissionRequest, policy: Policy) -> str:
     """Return the usual rule that would allow a call; empty if there is none."""
-    offers = offered_rules(request, policy)
+    offers = suggest_rules(request, policy)
     if offers:
         return offers[:2][-1]
     is_asked = decide(request, policy).verdict == "ask"
@@ -60,7 +60,7 @@ def rule_to_allow(request: PermissionRequest, policy: Policy) -> str:
     return request.tool if is_asked and allowed else ""
 
 
-def offered_outside_rules(request: PermissionRequest, policy: Policy) -> tuple[str, ...]:
+def suggest_outside_rules(request: PermissionRequest, policy: Policy) -> tuple[str, ...]:
     """Return the rules that would make a command run outside the sandbox: an exact one, and one for its program if that
     is known to need more than the sandbox allows. `request` and `policy` are those returned by `unsandboxed_variant`.
     """
@@ -70,7 +70,7 @@ def offered_outside_rules(request: PermissionRequest, policy: Policy) -> tuple[s
     program_rules = [
         str(Rule(request.tool, name)) for name in dict.fromkeys(uncovered_programs) if name in _PROGRAMS_BEYOND_SANDBOX
     ]
-    offers = dict.fromkeys((*offered_rules(request, policy), *program_rules))
+    offers = dict.fromkeys((*suggest_rules(request, policy), *program_rules))
     return tuple(offer for offer in offers if _is_valid_offer(offer, request, policy))[:MAX_OFFERED_RULES]
 
 
@@ -116,9 +116,9 @@ def try_rules(
     return tuple(trials)
 
 
-def is_same_tool_or_server(tool: str, other: str) -> bool:
+def is_same_tool_or_server(tool: str, other_tool: str) -> bool:
     """Whether rules for one tool may apply to the other."""
-    return tool == other or (bool(server_prefix(tool)) and server_prefix(tool) == server_prefix(other))
+    return tool == other_tool or (bool(server_prefix(tool)) and server_prefix(tool) == server_prefix(other_tool))
 
 
 def _is_valid_offer(offer: str, request: PermissionRequest, policy: Policy) -> bool:
@@ -168,7 +168,7 @@ def _prefix_rules(request: PermissionRequest, policy: Policy) -> Iterator[str]:
 def _launched_words(command: SimpleCommand, request: PermissionRequest) -> Sequence[str]:
     """Return the words of the tool that a command launches indirectly, or the command's own words if it launches no
     tool."""
-    launch = tool_launch(command.words)
+    launch = find_tool_launch(command.words)
     if launch is None or (launch.needs_file_check and command.texts not in request.trusted_launches):
         return command.texts
     return [word.text for word in launch.words]

@@ -15,7 +15,7 @@ _EFFECTS_WITH_TOKENS: tuple[Effect, ...] = ("none",)
 """Effects of tools that receive the tokens unchanged, because they work on the model's own text."""
 
 
-def with_secrets(call: ToolCall, tool: Tool, secrets: SecretTokens) -> Mapping[str, object]:
+def arguments_with_secrets(call: ToolCall, tool: Tool, secrets: SecretTokens) -> Mapping[str, object]:
     """Return the arguments as the tool receives them. Raises `ToolError` if the tool would receive a placeholder token
     instead of its secret."""
     if tool.effect in _EFFECTS_WITH_TOKENS or not has_tokens(call.arguments):

@@ -13,7 +13,7 @@ from ebbtide.agent.calls.tool_aliases import tool_for_alias
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.events.session import Event, ToolStarted, TurnFailed, TurnFinished, TurnStarted
 from ebbtide.agent.extensions.expansion import rules_for_tools
-from ebbtide.agent.hooks.tool_names import our_names
+from ebbtide.agent.hooks.tool_names import to_our_names
 from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.bash import Bash
 from ebbtide.tools.edit import Edit
@@ -28,20 +28,20 @@ _MODES_THAT_ASK = ("ask", "plan")
 _FILE_CHANGING_TOOLS = (Edit.name, Write.name)
 
 
-def bounds_of(skill: "Skill", *, is_read: bool = False) -> SkillBounds:
+def build_skill_bounds(skill: "Skill", *, is_read_by_model: bool = False) -> SkillBounds:
     """Return the bounds of a skill, as rules. Tools without an exactly equivalent rule are skipped, so that they need
-    approval. `is_read`: the model read the skill on its own initiative."""
-    rules = [rule for tool in skill.tools for rule in rules_for_claude_tool(tool)]
+    approval. `is_read_by_model`: the model read the skill on its own initiative."""
+    rules = [rule for tool in skill.requested_tools for rule in rules_for_claude_tool(tool)]
     if {Rule(name) for name in _FILE_CHANGING_TOOLS} <= {*rules}:
         rules.append(Rule(ApplyPatch.name))
-    return SkillBounds(skill.name, tuple(dict.fromkeys(rules)), is_read)
+    return SkillBounds(skill.name, tuple(dict.fromkeys(rules)), is_read_by_model)
 
 
 def rules_for_claude_tool(tool: str) -> Sequence[Rule]:
     """Return the rules for a tool in Claude Code's notation, `Read` or `Bash(git log:*)`; empty if there is no exact
     equivalent."""
     name, _, pattern_text = tool.strip().partition("(")
-    our_name, pattern = tool_for_alias(our_names([name])[0]), pattern_text.removesuffix(")").strip()
+    our_name, pattern = tool_for_alias(to_our_names([name])[0]), pattern_text.removesuffix(")").strip()
     try:
         if pattern in ("", "*", "**"):
             return (parse_rule(our_name),)
@@ -57,10 +57,10 @@ class ActiveSkills:
     """The active skills of one session."""
 
     def __init__(
-        self, extensions: "SessionExtensions", approval: Approver, root: str, notify: Callable[[str], None]
+        self, extensions: "SessionExtensions", approver: Approver, root: str, notify: Callable[[str], None]
     ) -> None:
         """`notify`: receives notices for the user about skills that the model activated."""
-        self._extensions, self._approver, self._root, self._notify = extensions, approval, root, notify
+        self._extensions, self._approver, self._root, self._notify = extensions, approver, root, notify
 
     def observe(self, event: Event) -> None:
         match event:
@@ -76,7 +76,7 @@ class ActiveSkills:
     def _activate_read_skills(self, subject: str, tool: str) -> None:
         for skill in self._extensions.skills:
             active_names = {bounds.skill for bounds in self._approver.policy.skill_bounds}
-            if not skill.tools or skill.name in active_names or self._extensions.trust_state(skill) != "on":
+            if not skill.requested_tools or skill.name in active_names or self._extensions.trust_state(skill) != "on":
                 continue
             path = str(skill.path)
             is_read = os.path.realpath(os.path.join(self._root, subject)) == os.path.realpath(path)
@@ -89,7 +89,7 @@ class ActiveSkills:
         if policy.mode in _MODES_THAT_ASK:
             return
         consequence = (
-            "is asked about" if self._approver.ask is not None else "is denied unless an `--allow` rule names it"
+            "is asked about" if self._approver.ask_user is not None else "is denied unless an `--allow` rule names it"
         )
         self._notify(
             f"{skill_limits_text(policy.skill_bounds[-1:])}; anything else that changes or runs something {consequence}"
@@ -98,7 +98,8 @@ class ActiveSkills:
 
 def activate_skill(skill: "Skill", approval: Approver, *, is_read: bool = False) -> None:
     """Activate a skill until the turn ends. `is_read`: the model read it, without the user naming it."""
-    if skill.tools and skill.name not in (bounds.skill for bounds in approval.policy.skill_bounds):
+    if skill.requested_tools and skill.name not in (bounds.skill for bounds in approval.policy.skill_bounds):
         approval.policy = replace(
-            approval.policy, skill_bounds=(*approval.policy.skill_bounds, bounds_of(skill, is_read=is_read))
+            approval.policy,
+            skill_bounds=(*approval.policy.skill_bounds, build_skill_bounds(skill, is_read_by_model=is_read)),
         )

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from functools import cache
 
 from ebbtide.tools.base import Arguments, ToolError
-from ebbtide.tools.foreign_calls import names_by_alias, normalised_name
+from ebbtide.tools.foreign_calls import index_by_alias, normalise_name
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.tool_traits import builtin_traits, traits_of
 
@@ -19,12 +19,12 @@ _NAME_SUFFIX = regex(r"<\|.*|:\d+\Z", re.DOTALL)
 
 @cache
 def _tools_by_alias() -> Mapping[str, str]:
-    return names_by_alias({tool: traits.aliases for tool, traits in builtin_traits().items()})
+    return index_by_alias({tool: traits.aliases for tool, traits in builtin_traits().items()})
 
 
 def tool_for_alias(name: str) -> str:
     """Return our tool for another agent's tool name; the name itself if there is none."""
-    return _tools_by_alias().get(normalised_name(name), name)
+    return _tools_by_alias().get(normalise_name(name), name)
 
 
 def resolve_alias(name: str, arguments: Arguments, known_tools: Collection[str]) -> str | None:
@@ -35,7 +35,7 @@ def resolve_alias(name: str, arguments: Arguments, known_tools: Collection[str])
     name = _NAME_SUFFIX.sub("", name)
     if name in known_tools:
         return name
-    plain_name = normalised_name(name)
+    plain_name = normalise_name(name)
     if plain_name in ("multitooluseparallel", "batch") and any(isinstance(value, list) for value in arguments.values()):
         raise ToolError("no tool calls other tools: make these calls directly, several in one reply")
     if plain_name in _TURN_ENDING_TOOLS:
@@ -43,6 +43,6 @@ def resolve_alias(name: str, arguments: Arguments, known_tools: Collection[str])
     for tool in known_tools:
         if traits_of(tool).accepts_foreign_call(plain_name, arguments):
             return tool
-    exact_matches = [ours for ours in known_tools if normalised_name(ours) == plain_name]
+    exact_matches = [ours for ours in known_tools if normalise_name(ours) == plain_name]
     ours = exact_matches[0] if len(exact_matches) == 1 else _tools_by_alias().get(plain_name)
     return ours if ours in known_tools else None

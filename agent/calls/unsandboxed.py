@@ -19,12 +19,12 @@ async def retry_unsandboxed(
     first result. Return None if the user interrupts the second run. Nothing is asked without a user or in `auto` mode.
     """
     approver, call = context.approver, permit.call
-    ask = approver.ask
+    ask = approver.ask_user
     if not result.blocked_by_sandbox or approver.policy.mode == "plan":
         return result
     outside_request, outside_policy = unsandboxed_variant(permit.request, approver.policy)
-    offers = calls.rule_suggestions.offered_outside_rules(outside_request, outside_policy)
-    if not result.failed or ask is None or approver.policy.mode == "auto":
+    offers = calls.rule_suggestions.suggest_outside_rules(outside_request, outside_policy)
+    if not result.has_failed or ask is None or approver.policy.mode == "auto":
         return _with_sandbox_advice(result, offers)
     reason = f"it failed in the sandbox, where {result.blocked_by_sandbox}; allow it to run again, outside the sandbox"
     question = PermissionAsked(

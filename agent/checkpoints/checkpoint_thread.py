@@ -39,15 +39,15 @@ class CheckpointThread:
         """Number of files that the current scan has yet to read."""
         return self._project.files_to_read if self._project is not None else 0
 
-    def submit(self, work: "Callable[[ProjectCheckpoints], T]", *, short: bool = False) -> Future[T]:
+    def submit(self, work: "Callable[[ProjectCheckpoints], T]", *, is_short: bool = False) -> Future[T]:
         future: Future[T] = Future()
-        self._jobs.append((work, future, short))
+        self._jobs.append((work, future, is_short))
         self._run_in_thread(self._run_next_job)
         return future
 
-    def scan_ahead(self, root: Path, session: str, is_cancelled: Callable[[], bool]) -> None:
+    def scan_ahead(self, root: Path, session_id: str, is_cancelled: Callable[[], bool]) -> None:
         """If the folder is large, scan it now, so that the first command need not wait for the scan."""
-        self._run_in_thread(partial(self._scan_ahead, root, session, is_cancelled))
+        self._run_in_thread(partial(self._scan_ahead, root, session_id, is_cancelled))
 
     def close(self) -> None:
         """Stop a scan ahead of time, and finish all submitted jobs. Raises `AgentError`."""

@@ -31,18 +31,18 @@ class FolderChanges:
 
 def record_changes(
     root: str,
-    before: Mapping[str, Folder],
-    after: MutableMapping[str, Folder],
-    found: FolderChanges,
+    old_folders: Mapping[str, Folder],
+    new_folders: MutableMapping[str, Folder],
+    result: FolderChanges,
     changed_rules: Collection[str],
-    since: int,
-    state_of: Callable[[str], FileState],
+    previous_scan_start: int,
+    get_state: Callable[[str], FileState],
 ) -> None:
-    """Record in `found` the changes in the folders that were read again, and remove deleted subfolders from `after`.
-    `changed_rules`: folders whose ignore rules have changed. `since`: start of the previous scan, in nanoseconds.
-    `state_of`: returns the current state of a path that the scan skipped."""
-    if before:  # the first scan has nothing to compare with
-        _Comparison(root, before, after, found, changed_rules, since, state_of).run()
+    """Record in `result` the changes in the folders that were read again, and remove deleted subfolders from
+    `new_folders`. `changed_rules`: folders whose ignore rules have changed. `previous_scan_start`: start of the
+    previous scan, in nanoseconds. `get_state`: returns the current state of a path that the scan skipped."""
+    if old_folders:  # the first scan has nothing to compare with
+        _Comparison(root, old_folders, new_folders, result, changed_rules, previous_scan_start, get_state).run()
 
 
 @dataclass(slots=True)
@@ -63,8 +63,8 @@ class _Comparison:
                 old_state = FileState("folder", old.mode) if old is not None else ABSENT
                 self._note(name, old_state, FileState("folder", new.mode))
             self._compare_files(name, old, new)
-            current_subfolders = set(new.folders)
-            for subfolder in old.folders if old is not None else ():
+            current_subfolders = set(new.subfolders)
+            for subfolder in old.subfolders if old is not None else ():
                 if subfolder not in current_subfolders:
                     path = f"{name}/{subfolder}" if name else subfolder
                     self._note_removed(path, may_still_exist=name in self.changed_rules)
@@ -76,8 +76,8 @@ class _Comparison:
 
     def _compare_files(self, name: str, old: Folder | None, new: Folder) -> None:
         prefix = f"{name}/" if name else ""
-        old_indexes = {file_name: index for index, file_name in enumerate(old.names)} if old is not None else {}
-        for index, file_name in enumerate(new.names):
+        old_indexes = {file_name: index for index, file_name in enumerate(old.file_names)} if old is not None else {}
+        for index, file_name in enumerate(new.file_names):
             old_index = old_indexes.pop(file_name, None)
             old_state = old.state(old_index) if old is not None and old_index is not None else ABSENT
             new_state = new.state(index)
@@ -98,7 +98,7 @@ class _Comparison:
         if not may_still_exist:
             self._note(path, old_state, ABSENT)
         elif stat_numbers(os.path.join(self.root, path)) != tuple(
-            old.numbers[index * FIELDS_PER_FILE : (index + 1) * FIELDS_PER_FILE]
+            old.stat_numbers[index * FIELDS_PER_FILE : (index + 1) * FIELDS_PER_FILE]
         ):
             self._note(path, old_state, self.state_of(path))
 
@@ -121,9 +121,9 @@ class _Comparison:
             if old is None:
                 continue
             self._note(path, FileState("folder", old.mode), self.state_of(path) if may_still_exist else ABSENT)
-            for index, child in enumerate(old.names):
+            for index, child in enumerate(old.file_names):
                 self._note_unlisted(f"{path}/{child}", old, index, may_still_exist=may_still_exist)
-            pending.extend(f"{path}/{child}" for child in old.folders)
+            pending.extend(f"{path}/{child}" for child in old.subfolders)
             self.after.pop(path, None)
             self.result.removed_folders.add(path)
             self.result.changed_records.discard(path)

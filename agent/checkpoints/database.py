@@ -32,7 +32,9 @@ def open_database(path: Path) -> tuple[CheckpointStore, str]:
             raise
         damage = error
     with closing(UsageLock(path.parent)) as usage_lock:
-        if not usage_lock.is_alone():  # otherwise the other process would remove the new database's log when it exits
+        if (
+            not usage_lock.has_exclusive_use()
+        ):  # otherwise the other process would remove the new database's log when it exits
             raise damage
         suffix = f"damaged-{time.time():.0f}"
         for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
@@ -55,7 +57,7 @@ class UsageLock:
         self._fd = os.open(folder / "in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_SH)  # prevents other processes from removing data that is still needed
 
-    def is_alone(self) -> bool:
+    def has_exclusive_use(self) -> bool:
         """Whether no other process uses the checkpoints. If so, none can use them until this lock is closed."""
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -68,7 +70,7 @@ class UsageLock:
         """When garbage was last removed, in Unix seconds."""
         return os.fstat(self._fd).st_mtime
 
-    def note_cleaned(self) -> None:
+    def record_cleanup(self) -> None:
         os.utime(self._fd)
 
     def close(self) -> None:

@@ -68,9 +68,9 @@ class TurnChanges:
     """The files that a turn changed."""
 
     files: tuple[str, ...] = ()
-    added: int = 0
+    added_line_count: int = 0
     """Number of added lines in files whose content is stored."""
-    removed: int = 0
+    removed_line_count: int = 0
 
 
 Outcome: TypeAlias = Literal["restore", "as_before", "ask", "cannot"]
@@ -85,7 +85,7 @@ class PlannedPath:
     target: FileState
     outcome: Outcome
     """`ask`: something else has also changed the path, and the restore would overwrite that change."""
-    why: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +93,17 @@ class RestorePlan:
     points: tuple[int, ...]
     paths: tuple[PlannedPath, ...]
 
-    def with_outcome(self, *outcomes: Outcome) -> tuple[PlannedPath, ...]:
+    def paths_with_outcome(self, *outcomes: Outcome) -> tuple[PlannedPath, ...]:
         return tuple(path for path in self.paths if path.outcome in outcomes)
 
     def paths_to_restore(self, *, forced: bool) -> tuple[PlannedPath, ...]:
         """Return the paths to restore. With `forced`, they include those that something else has changed."""
-        return self.with_outcome("restore", "ask") if forced else self.with_outcome("restore")
+        return self.paths_with_outcome("restore", "ask") if forced else self.paths_with_outcome("restore")
 
 
 CHANGED_IN_BETWEEN = "something else changed it in between"
 CHANGED_SINCE = "something else has changed it since"
-UNKNOWN_STAGED = "\0\0"
+UNREADABLE_INDEX_SUFFIX = "\0\0"
 """Suffix of a path which means that an index changed, but its entries cannot be read."""
 UNSUPPORTED_INDEX = "split and sparse indexes are not supported"
 HEAD_MOVED = "commits or the branch changed; these are not undone"
@@ -124,15 +124,17 @@ def compose_changes(changes: Iterable[PathChange]) -> tuple[PathChange, ...]:
     return tuple(changes_by_path.values())
 
 
-def is_interrupted_state(change: PathChange, now: FileState) -> bool:
+def is_interrupted_state(change: PathChange, current: FileState) -> bool:
     """Whether an interrupted change may have left a path in this state."""
-    if now == change.before:
+    if current == change.before:
         return True
     if change.after.kind == "folder":
-        return now.kind in ("absent", "folder")
-    if now.kind == "folder" and change.before.kind == "folder":
+        return current.kind in ("absent", "folder")
+    if current.kind == "folder" and change.before.kind == "folder":
         return True  # the restore may have changed its mode to delete its content
-    return now == ABSENT and change.before.kind == "folder"  # the folder is deleted before its replacement is created
+    return (
+        current == ABSENT and change.before.kind == "folder"
+    )  # the folder is deleted before its replacement is created
 
 
 def plan_restore(
@@ -158,14 +160,14 @@ def _plan_blocked_path(planned: PlannedPath, blocking_path: str, paths: Mapping[
     if planned.outcome not in ("restore", "ask") or (blocker is not None and blocker.outcome == "restore"):
         return planned
     if blocker is not None and blocker.outcome == "ask":
-        return replace(planned, outcome="ask", why=blocker.why)
-    return replace(planned, outcome="cannot", why=f"`{blocking_path}` is in the way and is not a folder now")
+        return replace(planned, outcome="ask", reason=blocker.reason)
+    return replace(planned, outcome="cannot", reason=f"`{blocking_path}` is in the way and is not a folder now")
 
 
 def _plan_staged(change: PathChange, current: FileState) -> PlannedPath:
     """Plan to restore a staged entry, if nothing else has changed it and the head commit is the same."""
     heads = {state.digest.partition("|")[0] for state in (change.before, change.after, current)}
-    unsupported = UNSUPPORTED_INDEX if change.path.endswith(UNKNOWN_STAGED) else ""
+    unsupported = UNSUPPORTED_INDEX if change.path.endswith(UNREADABLE_INDEX_SUFFIX) else ""
     problem = (
         unsupported
         or UNSTORED_REASONS.get(current.kind, "")
@@ -207,6 +209,6 @@ def path_label(path: str) -> str:
     if not is_staged:
         return path
     folder = index.removesuffix(".git/index") if index.endswith(".git/index") else ""
-    if path.endswith(UNKNOWN_STAGED):
+    if path.endswith(UNREADABLE_INDEX_SUFFIX):
         return f"{folder or '.'} (staged changes)"
     return f"{folder}{entry} (staged)" if entry else f"{folder or '.'} (commits and branches)"

@@ -19,22 +19,22 @@ class Folder:
     """The record of one folder."""
 
     mode: int
-    changed: int
+    change_time_ns: int
     """The change time (ctime) in nanoseconds; 0 if it is not reliable. Programs cannot set it, unlike the modification
     time."""
     inode: int
     """Inode number of the folder."""
     rules_hash: int
     """A hash that changes with the folder's ignore rules; 0 if it has none."""
-    names: list[str] = field(default_factory=list)
-    numbers: "array[int]" = field(default_factory=lambda: array("q"))
+    file_names: list[str] = field(default_factory=list)
+    stat_numbers: "array[int]" = field(default_factory=lambda: array("q"))
     """Mode, size, change time and inode of each file. The change time is 0 if it is not reliable."""
     digests: list[bytes] = field(default_factory=list)
     """Digest of each file's content; empty if the content is not stored."""
-    folders: list[str] = field(default_factory=list)
+    subfolders: list[str] = field(default_factory=list)
 
     def state(self, index: int) -> FileState:
-        mode, size, change_time, inode = self.numbers[index * FIELDS_PER_FILE : (index + 1) * FIELDS_PER_FILE]
+        mode, size, change_time, inode = self.stat_numbers[index * FIELDS_PER_FILE : (index + 1) * FIELDS_PER_FILE]
         digest = self.digests[index]
         if stat.S_ISLNK(mode):
             return FileState("link", 0, digest.hex()) if digest else FileState("unreadable")
@@ -45,10 +45,12 @@ class Folder:
         )
 
     def encode(self) -> bytes:
-        names, folders = b"\0".join(map(os.fsencode, self.names)), b"\0".join(map(os.fsencode, self.folders))
-        header = _HEADER.pack(self.mode, self.changed, self.inode, self.rules_hash, len(names))
+        names, folders = b"\0".join(map(os.fsencode, self.file_names)), b"\0".join(map(os.fsencode, self.subfolders))
+        header = _HEADER.pack(self.mode, self.change_time_ns, self.inode, self.rules_hash, len(names))
         digests = b"".join(digest or _NO_DIGEST for digest in self.digests)
-        return b"".join((header, names, struct.pack("<I", len(self.names)), self.numbers.tobytes(), digests, folders))
+        return b"".join(
+            (header, names, struct.pack("<I", len(self.file_names)), self.stat_numbers.tobytes(), digests, folders)
+        )
 
 
 def decode_folder(body: bytes) -> Folder:

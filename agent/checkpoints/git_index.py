@@ -41,10 +41,12 @@ class IndexEntry:
         )
 
 
-def entry_without_stat(path: bytes, staged: bytes) -> IndexEntry:
+def entry_without_stat(path: bytes, staged_bytes: bytes) -> IndexEntry:
     """Return an entry without file attributes, so that git compares the file the next time it reads the index."""
-    stat = bytes(_MODE_OFFSET) + staged[:4] + bytes(_STAT_BYTES - _MODE_OFFSET - 4)
-    return IndexEntry(path, stat, staged[8:], int.from_bytes(staged[4:6], "big"), int.from_bytes(staged[6:8], "big"))
+    stat = bytes(_MODE_OFFSET) + staged_bytes[:4] + bytes(_STAT_BYTES - _MODE_OFFSET - 4)
+    return IndexEntry(
+        path, stat, staged_bytes[8:], int.from_bytes(staged_bytes[4:6], "big"), int.from_bytes(staged_bytes[6:8], "big")
+    )
 
 
 def read_index(data: bytes) -> tuple[IndexEntry, ...]:

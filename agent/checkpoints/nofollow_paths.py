@@ -69,11 +69,11 @@ def identity_at(root: str, path: str) -> tuple[int, ...]:
     return status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def state_at(root: str, path: str, most: int, keep: StoreContent) -> FileState:
-    """Return the current state of a path. Content of up to `most` bytes is stored with `keep`."""
+def read_state(root: str, path: str, max_bytes: int, store_content: StoreContent) -> FileState:
+    """Return the current state of a path. Content of up to `max_bytes` bytes is stored with `store_content`."""
     try:
         with open_parent(root, path) as (folder, name):
-            return _state_in_folder(folder, name, most, keep)
+            return _state_in_folder(folder, name, max_bytes, store_content)
     except OSError as error:
         return ABSENT if error.errno in _NOT_FOUND_ERRNOS else FileState("unreadable", 0, str(error.errno))
 
@@ -103,24 +103,24 @@ def _state_in_folder(folder: int, name: str, max_bytes: int, store_content: Stor
     return FileState("file", mode, digest.hexdigest())
 
 
-def write_new_file(folder: int, name: str, state: FileState, content: bytes, *, synced: bool) -> None:
-    """Create a file or link with an unused name. On failure, remove it and raise `OSError`. `synced`: sync the file."""
+def write_new_file(folder_fd: int, name: str, state: FileState, content: bytes, *, sync: bool) -> None:
+    """Create a file or link with an unused name. On failure, remove it and raise `OSError`. `sync`: sync the file."""
     if state.kind == "link":
-        os.symlink(content, os.fsencode(name), dir_fd=folder)
+        os.symlink(content, os.fsencode(name), dir_fd=folder_fd)
         return
-    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder_fd)
     try:
         try:
             remaining = memoryview(content)
             while remaining:
                 remaining = remaining[os.write(fd, remaining) :]
             os.fchmod(fd, state.mode)
-            if synced:
+            if sync:
                 os.fsync(fd)
         finally:
             os.close(fd)
     except BaseException:
-        os.unlink(name, dir_fd=folder)
+        os.unlink(name, dir_fd=folder_fd)
         raise
 
 
@@ -141,7 +141,7 @@ def set_folder_mode(root: str, path: str, mode: int) -> None:
             os.close(fd)
 
 
-def folder_names(root: str, path: str) -> list[str]:
+def list_folder(root: str, path: str) -> list[str]:
     """Return the names in a folder; empty if the path is not a folder. Raises `OSError`."""
     try:
         with open_parent(root, path) as (folder, name):

@@ -39,30 +39,30 @@ class PointLog:
         changes = [change for change in compose_changes(self.changes(point)) if change.before != change.after]
         with self._store.transaction():  # a turn that only made commits is listed, but has nothing to undo
             is_undoable = any(not change.path.endswith("\0") for change in changes)
-            self._store.set_state({point: "done" if is_undoable else "empty"})
+            self._store.set_states({point: "done" if is_undoable else "empty"})
         return tuple(changes)
 
-    def interrupted_points(self, session: str, is_at_work: Callable[[str], bool]) -> tuple[int, ...]:
-        """Return the points of turns that ended because the program was killed. `is_at_work`: returns whether a session
-        is open."""
+    def interrupted_points(self, session: str, is_session_open: Callable[[str], bool]) -> tuple[int, ...]:
+        """Return the points of turns that ended because the program was killed. `is_session_open`: returns whether a
+        session is open."""
         return tuple(
             row.id
             for row in self._store.points()
             if row.state == "running"
             and row.id not in self._open_point.values()
-            and (row.session == session or not is_at_work(row.session))
+            and (row.session == session or not is_session_open(row.session))
         )
 
     def finish_interrupted(
-        self, session: str, found: Mapping[str, StateChange], is_at_work: Callable[[str], bool]
+        self, session: str, changes: Mapping[str, StateChange], is_at_work: Callable[[str], bool]
     ) -> None:
         """Add the changes made by a command of a killed program to the point of its turn, marked as doubtful, and end
         the point."""
         for point in self.interrupted_points(session, is_at_work):
-            if found:
-                self._write(point, [PathChange(path, *change, INTERRUPTED_COMMAND) for path, change in found.items()])
+            if changes:
+                self._write(point, [PathChange(path, *change, INTERRUPTED_COMMAND) for path, change in changes.items()])
             with self._store.transaction():
-                self._store.set_state({point: "done" if self._store.paths(point) else "empty"})
+                self._store.set_states({point: "done" if self._store.paths(point) else "empty"})
 
     def points(self, session: str | None = None) -> tuple[UndoPoint, ...]:
         """Return the points that files can be restored to, oldest first."""
@@ -85,29 +85,29 @@ class PointLog:
 
     def add_restore(self, turn: TurnKey, kind: str, undone_points: Sequence[int], changes: Sequence[PathChange]) -> int:
         """Add a point for a restore that is about to begin. The point survives a power loss."""
-        with self._store.transaction(durable=True):
+        with self._store.transaction(is_durable=True):
             point = self._store.add_point(turn.session, turn.position, kind, "restoring", turn.title, undone_points)
             self._insert_changes(point, changes)
         return point
 
-    def end_restore(self, point: int, others: Sequence[int], *, failed: bool = False) -> None:
+    def end_restore(self, point: int, undone_points: Sequence[int], *, failed: bool = False) -> None:
         """Mark the points that a restore undid as undone. If one of them was itself an undo, mark the points that it
         had undone as done again."""
         states = {point: "failed" if failed else "done"}
         rows = {row.id: row for row in self._store.points()}
-        for undone_id in () if failed else others:
+        for undone_id in () if failed else undone_points:
             states[undone_id] = "undone"
             if undone_id in rows and rows[undone_id].kind != "turn":
                 states |= dict.fromkeys(rows[undone_id].others, "done")
-        with self._store.transaction(durable=True):
-            self._store.set_state(states)
+        with self._store.transaction(is_durable=True):
+            self._store.set_states(states)
 
     def _ensure_point(self, turn: TurnKey) -> int:
         """Return the turn's point, creating it if needed. Call it inside a transaction."""
         if turn not in self._open_point:
             self._open_point = {turn: self._store.add_point(turn.session, turn.position, "turn", "running", turn.title)}
         else:
-            self._store.set_state({self._open_point[turn]: "running"})
+            self._store.set_states({self._open_point[turn]: "running"})
         return self._open_point[turn]
 
     def _write(self, point: int, changes: Sequence[PathChange]) -> None:

@@ -25,7 +25,7 @@ from ebbtide.agent.checkpoints.file_state import (
     plan_restore,
 )
 from ebbtide.agent.checkpoints.folder_record import Folder, decode_folder
-from ebbtide.agent.checkpoints.nofollow_paths import blocking_path, state_at
+from ebbtide.agent.checkpoints.nofollow_paths import blocking_path, read_state
 from ebbtide.agent.checkpoints.point_log import PointLog
 from ebbtide.agent.checkpoints.recovery import Recovery
 from ebbtide.agent.checkpoints.staged import StagedFiles, staged_description
@@ -36,35 +36,35 @@ from ebbtide.agent.errors import StoreFailed
 from ebbtide.store.checkpoints import CheckpointStore, FolderRow
 from ebbtide.store.errors import StoreError
 from ebbtide.store.locks import is_open
-from ebbtide.tools.files.diff import changed_line_counts
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.diff import count_changed_lines
+from ebbtide.tools.files.private_folder import create_private_folder
 
 
 class OtherSessions:
     """Detects whether other sessions change files of the project at the same time."""
 
-    def __init__(self, data: Path, store: CheckpointStore) -> None:
-        self._locks, self._store = data / "locks", store
+    def __init__(self, data_folder: Path, store: CheckpointStore) -> None:
+        self._locks, self._store = data_folder / "locks", store
         self._newest_point, self._was_another_open = 0, False
         """The newest point when the last command began, and whether another session was working at that time."""
 
-    def is_session_open(self, session: str) -> bool:
+    def is_session_open(self, session_id: str) -> bool:
         """Whether a session is open, in any process."""
-        return is_open(self._locks, session)
+        return is_open(self._locks, session_id)
 
     def sessions_in_turn(self) -> tuple[str, ...]:
         """Return the sessions that are in the middle of a turn that changes files. Raises `StoreError`."""
         recent_sessions = self._store.sessions_since(self._store.newest_point(), "")
         return tuple(sorted(filter(self.is_session_open, recent_sessions)))
 
-    def note_begin(self, session: str) -> None:
+    def record_command_start(self, session: str) -> None:
         """Record that a command of this session begins. Must be called after the session's point was stored. Raises
         `StoreError`."""
         self._newest_point = self._store.newest_point()
         self._was_another_open = self._is_another_open(session)
 
     def has_another_worked(self, session: str) -> bool:
-        """Whether another session has changed files since the last `note_begin`. Raises `StoreError`."""
+        """Whether another session has changed files since the last `record_command_start`. Raises `StoreError`."""
         return self._was_another_open or self._is_another_open(session)
 
     def _is_another_open(self, session: str) -> bool:
@@ -91,7 +91,7 @@ class ProjectCheckpoints:
         self._data, self._root, self._limits, self._max_bytes = data, str(root), limits, max_bytes
         self._folder = folder = checkpoint_folder(data, root)
         with suppress(OSError):  # opening the database below reports any problem
-            make_private(folder.parent)
+            create_private_folder(folder.parent)
         with self._translate_errors():
             self._store, self.damage_notice = open_database(folder / DATABASE_NAME)
         self._usage_lock = UsageLock(folder)
@@ -123,12 +123,12 @@ class ProjectCheckpoints:
 
     def _remove_garbage(self) -> None:
         """Remove garbage, unless another process may still need it."""
-        if self._usage_lock.is_alone():
+        if self._usage_lock.has_exclusive_use():
             folders = self._stored_folders().values()
             self._store.collect_garbage(
                 self._max_bytes, (digest for folder in folders for digest in folder.digests if digest)
             )
-            self._usage_lock.note_cleaned()
+            self._usage_lock.record_cleanup()
 
     @property
     def files_to_read(self) -> int:
@@ -166,7 +166,7 @@ class ProjectCheckpoints:
                         ],
                     )
                 self._point_log.begin_turn(turn)
-                self._other_sessions.note_begin(turn.session)
+                self._other_sessions.record_command_start(turn.session)
             return ""
 
     def end_command(self, turn: TurnKey) -> str:
@@ -214,15 +214,15 @@ class ProjectCheckpoints:
                 name for path in paths for name in self._with_missing_parents(self._relative_path(path))
             )
 
-    def record_changes(self, turn: TurnKey, before: Mapping[str, FileState]) -> None:
-        """Record how paths have changed since the states in `before`."""
+    def record_changes(self, turn: TurnKey, previous_states: Mapping[str, FileState]) -> None:
+        """Record how paths have changed since the states in `previous_states`."""
         with self._translate_errors():
-            new_states = self._capture_states(before)
+            new_states = self._capture_states(previous_states)
             self._point_log.add_changes(
                 turn,
                 [
                     PathChange(path, old_state, new_states[path])
-                    for path, old_state in before.items()
+                    for path, old_state in previous_states.items()
                     if old_state != new_states[path]
                 ],
             )
@@ -235,7 +235,7 @@ class ProjectCheckpoints:
             change for change in all_changes if not {"folder", "staged"} & {change.before.kind, change.after.kind}
         ]
         line_counts = [
-            changed_line_counts(self._comparable_text(change.before), self._comparable_text(change.after))
+            count_changed_lines(self._comparable_text(change.before), self._comparable_text(change.after))
             for change in changes[:MAX_COMPARED_FILES]
         ]
         paths = tuple(change.path for change in changes)
@@ -274,7 +274,7 @@ class ProjectCheckpoints:
         """Mark a path as not restorable if its stored content is damaged, so that the others can still be restored."""
         is_lost = planned.target.kind in ("file", "link") and self.content(planned.target) is None
         return (
-            replace(planned, outcome="cannot", why=CONTENT_LOST)
+            replace(planned, outcome="cannot", reason=CONTENT_LOST)
             if is_lost and planned.outcome in ("restore", "ask")
             else planned
         )
@@ -329,12 +329,14 @@ class ProjectCheckpoints:
             self._tree = WorkTree(self._root, (str(self._data),), self._stored_folders())
         try:
             with self._store.frame_writer() as store_content:
-                state_of = partial(state_at, self._root, most=self._limits.file_bytes, keep=store_content)
+                state_of = partial(
+                    read_state, self._root, max_bytes=self._limits.max_file_bytes, store_content=store_content
+                )
                 self._last_scan = self._tree.scan(self._limits, store_content, is_cancelled, state_of)
                 self._last_scan.changes |= self._staged.scan(self._tree.repositories)
                 tracked_changes = self._tracked.scan(
                     self._staged.staged_by_tree, self._tree.folders, self._limits, state_of,
-                    has_new_rules=self._tree.has_changed_rules,
+                    has_changed_rules=self._tree.has_changed_rules,
                 )  # fmt: skip
                 self._last_scan.changes |= tracked_changes
                 self._last_scan.doubtful_paths -= tracked_changes.keys()
@@ -379,7 +381,7 @@ class ProjectCheckpoints:
         paths = tuple(paths)
         with self._store.frame_writer() as store_content:
             files = [path for path in paths if "\0" not in path]
-            states = {path: state_at(self._root, path, self._limits.file_bytes, store_content) for path in files}
+            states = {path: read_state(self._root, path, self._limits.max_file_bytes, store_content) for path in files}
         return states | self._staged.current_states(path for path in paths if path not in states)
 
     def _relative_path(self, path: str) -> str:

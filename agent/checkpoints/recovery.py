@@ -31,21 +31,21 @@ class Recovery:
         folder: Path,
         store: CheckpointStore,
         log: PointLog,
-        staged: StagedFiles,
-        states: Callable[[Iterable[str]], dict[str, FileState]],
+        staged_files: StagedFiles,
+        capture_states: Callable[[Iterable[str]], dict[str, FileState]],
     ) -> None:
-        """`folder`: the folder of the checkpoints. `states`: returns the current states of paths, and stores their
-        content."""
+        """`folder`: the folder of the checkpoints. `capture_states`: returns the current states of paths, and stores
+        their content."""
         self._root = root
         self._folder = folder
         self._store = store
         self._log = log
-        self._staged = staged
-        self._capture_states = states
+        self._staged = staged_files
+        self._capture_states = capture_states
 
     def restore(self, plan: RestorePlan, turn: TurnKey, kind: PointKind, *, forced: bool) -> RestoreResult:
         """Carry out a plan. With `forced`, also overwrite changes made by other programs or the user."""
-        with self.restore_lock() as is_alone:
+        with self.lock_restores() as is_alone:
             if not is_alone:
                 raise RestoreFailed("nothing was changed: another program is restoring files in this folder")
             planned_paths = plan.paths_to_restore(forced=forced)
@@ -67,13 +67,13 @@ class Recovery:
             self._log.end_restore(point, plan.points)
         moved_paths = {move.path for move in moves}
         blocked = [
-            replace(planned, outcome="cannot", why=FOLDER_NOT_EMPTY)
+            replace(planned, outcome="cannot", reason=FOLDER_NOT_EMPTY)
             for planned in planned_paths
             if planned.path not in moved_paths and _is_file_path(planned)
         ]
         unrestored = (
-            *plan.with_outcome("cannot"),
-            *(() if forced else plan.with_outcome("ask")),
+            *plan.paths_with_outcome("cannot"),
+            *(() if forced else plan.paths_with_outcome("ask")),
             *unrestored_staged,
             *blocked,
         )
@@ -107,12 +107,12 @@ class Recovery:
         process restores files."""
         if not self._log.unfinished_restores():
             return ()
-        with self.restore_lock() as is_alone:
+        with self.lock_restores() as is_alone:
             unfinished = self._log.unfinished_restores() if is_alone else ()
             return tuple(path for row in unfinished for path in self._finish_restore(row))
 
     @contextmanager
-    def restore_lock(self) -> Iterator[bool]:
+    def lock_restores(self) -> Iterator[bool]:
         """Yield whether no other process is restoring files of the project. If so, none can start a restore until the
         context ends."""
         fd = os.open(self._folder / "restoring", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

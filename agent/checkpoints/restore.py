@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from ebbtide.agent.checkpoints.file_state import ABSENT, FileState, PlannedPath
 from ebbtide.agent.checkpoints.nofollow_paths import (
-    folder_names,
     identity_at,
+    list_folder,
     open_parent,
+    read_state,
     set_folder_mode,
     split_path,
-    state_at,
     write_new_file,
 )
 from ebbtide.agent.errors import AgentError, RestoreFailed
@@ -90,7 +90,7 @@ def _missing_parents(root: str, planned_paths: Sequence[PlannedPath]) -> list[Pl
 
 def _names_in_folder(root: str, path: str) -> list[str]:
     try:
-        return folder_names(root, path)
+        return list_folder(root, path)
     except OSError as error:
         raise RestoreFailed(f"`{path}` cannot be read: {error.strerror or error}") from error
 
@@ -98,10 +98,10 @@ def _names_in_folder(root: str, path: str) -> list[str]:
 class Restore:
     """One restore. If `run` raises `RestoreFailed`, no file has changed, unless the error says otherwise."""
 
-    def __init__(self, root: str, point: int, read: ReadContent) -> None:
+    def __init__(self, root: str, point: int, read_content: ReadContent) -> None:
         self._root = root
         self._prefix = f"{TEMPORARY_PREFIX}{point}-"
-        self._read = read
+        self._read = read_content
         self._temporary_files: list[tuple[Move, str, str]] = []
         """Each move with the folder and the name of its temporary file."""
         self._created_folders: list[str] = []
@@ -137,7 +137,7 @@ class Restore:
         for folder in {folder_above for path in paths for folder_above in _folders_above(path)}:
             with suppress(OSError):
                 for name in (
-                    folder_names(self._root, folder) if folder not in ("", "/") else os.listdir(folder or self._root)
+                    list_folder(self._root, folder) if folder not in ("", "/") else os.listdir(folder or self._root)
                 ):
                     if name.startswith(self._prefix):
                         self._remove(f"{folder.rstrip('/')}/{name}" if folder else name)
@@ -167,7 +167,7 @@ class Restore:
                     raise OSError(errno.EACCES, "it cannot be written", folder_path or ".")
                 if move.target.kind in ("file", "link"):
                     name = f"{self._prefix}{index}-{secrets.token_hex(3)}"
-                    write_new_file(folder, name, move.target, self._read(move.target.digest), synced=syncs_each_file)
+                    write_new_file(folder, name, move.target, self._read(move.target.digest), sync=syncs_each_file)
                     self._temporary_files.append((move, folder_path, name))
         if not syncs_each_file:
             os.sync()
@@ -251,7 +251,7 @@ class Restore:
         failed_paths = []
         moves_by_path = {move.path: move for move in self._done_moves}
         for move in sorted(moves_by_path.values(), key=lambda move: -move.path.count("/")):
-            current = state_at(self._root, move.path, 0, lambda digest, content: None)
+            current = read_state(self._root, move.path, 0, lambda digest, content: None)
             if current != ABSENT and (
                 move.current == ABSENT or (current.kind == "folder") != (move.current.kind == "folder")
             ):
@@ -283,9 +283,9 @@ class Restore:
         elif state.kind in ("file", "link"):
             name = f"{self._prefix}back-{secrets.token_hex(3)}"
             with open_parent(self._root, move.path) as (folder, file_name):
-                write_new_file(folder, name, state, self._read(state.digest), synced=False)
+                write_new_file(folder, name, state, self._read(state.digest), sync=False)
                 os.rename(name, file_name, src_dir_fd=folder, dst_dir_fd=folder)
-        elif state_at(self._root, move.path, 0, lambda digest, content: None).kind not in ("absent", "folder"):
+        elif read_state(self._root, move.path, 0, lambda digest, content: None).kind not in ("absent", "folder"):
             self._remove(move.path)
 
 

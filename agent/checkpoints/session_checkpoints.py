@@ -48,17 +48,17 @@ class SessionCheckpoints:
         self,
         thread: CheckpointThread,
         session: str,
-        message_count: Callable[[], int],
+        count_messages: Callable[[], int],
         has_jobs: Callable[[], bool],
         emit: Callable[[Event], None],
         interrupt: Interrupt,
         scan_ahead_root: Path | None = None,
     ) -> None:
-        """`message_count`: returns the number of messages in the session. `has_jobs`: returns whether commands run in
+        """`count_messages`: returns the number of messages in the session. `has_jobs`: returns whether commands run in
         the background. `scan_ahead_root`: the folder to scan while the first request is running."""
         self._thread = thread
         self._session = session
-        self._message_count = message_count
+        self._message_count = count_messages
         self._has_jobs = has_jobs
         self._emit = emit
         self._interrupt = interrupt
@@ -73,7 +73,7 @@ class SessionCheckpoints:
         self._notified: set[str] = set()
         self._background_tasks: set[asyncio.Task[object]] = set()
 
-    def note_event(self, event: Event) -> None:
+    def observe(self, event: Event) -> None:
         """Record the start of a turn."""
         if isinstance(event, TurnStarted):
             title = " ".join(event.text.split())[:MAX_TITLE_CHARS]
@@ -140,7 +140,9 @@ class SessionCheckpoints:
             uncovered_reason = ""
         self._notified.add(uncovered_reason)
         if changes.files or uncovered_reason:
-            self._emit(FilesChanged(changes.files, uncovered_reason, changes.added, changes.removed))
+            self._emit(
+                FilesChanged(changes.files, uncovered_reason, changes.added_line_count, changes.removed_line_count)
+            )
 
     async def run(
         self, work: "Callable[Concatenate[ProjectCheckpoints, P], T]", *args: P.args, **kwargs: P.kwargs
@@ -153,7 +155,7 @@ class SessionCheckpoints:
 
     async def _try_work(self, work: "Callable[[ProjectCheckpoints], T]", *, short: bool = False) -> T | None:
         """Run `work` in the checkpoint thread and return its result. If it fails, notify the user and return None."""
-        return await self._result_or_none(self._thread.submit(work, short=short))
+        return await self._result_or_none(self._thread.submit(work, is_short=short))
 
     async def _result_or_none(self, future: Future[T]) -> T | None:
         try:
@@ -171,7 +173,7 @@ class SessionCheckpoints:
 
     def _run_in_background(self, work: "Callable[[ProjectCheckpoints], object]", *, short: bool = False) -> None:
         """Submit work without waiting for it. It runs before jobs that are submitted later."""
-        task = asyncio.ensure_future(self._result_or_none(self._thread.submit(work, short=short)))
+        task = asyncio.ensure_future(self._result_or_none(self._thread.submit(work, is_short=short)))
         self._background_tasks.add(task)
         task.add_done_callback(self._background_tasks.discard)
 

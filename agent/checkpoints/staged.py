@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebbtide.agent.checkpoints.comparison import StateChange
-from ebbtide.agent.checkpoints.file_state import UNKNOWN_STAGED, FileState, PathChange
+from ebbtide.agent.checkpoints.file_state import UNREADABLE_INDEX_SUFFIX, FileState, PathChange
 from ebbtide.agent.checkpoints.git_index import read_index, read_staged, replace_staged, staged_by_path
 from ebbtide.agent.checkpoints.nofollow_paths import open_parent
 from ebbtide.agent.checkpoints.restore import TEMPORARY_PREFIX
 from ebbtide.agent.checkpoints.work_tree import TICK_NS
-from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.sandbox.git_metadata import verified_metadata
 
 MAX_INDEX_BYTES = 100_000_000
@@ -78,7 +78,7 @@ class StagedFiles:
             elif old.staged is None or new.staged is None:
                 if old.digest != new.digest:
                     old_entry, new_entry = bytes.fromhex(old.digest), bytes.fromhex(new.digest)
-                    changes[f"{name}{UNKNOWN_STAGED}"] = (
+                    changes[f"{name}{UNREADABLE_INDEX_SUFFIX}"] = (
                         _staged_state(old.head, old_entry),
                         _staged_state(new.head, new_entry),
                     )
@@ -107,11 +107,11 @@ class StagedFiles:
                 states[path] = _staged_state(snapshot.head, snapshot.staged.get(os.fsencode(entry), b""))
         return states
 
-    def restore_staged(self, name: str, changes: Iterable[PathChange], point: int) -> str:
+    def restore_staged(self, index_path: str, changes: Iterable[PathChange], point: int) -> str:
         """Set the staged entries of one index to the `after` state of each change, provided that all have the `before`
         state. Return why that was not done, or an empty string on success."""
         changes_by_entry = {os.fsencode(change.path.partition("\0")[2]): change for change in changes}
-        snapshot = self._current_snapshot(name)
+        snapshot = self._current_snapshot(index_path)
         if snapshot is None or snapshot.staged is None:
             return "the index cannot be read"
         if any(
@@ -121,7 +121,7 @@ class StagedFiles:
             return STAGED_CHANGED
         temporary = f"{TEMPORARY_PREFIX}{point}-{secrets.token_hex(3)}"
         try:
-            with open_parent(self._root, name) as (folder, index):
+            with open_parent(self._root, index_path) as (folder, index):
                 content, identity = _read_index(folder, index)
                 staged = {path: _staged_bytes(change.after) for path, change in changes_by_entry.items()}
                 body = replace_staged(content, staged, identity[WRITTEN_FIELD] // 10**9)
@@ -223,7 +223,7 @@ def _head_digest(metadata: Path, common_folder: Path) -> str:
 
 def _read_beginning(path: Path, max_bytes: int = 4096) -> bytes:
     try:
-        return read_beginning(str(path), max_bytes)
+        return read_prefix(str(path), max_bytes)
     except (OSError, ValueError):
         return b""
 

@@ -36,19 +36,22 @@ class TrackedFiles:
         limits: ScanLimits,
         state_of: Callable[[str], FileState],
         *,
-        has_new_rules: bool,
+        has_changed_rules: bool,
     ) -> dict[str, StateChange]:
         """Return what has changed since the last scan. `repositories`: the staged entries of each work tree. `folders`:
-        the result of the folder scan. `has_new_rules`: whether ignore rules have changed. Raises `FolderTooLarge`."""
+        the result of the folder scan. `has_changed_rules`: whether ignore rules have changed. Raises
+        `FolderTooLarge`."""
         changes = {}
         for path, (numbers, previous) in self._known_states.items():
             new_state = self._known_states[path] = self._observed_state(path, numbers, previous, state_of)
             if new_state[1] != previous:
                 changes[path] = (previous, new_state[1])
         staged = tuple(repositories.values())
-        if has_new_rules or [*map(id, staged)] != [*map(id, self._staged)]:  # unchanged scans reuse the same objects
+        if has_changed_rules or [*map(id, staged)] != [
+            *map(id, self._staged)
+        ]:  # unchanged scans reuse the same objects
             paths = dict.fromkeys(self._unscanned_paths(repositories, folders))
-            if len(paths) > limits.files or sum(map(self._size, paths)) > limits.all_bytes:
+            if len(paths) > limits.max_files or sum(map(self._size, paths)) > limits.max_total_bytes:
                 raise FolderTooLarge("git tracks too many files that its rules would ignore")
             unknown_state: tuple[tuple[int, ...], FileState] = ((), FileState("unknown"))
             self._known_states = {
@@ -70,7 +73,7 @@ class TrackedFiles:
                 if names is None:
                     folder_record = folders.get(os.fsdecode((path_to_tree + folder)[len(path_to_root) :]).rstrip("/"))
                     names = names_by_folder[folder] = frozenset(
-                        map(os.fsencode, folder_record.names if folder_record is not None else ())
+                        map(os.fsencode, folder_record.file_names if folder_record is not None else ())
                     )
                 if name not in names and entry.startswith(path_to_root) and _is_expected_file(entry, staged_bytes):
                     yield os.fsdecode((path_to_tree + entry)[len(path_to_root) :])

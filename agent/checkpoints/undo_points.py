@@ -73,22 +73,22 @@ def next_redo(points: Sequence[UndoPoint]) -> UndoPoint | None:
     return undos[-1] if undos and undos[-1].id > newest else None
 
 
-def selected_point(points: Sequence[UndoPoint], id: int | None, *, redo: bool) -> UndoPoint:
+def selected_point(points: Sequence[UndoPoint], point_id: int | None, *, is_redo: bool) -> UndoPoint:
     """Return the point with this id. Without an id, return the next point to undo or redo. Raises `UsageError`."""
-    if id is not None and redo:
+    if point_id is not None and is_redo:
         raise UsageError("`--redo` takes no id: `ebb undo ID` also reverts an undo")
-    if id is not None:
-        selected = next((point for point in points if point.id == id), None)
+    if point_id is not None:
+        selected = next((point for point in points if point.id == point_id), None)
         if selected is None:
-            raise UsageError(f"no undo point {id}; see `ebb undo --list`")
+            raise UsageError(f"no undo point {point_id}; see `ebb undo --list`")
         if selected.is_undone:
-            raise UsageError(f"point {id} is already undone; `ebb undo --list` shows by which")
+            raise UsageError(f"point {point_id} is already undone; `ebb undo --list` shows by which")
         return selected
-    next_point = next_redo(points) if redo else next_undo(points)
+    next_point = next_redo(points) if is_redo else next_undo(points)
     if next_point is None:
         raise UsageError(
             "nothing to redo: nothing was undone, or files have changed since"
-            if redo
+            if is_redo
             else "nothing to undo: no recorded turn changed files here"
         )
     return next_point

@@ -19,7 +19,7 @@ from operator import attrgetter
 from ebbtide.agent.checkpoints.comparison import FolderChanges, change_time_ns, record_changes
 from ebbtide.agent.checkpoints.file_state import FileState
 from ebbtide.agent.checkpoints.folder_record import CHANGED_FIELD, FIELDS_PER_FILE, Folder
-from ebbtide.tools.search.walk import FolderRules, WalkScope, is_ignored, rules_inside, walk_scope
+from ebbtide.tools.search.walk import FolderRules, WalkScope, is_ignored, rules_in_folder, walk_scope
 
 TICK_NS, COARSE_TICK_NS = 20_000_000, 2_100_000_000
 """Nanoseconds within which two changes may get the same time, on file systems with nanosecond times and on others."""
@@ -45,9 +45,9 @@ class ScanCancelled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ScanLimits:
-    files: int
-    file_bytes: int
-    all_bytes: int
+    max_files: int
+    max_file_bytes: int
+    max_total_bytes: int
     """Total size of all files, in bytes."""
 
 
@@ -142,13 +142,13 @@ class WorkTree:
                 folder, has_new_rules = self._scan_folder(name, path, fd, has_new_rules, limits)
             finally:
                 os.close(fd)
-            self._file_count += len(folder.names)
-            if self._file_count > limits.files:
-                raise FolderTooLarge(f"it contains more than {limits.files:,} files")
+            self._file_count += len(folder.file_names)
+            if self._file_count > limits.max_files:
+                raise FolderTooLarge(f"it contains more than {limits.max_files:,} files")
             prefix = f"{name}/" if name else ""
-            pending.extend((prefix + subfolder, has_new_rules) for subfolder in folder.folders)
-        if self._total_bytes > limits.all_bytes:
-            raise FolderTooLarge(f"its files exceed {limits.all_bytes / 1e6:,.0f} MB")
+            pending.extend((prefix + subfolder, has_new_rules) for subfolder in folder.subfolders)
+        if self._total_bytes > limits.max_total_bytes:
+            raise FolderTooLarge(f"its files exceed {limits.max_total_bytes / 1e6:,.0f} MB")
 
     def _carry_unreadable(self, name: str, path: str) -> None:
         """Keep the record of an unreadable folder, apart from its mode."""
@@ -160,7 +160,7 @@ class WorkTree:
                 and record.mode != (mode := stat.S_IMODE(status.st_mode))
                 and stat.S_ISDIR(status.st_mode)
             ):
-                self.folders[name] = replace(record, mode=mode, changed=0)
+                self.folders[name] = replace(record, mode=mode, change_time_ns=0)
                 self._changes.changed_records.add(name)
 
     def _scan_folder(
@@ -170,17 +170,17 @@ class WorkTree:
         now = time.time_ns()
         status = os.fstat(fd)
         record = self.folders.get(name)
-        is_same = record is not None and (record.changed, record.inode) == (status.st_ctime_ns, status.st_ino)
+        is_same = record is not None and (record.change_time_ns, record.inode) == (status.st_ctime_ns, status.st_ino)
         rules_hash = _rules_hash(fd) if record is None or record.rules_hash or not is_same else 0
         has_new_rules = has_new_rules or (record is not None and record.rules_hash != rules_hash)
         if has_new_rules:
             self._changed_rules.add(name)
         if record is None or has_new_rules or not is_same:
             return self._list_folder(name, path, fd, status, rules_hash, now, limits), has_new_rules
-        changed_files, index, numbers, get_status = [], 0, record.numbers, os.stat
+        changed_files, index, numbers, get_status = [], 0, record.stat_numbers, os.stat
         try:
             for file_name, size, change_time, inode in zip(
-                record.names, numbers[1::4], numbers[2::4], numbers[3::4], strict=True
+                record.file_names, numbers[1::4], numbers[2::4], numbers[3::4], strict=True
             ):
                 file_status = get_status(file_name, dir_fd=fd, follow_symlinks=False)
                 # Any change to a file, even of its mode, updates the ctime, which programs cannot set.
@@ -193,7 +193,7 @@ class WorkTree:
             return self._list_folder(name, path, fd, status, rules_hash, now, limits), has_new_rules
         if not changed_files:
             return record, has_new_rules
-        folder = replace(record, numbers=record.numbers[:], digests=list(record.digests))
+        folder = replace(record, stat_numbers=record.stat_numbers[:], digests=list(record.digests))
         self.folders[name] = folder
         self._changes.changed_records.add(name)
         self._update_files(name, folder, changed_files, now, limits)
@@ -205,7 +205,7 @@ class WorkTree:
         """Return the folder's record after listing its names again."""
         previous = self._previous_folders.get(name)
         previous_indexes = (
-            {file_name: index for index, file_name in enumerate(previous.names)} if previous is not None else {}
+            {file_name: index for index, file_name in enumerate(previous.file_names)} if previous is not None else {}
         )
         folder = Folder(
             stat.S_IMODE(status.st_mode), _reliable_time(status.st_ctime_ns, now), status.st_ino, rules_hash
@@ -227,7 +227,7 @@ class WorkTree:
             ):
                 continue
             if is_folder:
-                folder.folders.append(entry_name)
+                folder.subfolders.append(entry_name)
                 continue
             try:
                 entry_status = entry.stat(follow_symlinks=False)
@@ -237,17 +237,20 @@ class WorkTree:
                 continue
             numbers = array("q", _stat_numbers(entry_status))
             previous_index = previous_indexes.get(entry_name)
-            folder.names.append(entry_name)
-            folder.numbers.extend(numbers)
+            folder.file_names.append(entry_name)
+            folder.stat_numbers.extend(numbers)
             if previous_index is None or previous is None:
                 folder.digests.append(b"")
-                changed_files.append((len(folder.names) - 1, numbers))
+                changed_files.append((len(folder.file_names) - 1, numbers))
                 continue
             folder.digests.append(previous.digests[previous_index])
-            if previous.numbers[previous_index * FIELDS_PER_FILE : (previous_index + 1) * FIELDS_PER_FILE] != numbers:
-                changed_files.append((len(folder.names) - 1, numbers))
-        if self._file_count + len(folder.names) > limits.files:
-            raise FolderTooLarge(f"it contains more than {limits.files:,} files")
+            if (
+                previous.stat_numbers[previous_index * FIELDS_PER_FILE : (previous_index + 1) * FIELDS_PER_FILE]
+                != numbers
+            ):
+                changed_files.append((len(folder.file_names) - 1, numbers))
+        if self._file_count + len(folder.file_names) > limits.max_files:
+            raise FolderTooLarge(f"it contains more than {limits.max_files:,} files")
         self._update_files(name, folder, changed_files, now, limits)
         return folder
 
@@ -259,11 +262,11 @@ class WorkTree:
         for index, numbers in changed_files:
             mode, size, change_time, _ = numbers
             offset = index * FIELDS_PER_FILE
-            folder.numbers[offset : offset + FIELDS_PER_FILE] = numbers
-            if stat.S_ISREG(mode) and size > limits.file_bytes:
+            folder.stat_numbers[offset : offset + FIELDS_PER_FILE] = numbers
+            if stat.S_ISREG(mode) and size > limits.max_file_bytes:
                 folder.digests[index] = b""
                 continue
-            folder.numbers[offset + CHANGED_FIELD] = _reliable_time(change_time, now)
+            folder.stat_numbers[offset + CHANGED_FIELD] = _reliable_time(change_time, now)
             unread.append(index)
             self._total_bytes += size
         if unread:
@@ -289,17 +292,17 @@ class WorkTree:
                 if is_cancelled():
                     raise ScanCancelled
                 self.files_to_read -= 1
-                file_name, offset = folder.names[index], index * FIELDS_PER_FILE
+                file_name, offset = folder.file_names[index], index * FIELDS_PER_FILE
                 try:
-                    if stat.S_ISLNK(folder.numbers[offset]):
+                    if stat.S_ISLNK(folder.stat_numbers[offset]):
                         content = os.fsencode(os.readlink(file_name, dir_fd=fd))
                     else:
-                        content, folder.numbers[offset + CHANGED_FIELD] = read_content(
-                            file_name, folder.numbers[offset + CHANGED_FIELD], limits.file_bytes, fd
+                        content, folder.stat_numbers[offset + CHANGED_FIELD] = read_content(
+                            file_name, folder.stat_numbers[offset + CHANGED_FIELD], limits.max_file_bytes, fd
                         )
                 except (OSError, ValueError):
                     folder.digests[index] = b""
-                    folder.numbers[offset + CHANGED_FIELD] = -change_time_ns(f"{self.root}/{prefix}{file_name}")
+                    folder.stat_numbers[offset + CHANGED_FIELD] = -change_time_ns(f"{self.root}/{prefix}{file_name}")
                     self._changes.unstored_files.append(prefix + file_name)
                     continue
                 folder.digests[index] = digest = hashlib.sha256(content).digest()
@@ -314,11 +317,11 @@ class WorkTree:
             return self._rules[name]
         if self._scope is None:
             self._scope = walk_scope(self.root)
-        inherited_rules = self._scope.above
+        inherited_rules = self._scope.outer_rules
         if name:
             parent = name.rpartition("/")[0]
             inherited_rules = self._rules_for(parent, os.path.join(self.root, parent) if parent else self.root)
-        rules = rules_inside(path, inherited_rules, self._scope.is_tracked)
+        rules = rules_in_folder(path, inherited_rules, self._scope.is_tracked)
         self._rules[name] = rules
         return rules
 
@@ -340,11 +343,11 @@ def _rules_hash(fd: int) -> int:
     return rules_hash
 
 
-def read_content(name: str, changed: int, max_bytes: int, folder: int) -> tuple[bytes, int]:
+def read_content(name: str, change_time: int, max_bytes: int, folder_fd: int) -> tuple[bytes, int]:
     """Return the bytes of a file and its change time; the time is 0 if the file has changed since the last check.
-    `changed`: the change time at the last check. Raises `OSError`, and `ValueError` if the file was replaced or
+    `change_time`: the change time at the last check. Raises `OSError`, and `ValueError` if the file was replaced or
     grew."""
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder_fd)
     try:
         old_status = os.fstat(fd)
         if not stat.S_ISREG(old_status.st_mode) or old_status.st_size > max_bytes:
@@ -360,5 +363,5 @@ def read_content(name: str, changed: int, max_bytes: int, folder: int) -> tuple[
         new_status = os.fstat(fd)
     finally:
         os.close(fd)
-    is_same = old_status.st_ctime_ns == new_status.st_ctime_ns == changed and len(content) == new_status.st_size
-    return content, changed if is_same else 0
+    is_same = old_status.st_ctime_ns == new_status.st_ctime_ns == change_time and len(content) == new_status.st_size
+    return content, change_time if is_same else 0

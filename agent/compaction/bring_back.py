@@ -11,10 +11,10 @@ from ebbtide.agent.budget.request_budget import ContextBudget
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.view import BroughtBack
 from ebbtide.agent.messages import Conversation, Message, Note, User
-from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.window.measure import measure_budget
 from ebbtide.agent.window.session_context import ModelContext, TurnContext, WindowContext
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.files.pictures import PICTURE_TYPES
+from ebbtide.tools.files.pictures import IMAGE_TYPES
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.outputs.plain_text import is_mostly_noise
@@ -44,11 +44,11 @@ async def bring_back(
     ref: str,
     recall: SessionRecall,
     *,
-    only_price: bool = False,
+    dry_run: bool = False,
 ) -> BringBackResult:
-    """Add the content of a reference to the conversation, limited to half of the remaining room. `only_price`: change
+    """Add the content of a reference to the conversation, limited to half of the remaining room. `dry_run`: change
     nothing; return the unchanged conversation and the event that would be emitted. Raises `AgentError`."""
-    budget = budget_of(conversation, window)
+    budget = measure_budget(conversation, window)
     max_tokens = budget.remaining // 2
     if max_tokens <= 0:
         raise AgentError("the window is full: free space with `/compact` first")
@@ -57,8 +57,8 @@ async def bring_back(
         note, is_whole = _fit_note(stored, max_tokens, window.model.meter.message_tokens)
     message = User((note,))
     new_conversation = conversation.plus(message)
-    event = _brought_back_event(stored.ref, budget, budget_of(new_conversation, window), is_whole, window.model)
-    if only_price:
+    event = _brought_back_event(stored.ref, budget, measure_budget(new_conversation, window), is_whole, window.model)
+    if dry_run:
         return BringBackResult(conversation, event)
     await turn.recorder.record_user_message(message)
     turn.emit(event)
@@ -69,7 +69,7 @@ def _fit_note(stored: StoredContent, max_tokens: int, count_tokens: Callable[[Me
     """Return a note with as much of the content as fits into `max_tokens` tokens, and whether it is complete."""
     max_bytes = MAX_BROUGHT_BACK_BYTES
     while True:
-        note, is_whole = bring_back_note(stored, max_bytes)
+        note, is_whole = build_bring_back_note(stored, max_bytes)
         token_count = count_tokens(User((note,)))
         if token_count <= max_tokens or max_bytes == 0:
             return note, is_whole
@@ -84,28 +84,29 @@ def _brought_back_event(
     return BroughtBack(ref, new_tokens, is_whole, new_budget.used, new_budget.window.effective, cost)
 
 
-def cost_of_new_tokens(size: int, used: int, prices: Prices | None) -> float | None:
-    """Return the US dollars for `size` new tokens in a request of `used` tokens; None if prices are unknown."""
+def cost_of_new_tokens(new_tokens: int, request_tokens: int, prices: Prices | None) -> float | None:
+    """Return the US dollars for `new_tokens` new tokens in a request of `request_tokens` tokens; None if prices are
+    unknown."""
     if prices is None:
         return None
-    price = prices.per_token(used)
-    return size * max(price.cache_write, price.input)
+    price = prices.per_token(request_tokens)
+    return new_tokens * max(price.cache_write, price.input)
 
 
-def require_stored(part: T | None) -> T:
-    """Return `part`, an object that looks up stored content. Raises `AgentError` if it is None, which means that the
+def require_archive(lookup: T | None) -> T:
+    """Return `lookup`, an object that looks up stored content. Raises `AgentError` if it is None, which means that the
     session is not stored."""
-    if part is None:
+    if lookup is None:
         raise AgentError("this session is not stored, so there is nothing to look up")
-    return part
+    return lookup
 
 
-def bring_back_note(stored: StoredContent, max_bytes: int) -> tuple[Note, bool]:
+def build_bring_back_note(stored: StoredContent, max_bytes: int) -> tuple[Note, bool]:
     """Return a note with the content, or its beginning, and whether it is complete. Raises `AgentError`."""
     if not stored.media_type.startswith("text/"):
         advice = (
             "let the model read it with `recall`"
-            if stored.media_type in PICTURE_TYPES
+            if stored.media_type in IMAGE_TYPES
             else "`/archive` says how to save it"
         )
         raise AgentError(f"`{stored.ref}` is {stored.media_type}: {advice}")

@@ -15,7 +15,7 @@ from ebbtide.agent.eviction.settings import CompactionCaps
 from ebbtide.agent.messages import CarriedPart, Conversation, Text
 from ebbtide.agent.tokens.estimate import estimate_text
 from ebbtide.agent.view.items import MAX_PIN_LINE_CHARS, OutputPart, view_parts
-from ebbtide.agent.view.name_index import name_index
+from ebbtide.agent.view.name_index import build_name_index
 from ebbtide.agent.view.stubs import one_line
 from ebbtide.agent.view.visible import numbered_outputs, outcome_with_ref
 
@@ -43,7 +43,7 @@ def _output_lines(
     conversation: Conversation, cut: int, retained_refs: frozenset[str], visible_text: str
 ) -> Iterator[str]:
     unmasked = replace(conversation, masked=frozenset(), retold=(), pinned=frozenset())
-    inventory = Inventory().of(unmasked)
+    inventory = Inventory().measure(unmasked)
     numbered_by_ref = {numbered.ref: numbered for numbered in numbered_outputs(unmasked)}
     removed_items = [
         item
@@ -57,7 +57,9 @@ def _output_lines(
         text = numbered_by_ref[item.key].output.text
         max_name_bytes = min(int(MAX_NAMES_SHARE * len(text)), MAX_NAMES_BYTES)
         names = (
-            name_index(text, visible_text, max_name_bytes, "names in it") if max_name_bytes >= MIN_NAMES_BYTES else ""
+            build_name_index(text, visible_text, max_name_bytes, "names in it")
+            if max_name_bytes >= MIN_NAMES_BYTES
+            else ""
         )
         if names:
             visible_text += names
@@ -77,12 +79,12 @@ _RECALL_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_440, 2_500
 def with_carried_files(conversation: Conversation, plan: CompactionPlan, caps: CompactionCaps) -> CompactionPlan:
     """Return the plan with the files that stay in view and the names in other outputs. Return it unchanged if the
     compaction would otherwise save too little."""
-    cut = len(plan.covered)
+    cut = len(plan.covered_messages)
     files = carried_files(conversation, cut, caps.carried)
     retained_refs = frozenset(file.ref for file in (*files, *plan.tail_view.summary.pinned))
     visible_text = "\n".join(part.text for file in files for part in file.parts if isinstance(part, Text))
     extended = replace(
-        plan, carried=files, names=dropped_outputs(conversation, cut, caps.names, retained_refs, visible_text)
+        plan, carried=files, output_names=dropped_outputs(conversation, cut, caps.names, retained_refs, visible_text)
     )
     max_tokens = conversation_tokens(apply_compaction(extended, Draft("", ""), caps)) + caps.retain + caps.summary
     return extended if max_tokens < MAX_REMAINING_SHARE * conversation_tokens(conversation) else plan
@@ -96,14 +98,16 @@ def carried_files(conversation: Conversation, cut: int, max_tokens: int) -> tupl
 
 def _newest_reads(conversation: Conversation, cut: int, remaining_tokens: int) -> Iterator[CarriedPart]:
     parts = {part.key: part for part in view_parts(conversation) if isinstance(part, OutputPart)}
-    inventory, remaining_files = Inventory().of(conversation), MAX_FILES
+    inventory, remaining_files = Inventory().measure(conversation), MAX_FILES
     for item in reversed(inventory.items):
         part = parts.get(item.key)
         if part is None or item.content != "file" or item.is_stale or item.is_superseded or item.message_index >= cut:
             continue
         if not remaining_files or inventory.replies_since(item) > MAX_AGE_REQUESTS:
             return
-        is_complete = part.state == "visible" and part.numbered.output.status == "done" and not part.visible.images
+        is_complete = (
+            part.state == "visible" and part.numbered_output.output.status == "done" and not part.visible.images
+        )
         miss_cost = inventory.reread_probability(item) * (_RECALL_COST_TOKENS + min(item.tokens, _MAX_FETCHED_TOKENS))
         if is_complete and item.tokens <= remaining_tokens and miss_cost >= _MIN_MISS_COST_SHARE * item.tokens:
             remaining_tokens, remaining_files = remaining_tokens - item.tokens, remaining_files - 1

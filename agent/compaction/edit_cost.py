@@ -20,9 +20,9 @@ from ebbtide.agent.view.visible import messages_in_view, summary_messages, visib
 class EditPricing:
     """How view edits are measured and priced."""
 
-    size: Callable[[Message], int]
+    count_tokens: Callable[[Message], int]
     """Returns the estimated tokens of a message."""
-    used: int
+    used_tokens: int
     """Tokens of the next request."""
     fixed_tokens: int
     """Tokens before the messages: system prompt and tools."""
@@ -32,7 +32,7 @@ class EditPricing:
     caps: CompactionCaps = CompactionCaps()  # noqa: RUF009  # a frozen value
     is_cold: bool = False
     """Whether nothing of the session is in the provider's cache."""
-    cached: int | None = None
+    cached_message_count: int | None = None
     """Number of sent messages that are unchanged since the last request; None if all are."""
     scale: float = 1.0
     """Actual tokens per estimated token."""
@@ -46,20 +46,20 @@ class ViewEditPlan:
     name: str
     """The reference of the item, or the name of a tool."""
     what: str
-    after: Conversation
+    edited_conversation: Conversation
     """The conversation after the edit. If a model must be asked first, this is the conversation without the model's
     text."""
-    unchanged_messages: int
+    unchanged_message_count: int
     """Number of sent messages that stay unchanged."""
-    freed: int = 0
+    freed_tokens: int = 0
     """Tokens saved in every further request; negative if the view grows."""
     cache_write_tokens: int = 0
     """Tokens that the next request must write to the cache again."""
     cost: float = 0.0
     """One-time cost, in fresh input tokens."""
-    saves: float = 0.0
+    saving_per_request: float = 0.0
     """Saving per further request, in fresh input tokens."""
-    asks: bool = False
+    asks_model: bool = False
     """Whether a model must be asked."""
     key: str = ""
     """Key of the item that a model summarises."""
@@ -73,7 +73,7 @@ class ViewEditPlan:
         """Number of requests after which the edit has paid for itself; None if it never does."""
         if self.cost <= 0:
             return 0
-        return math.ceil(self.cost / self.saves) if self.saves > 0 else None
+        return math.ceil(self.cost / self.saving_per_request) if self.saving_per_request > 0 else None
 
 
 def price_edit(
@@ -100,16 +100,18 @@ def invalidated_cache_tokens(before: Conversation, after: Conversation, pricing:
         return 0
     end = (
         _sent_message_count(after)
-        if pricing.cached is None
-        else min(_sent_message_count(after), _index_after_sent(after, pricing.cached))
+        if pricing.cached_message_count is None
+        else min(_sent_message_count(after), _index_after_sent(after, pricing.cached_message_count))
     )
     visible = visible_messages(after)[first_changed:end]
-    opening = summary_messages(after.summary) if unchanged == 0 and end > 0 and pricing.cached != 0 else ()
-    return round(sum(map(pricing.size, (*opening, *visible))) * pricing.scale)
+    opening = (
+        summary_messages(after.summary) if unchanged == 0 and end > 0 and pricing.cached_message_count != 0 else ()
+    )
+    return round(sum(map(pricing.count_tokens, (*opening, *visible))) * pricing.scale)
 
 
 def _view_tokens(conversation: Conversation, pricing: EditPricing) -> int:
-    return sum(map(pricing.size, messages_in_view(conversation)))
+    return sum(map(pricing.count_tokens, messages_in_view(conversation)))
 
 
 def first_change(before: Conversation, after: Conversation) -> tuple[int, int | None]:
@@ -172,11 +174,11 @@ def tokens_after_prefix(budget: ContextBudget) -> int:
     return max(budget.used - prefix_tokens, 0)
 
 
-def undo_refusal(before: ContextBudget) -> str:
+def undo_refusal(budget: ContextBudget) -> str:
     """Return why the earlier view cannot be restored; empty if it can."""
-    if before.verdict == "fits":
+    if budget.verdict == "fits":
         return ""
     return (
-        f"the previous view now takes about {before.used:,} tokens, and a request has room for "
-        f"{before.window.effective:,}: nothing was undone; `/bring` restores individual parts of it"
+        f"the previous view now takes about {budget.used:,} tokens, and a request has room for "
+        f"{budget.window.effective:,}: nothing was undone; `/bring` restores individual parts of it"
     )

@@ -29,7 +29,7 @@ from ebbtide.agent.messages import Conversation, Message, ToolCall, User
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.view.message_text import message_text
 from ebbtide.agent.view.visible import numbered_outputs
-from ebbtide.agent.window.measure import budget_of, choose_tools, request_mark, request_sizer
+from ebbtide.agent.window.measure import choose_tools, create_request_sizer, measure_budget, request_mark
 from ebbtide.agent.window.session_context import TurnContext, WindowContext
 
 
@@ -43,18 +43,18 @@ def edit_pricing(conversation: Conversation, budget: ContextBudget, window: Wind
         budget.used,
         fixed_tokens,
         budget.effective_window,
-        unit_prices(facts.prices, is_uncached=window.watch.is_uncached),
+        unit_prices(facts.prices, is_uncached=window.prefix_watch.is_uncached),
         window.compaction_settings.caps,
-        window.watch.is_cache_cold(facts),
-        window.watch.unchanged_messages,
+        window.prefix_watch.is_cache_cold(facts),
+        window.prefix_watch.unchanged_message_count,
         token_scale(budget.used - fixed_tokens, conversation, model.meter.message_tokens),
     )
 
 
-def token_scale(counted: int, conversation: Conversation, size: Callable[[Message], int]) -> float:
+def token_scale(actual_tokens: int, conversation: Conversation, count_tokens: Callable[[Message], int]) -> float:
     """Return the number of actual tokens per estimated token of a conversation."""
-    estimated = conversation_tokens(conversation, size)
-    return min(max(counted / estimated, 0.25), 3.0) if estimated else 1.0
+    estimated = conversation_tokens(conversation, count_tokens)
+    return min(max(actual_tokens / estimated, 0.25), 3.0) if estimated else 1.0
 
 
 MAX_ITEM_BYTES = 1 << 20
@@ -99,21 +99,21 @@ async def apply_edit(
     summary."""
     plan = await plan_edit(request, conversation, window)
     if isinstance(plan, Refusal):
-        raise AgentError(plan.why)
+        raise AgentError(plan.reason)
     match plan.act:
         case "summarise_before":
             return await _summarise_before(plan, conversation, window, turn)
         case "summarise":
             return await _summarise_item(plan, conversation, window, turn)
         case _:
-            return await _apply_view(plan, plan.after, conversation, window, turn)
+            return await _apply_view(plan, plan.edited_conversation, conversation, window, turn)
 
 
 async def plan_edit(request: EditRequest, conversation: Conversation, window: WindowContext) -> ViewEditPlan | Refusal:
     """Return the effect of an edit if it were applied now, or the reason why it is refused."""
     if not conversation.messages:
         return Refusal("this session has no messages yet, so there is nothing to edit")
-    return await asyncio.to_thread(_plan_edit, request, conversation, budget_of(conversation, window), window)
+    return await asyncio.to_thread(_plan_edit, request, conversation, measure_budget(conversation, window), window)
 
 
 def _plan_edit(
@@ -125,17 +125,19 @@ def _plan_edit(
             return _plan_tool_edit(request, conversation, pricing, window)
         case _:
             plan = plan_view_edit(request, conversation, pricing)
-    if isinstance(plan, Refusal) or plan.asks or not plan.is_rewrite:
+    if isinstance(plan, Refusal) or plan.asks_model or not plan.is_rewrite:
         return plan
-    freed = pricing.used - request_sizer(conversation, window)(plan.after)  # measured as for the report
-    return replace(plan, freed=freed, saves=pricing.prices.read * freed)
+    freed = pricing.used_tokens - create_request_sizer(conversation, window)(
+        plan.edited_conversation
+    )  # measured as for the report
+    return replace(plan, freed_tokens=freed, saving_per_request=pricing.prices.read * freed)
 
 
 def _plan_tool_edit(
     request: EditRequest, conversation: Conversation, pricing: EditPricing, window: WindowContext
 ) -> ViewEditPlan | Refusal:
     """Plan deferring one tool or all tools of a server, or offering them again."""
-    names = tools_named(request.key, window.tools.present)
+    names = find_deferrable_tools(request.key, window.tools.available_specs)
     if not names:
         return Refusal(f"there is no tool or server `{request.key}` to disable")
     already_disabled = names & conversation.excluded_tools
@@ -154,14 +156,14 @@ def _plan_tool_edit(
 
     old_size, new_size = (
         visible_size(conversation.excluded_tools, window.tools.all),
-        visible_size(new_excluded, window.tools.present),
+        visible_size(new_excluded, window.tools.available_specs),
     )
     if request.act == "defer" and new_size >= old_size:
         return Refusal(f"disabling `{request.key}` saves nothing: the tool search takes as much")
     return plan_tool_deferral(request.act, request.key, names, conversation, pricing, old_size, new_size)
 
 
-def tools_named(name: str, tools: Sequence[ToolSpec]) -> frozenset[str]:
+def find_deferrable_tools(name: str, tools: Sequence[ToolSpec]) -> frozenset[str]:
     """Return the deferrable tools that a name refers to: one tool, or all tools of a server."""
     names = {spec.name for spec in tools if spec.kind != "builtin"}
     server = name if name.startswith("mcp__") else f"mcp__{name}"
@@ -178,27 +180,27 @@ async def _apply_view(
 ) -> EditOutcome:
     """Replace the view with the edited one, and record it with its cost."""
     model = window.model
-    budget = budget_of(conversation, window)
+    budget = measure_budget(conversation, window)
     offered_before = window.tools.offered
     if new_view.excluded_tools != conversation.excluded_tools:
         window.tools.deferral.user_deferred = new_view.excluded_tools
-        window.watch.note_rewrite(plan.unchanged_messages)
+        window.prefix_watch.allow_rewrite(plan.unchanged_message_count)
         choose_tools(window, turn.emit)
     elif plan.is_rewrite:
-        window.watch.note_rewrite(plan.unchanged_messages)
+        window.prefix_watch.allow_rewrite(plan.unchanged_message_count)
     is_rewrite = plan.is_rewrite or window.tools.offered != offered_before
     if is_rewrite:
         model.meter.update_scale(conversation, budget)
         model.meter.reset_counters()
-        window.carrying_cost.reset()
+        window.carrying_cost_tracker.reset()
     event = ViewChanged(
         plan.act,
         plan.name,
         plan.what,
         budget.used,
-        budget_of(new_view, window).used if is_rewrite else budget.used,
+        measure_budget(new_view, window).used if is_rewrite else budget.used,
         budget.window.effective,
-        Price(plan.freed, plan.cache_write_tokens, round(plan.cost), 0, dollars_per_token(model.facts.prices))
+        Price(plan.freed_tokens, plan.cache_write_tokens, round(plan.cost), 0, dollars_per_token(model.facts.prices))
         if is_rewrite
         else None,
         cost,
@@ -235,7 +237,7 @@ async def _summarise_item(
     if freed <= 0:
         raise AgentError(f"the summary of `{plan.name}` is no shorter: nothing has changed")
     cost = None if None in costs else sum(cost for cost in costs if cost is not None)
-    return await _apply_view(replace(plan, freed=freed), new_view, conversation, window, turn, cost)
+    return await _apply_view(replace(plan, freed_tokens=freed), new_view, conversation, window, turn, cost)
 
 
 async def _fetch_item(ref: str, archive: SessionArchive | None) -> bytes | None:

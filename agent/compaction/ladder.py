@@ -12,16 +12,16 @@ from ebbtide.agent.compaction.plan import (
     CompactionPlan,
     apply_compaction,
     can_save_enough,
+    compute_floor,
     is_worthwhile,
     plan_at,
     plan_compaction,
-    solve_floor,
 )
-from ebbtide.agent.compaction.receipt import receipt_items
-from ebbtide.agent.compaction.room import DEFER_TOOLS, Room, conversation_tokens, fitting_caps, is_enough
+from ebbtide.agent.compaction.receipt import build_receipt
+from ebbtide.agent.compaction.room import DEFER_TOOLS, Room, conversation_tokens, is_enough, reduce_caps
 from ebbtide.agent.compaction.strategies import (
     CUT_STRATEGIES,
-    LADDERS,
+    STRATEGIES_BY_CAUSE,
     Strategy,
     cut_outputs,
     mask_least_needed,
@@ -52,8 +52,8 @@ SUMMARIES_STOPPED = (
 class CompactResult:
     before_tokens: int
     after_tokens: int
-    before_messages: int
-    after_messages: int
+    previous_message_count: int
+    new_message_count: int
     strategies: tuple[str, ...]
     """The strategies that took effect, in order; empty if none did. `tools` means that tools were deferred, and `pins`
     that pins were shortened; see `Strategy` for the others."""
@@ -77,7 +77,7 @@ class ForcedStrategy:
     price: Price | None = None
     cut: int | None = None
     """Index of the first message that a summary must not cover; None to choose it automatically."""
-    keys: frozenset[str] = frozenset()
+    item_keys: frozenset[str] = frozenset()
     """Keys of the items to mask; empty to choose them automatically."""
 
 
@@ -86,47 +86,48 @@ async def compact(
     context: CompactionContext,
     cause: Cause,
     focus: str | None = None,
-    forced: ForcedStrategy | None = None,
+    forced_strategy: ForcedStrategy | None = None,
 ) -> CompactedConversation:
     """Compact the conversation. The result is smaller or unchanged. If no model returns a usable summary, the ledger
-    replaces the removed messages, unless a single strategy was `forced`. An interrupted compaction changes nothing."""
+    replaces the removed messages, unless a single strategy was `forced_strategy`. An interrupted compaction changes
+    nothing."""
     if cause == "asked":
         context.learned_limits.summary_failures, context.learned_limits.silent_summarisers = 0, frozenset()
     # The price of a chosen strategy assumes that the tools stay in the cache.
-    room = context.room if forced is None else replace(context.room, deferrable=0)
-    context = replace(context, settings=replace(context.settings, caps=fitting_caps(context.settings.caps, room)))
-    floor = await asyncio.to_thread(solve_floor, conversation, context.settings.caps, room)
+    room = context.room if forced_strategy is None else replace(context.room, deferrable_tokens=0)
+    context = replace(context, settings=replace(context.settings, caps=reduce_caps(context.settings.caps, room)))
+    floor = await asyncio.to_thread(compute_floor, conversation, context.settings.caps, room)
     current, applied, writer = conversation, list[str](), ""
-    if floor.deferred:
+    if floor.deferred_tokens:
         # The provider's count included the deferred tools.
         current, applied = replace(conversation, anchor=None, anchored=0), [DEFER_TOOLS]
         room = room.with_tools_deferred
-    if floor.pins != "whole" and forced is None:
-        shrunk = shrink_pins(current, floor.pins)
+    if floor.pin_form != "whole" and forced_strategy is None:
+        shrunk = shrink_pins(current, floor.pin_form)
         applied = applied if shrunk is current else [*applied, PINS_STRATEGY]
         current = shrunk
     is_enough_already = bool(applied) and cause != "asked" and is_enough(DEFER_TOOLS, current, room)
-    strategies = LADDERS[cause] if forced is None else (forced.strategy,)
-    if cause != "asked" and forced is None and context.learned_limits.is_in_cooldown(room.effective):
+    strategies = STRATEGIES_BY_CAUSE[cause] if forced_strategy is None else (forced_strategy.strategy,)
+    if cause != "asked" and forced_strategy is None and context.learned_limits.is_in_cooldown(room.window_tokens):
         strategies = tuple(strategy for strategy in strategies if strategy not in ("summary", "chunks"))
     summary_cost = SummaryCost(context.emit)
     max_chunks = (
-        context.pieces if cause == "asked" or room.effective > SMALL_WINDOW_TOKENS else 1
+        context.max_chunks if cause == "asked" or room.window_tokens > SMALL_WINDOW_TOKENS else 1
     )  # in a small window, a summary in many chunks would cost more than the work itself
-    context = replace(context, emit=summary_cost.record_event, pieces=max_chunks)
-    context.emit(CompactionStarted(await asyncio.to_thread(context.size, conversation)))
+    context = replace(context, emit=summary_cost.record_event, max_chunks=max_chunks)
+    context.emit(CompactionStarted(await asyncio.to_thread(context.count_tokens, conversation)))
     for strategy in () if is_enough_already else strategies:
-        candidate = await _try_strategy(strategy, current, context, floor, focus, forced)
+        candidate = await _try_strategy(strategy, current, context, floor, focus, forced_strategy)
         if context.interrupt.is_requested():
-            unchanged = compaction_result(conversation, conversation, (), context.size)
+            unchanged = build_compaction_result(conversation, conversation, (), context.count_tokens)
             context.emit(NothingCompacted())
             return CompactedConversation(conversation, replace(unchanged, is_interrupted=True), floor.problem)
         if candidate is None:
             continue
-        is_only_strategy = forced is not None
+        is_only_strategy = forced_strategy is not None
         is_size_unknown = cause == "pictures" or (strategy == "pictures" and cause == "overflow")
         has_room, is_accepted = await asyncio.to_thread(
-            _judge_outcome, strategy, current, candidate, room, context.size, is_only_strategy=is_only_strategy
+            _judge_outcome, strategy, current, candidate, room, context.count_tokens, is_only_strategy=is_only_strategy
         )
         if not is_size_unknown and not is_accepted:
             continue
@@ -134,23 +135,27 @@ async def compact(
         writer = summary_cost.model if strategy in ("summary", "chunks") else writer
         if cause == "asked" or has_room:
             break
-    deferred = floor.deferred if DEFER_TOOLS in applied else 0
-    result = await asyncio.to_thread(compaction_result, conversation, current, applied, context.size, deferred)
+    deferred = floor.deferred_tokens if DEFER_TOOLS in applied else 0
+    result = await asyncio.to_thread(
+        build_compaction_result, conversation, current, applied, context.count_tokens, deferred
+    )
     if "pictures" in applied and cause == "overflow":
         # It is unknown how the provider counts images, but the request exceeded the available room.
-        result = replace(result, before_tokens=max(result.before_tokens, room.effective, result.after_tokens + 1))
+        result = replace(result, before_tokens=max(result.before_tokens, room.window_tokens, result.after_tokens + 1))
     if applied:
-        receipt = await asyncio.to_thread(receipt_items, conversation, current, applied, floor.deferred, room.ratio)
-        event = compaction_event(result, cause, receipt)
-        price = (forced.price if forced else None) or context.price_of(
+        receipt = await asyncio.to_thread(
+            build_receipt, conversation, current, applied, floor.deferred_tokens, room.ratio
+        )
+        event = build_compaction_event(result, cause, receipt)
+        price = (forced_strategy.price if forced_strategy else None) or context.compute_price(
             applied, newly_masked_keys(conversation, current)
         )
         context.emit(replace(event, price=price, model=writer, cost=summary_cost.cost))
     else:
         context.emit(NothingCompacted())
-    if floor.problem and (cause == "asked" or not context.learned_limits.is_floor_reported):
+    if floor.problem and (cause == "asked" or not context.learned_limits.is_insufficient_space_reported):
         context.emit(Noticed(f"{floor.problem}; use a model with a larger window for more room"))
-        context.learned_limits.is_floor_reported = True
+        context.learned_limits.is_insufficient_space_reported = True
     return CompactedConversation(current, result, floor.problem)
 
 
@@ -209,7 +214,7 @@ async def _try_strategy(
     if plan is None:
         return None
     context.learned_limits.requests_since_summary = 0
-    draft = await summarise(conversation, plan, context, floor, focus, cached=strategy == "summary")
+    draft = await summarise(conversation, plan, context, floor, focus, reads_cache=strategy == "summary")
     compacted = await asyncio.to_thread(_with_summary, conversation, plan, draft, floor) if draft else None
     if compacted is not None:
         context.learned_limits.summary_failures = 0
@@ -226,9 +231,9 @@ async def _try_strategy(
 def _apply_mask(
     conversation: Conversation, context: CompactionContext, forced: ForcedStrategy | None
 ) -> Conversation | None:
-    if forced is None or not forced.keys:
+    if forced is None or not forced.item_keys:
         return mask_least_needed(conversation, context.settings.caps, context.room)
-    masked = mask_by_keys(conversation, forced.keys)
+    masked = mask_by_keys(conversation, forced.item_keys)
     return None if masked is conversation else masked
 
 
@@ -251,27 +256,31 @@ def _with_summary(
     return compacted if is_worthwhile(conversation, compacted) else None
 
 
-def compaction_event(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...]) -> ContextCompacted:
+def build_compaction_event(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...]) -> ContextCompacted:
     return ContextCompacted(
         result.before_tokens,
         result.after_tokens,
-        result.before_messages,
-        result.after_messages,
+        result.previous_message_count,
+        result.new_message_count,
         result.strategies,
         cause,
         items,
     )
 
 
-def compaction_result(
+def build_compaction_result(
     before: Conversation,
     after: Conversation,
     applied: Sequence[str],
-    size: Callable[[Conversation], int],
-    deferred: int = 0,
+    count_tokens: Callable[[Conversation], int],
+    deferred_tokens: int = 0,
 ) -> CompactResult:
     """Return the result of a compaction. Sizes are those of complete requests, with system prompt and tools.
-    `deferred`: tokens of the tools that it deferred."""
+    `deferred_tokens`: tokens of the tools that it deferred."""
     return CompactResult(
-        size(before), size(after) - deferred, len(before.messages), len(after.messages), tuple(applied)
+        count_tokens(before),
+        count_tokens(after) - deferred_tokens,
+        len(before.messages),
+        len(after.messages),
+        tuple(applied),
     )

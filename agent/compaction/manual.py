@@ -7,21 +7,26 @@ from dataclasses import dataclass, replace
 
 from ebbtide.agent.budget.summary_cost import SUMMARY_REQUEST_TOKENS
 from ebbtide.agent.compaction.carried_files import with_carried_files
-from ebbtide.agent.compaction.ladder import CompactedConversation, CompactResult, compaction_event, compaction_result
+from ebbtide.agent.compaction.ladder import (
+    CompactedConversation,
+    CompactResult,
+    build_compaction_event,
+    build_compaction_result,
+)
 from ebbtide.agent.compaction.model_summary import CompactionContext, SummaryCost, summarise, summary_job
 from ebbtide.agent.compaction.plan import (
     CompactionFloor,
     CompactionPlan,
     apply_compaction,
     caps_for_draft,
+    compute_floor,
     is_worthwhile,
     missing_from_summary,
     plan_compaction,
-    solve_floor,
     worthwhile_caps,
 )
-from ebbtide.agent.compaction.receipt import receipt_items
-from ebbtide.agent.compaction.rewrite import compaction_context, record_rewrite, run_compaction_hooks
+from ebbtide.agent.compaction.receipt import build_receipt
+from ebbtide.agent.compaction.rewrite import build_compaction_context, record_rewrite, run_compaction_hooks
 from ebbtide.agent.compaction.room import DEFER_TOOLS, Room
 from ebbtide.agent.compaction.summary import Draft
 from ebbtide.agent.errors import AgentError
@@ -30,7 +35,7 @@ from ebbtide.agent.events.view import ContextCompacted, ReceiptItem
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.providers.base import ModelFacts
 from ebbtide.agent.view.items import PINS_STRATEGY, shrink_pins
-from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.window.measure import measure_budget
 from ebbtide.agent.window.session_context import TurnContext, WindowContext
 
 NOTHING_TO_COMPACT = "nothing was compacted: a summary would not save anything yet"
@@ -52,19 +57,19 @@ class SummaryQuote:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class CompactionPreview:
     """The effect of a compaction; nothing has changed yet."""
 
     conversation: Conversation
     """The conversation that the summary is about."""
     focus: str | None
-    expected: ContextCompacted
+    expected_event: ContextCompacted
     """The expected event, assuming a summary of the usual size."""
     quote: SummaryQuote
     plan: CompactionPlan
     floor: CompactionFloor
     room: Room
-    size: Callable[[Conversation], int]
+    count_tokens: Callable[[Conversation], int]
     """Same as `CompactionContext.size`."""
 
     def with_summary(self, draft: Draft | None) -> Conversation:
@@ -75,11 +80,11 @@ class Preview:
     def result(self, draft: Draft | None) -> CompactResult:
         """Return the result of a compaction with this summary, or with only the facts if `draft` is None."""
         strategies = _applied_strategies("summary" if draft else "ledger", self.floor)
-        return compaction_result(
-            self.conversation, self.with_summary(draft), strategies, self.size, self.floor.deferred
+        return build_compaction_result(
+            self.conversation, self.with_summary(draft), strategies, self.count_tokens, self.floor.deferred_tokens
         )
 
-    def missing(self, draft: Draft) -> tuple[str, ...]:
+    def missing_facts(self, draft: Draft) -> tuple[str, ...]:
         """Return, as lines to add, the required facts that a summary omits."""
         return missing_from_summary(self.plan, draft, caps_for_draft(self.floor.caps, draft))
 
@@ -101,41 +106,41 @@ class SummaryDraft:
 
 async def preview_compaction(
     conversation: Conversation, window: WindowContext, turn: TurnContext, focus: str | None = None
-) -> Preview:
+) -> CompactionPreview:
     """Preview a compaction with a summary short enough to be worthwhile. Raises `AgentError` if that is impossible."""
-    context = await compaction_context(conversation, budget_of(conversation, window), window, turn)
+    context = await build_compaction_context(conversation, measure_budget(conversation, window), window, turn)
     return await asyncio.to_thread(_build_preview, conversation, focus, context, window.model.facts)
 
 
 def _build_preview(
     conversation: Conversation, focus: str | None, context: CompactionContext, facts: ModelFacts
-) -> Preview:
-    floor = solve_floor(conversation, context.settings.caps, context.room)
-    shrunk = shrink_pins(conversation, floor.pins)
+) -> CompactionPreview:
+    floor = compute_floor(conversation, context.settings.caps, context.room)
+    shrunk = shrink_pins(conversation, floor.pin_form)
     plan = plan_compaction(shrunk, floor.caps.tail, min_steps=floor.min_steps, max_turns=floor.caps.turns)
     caps = worthwhile_caps(conversation, plan, floor.caps) if plan is not None else None
     if plan is None or caps is None:
         raise AgentError(
-            NOTHING_TO_COMPACT if plan is None else _no_gain_message(conversation, plan, floor, context.size)
+            NOTHING_TO_COMPACT if plan is None else _no_gain_message(conversation, plan, floor, context.count_tokens)
         )
     floor, plan = replace(floor, caps=caps), with_carried_files(shrunk, plan, caps)
     expected_view = apply_compaction(plan, Draft("", ""), caps)
-    result = compaction_result(
-        conversation, expected_view, _applied_strategies("summary", floor), context.size, floor.deferred
+    result = build_compaction_result(
+        conversation, expected_view, _applied_strategies("summary", floor), context.count_tokens, floor.deferred_tokens
     )
     result = replace(
         result, after_tokens=result.after_tokens + round((caps.retain + caps.summary) * context.room.ratio)
     )
-    receipt = receipt_items(conversation, expected_view, result.strategies, floor.deferred, context.room.ratio)
-    expected = compaction_event(result, "asked", receipt)
+    receipt = build_receipt(conversation, expected_view, result.strategies, floor.deferred_tokens, context.room.ratio)
+    expected = build_compaction_event(result, "asked", receipt)
     quote = _summary_quote(conversation, plan, floor, context, facts)
-    return Preview(conversation, focus, expected, quote, plan, floor, context.room, context.size)
+    return CompactionPreview(conversation, focus, expected, quote, plan, floor, context.room, context.count_tokens)
 
 
 def _no_gain_message(
     conversation: Conversation, plan: CompactionPlan, floor: CompactionFloor, size: Callable[[Conversation], int]
 ) -> str:
-    smallest = compaction_result(conversation, apply_compaction(plan, Draft("", ""), floor.caps), (), size)
+    smallest = build_compaction_result(conversation, apply_compaction(plan, Draft("", ""), floor.caps), (), size)
     return (
         f"nothing to gain: a request takes {smallest.before_tokens:,} tokens, and with an empty summary it would "
         f"take {smallest.after_tokens:,}. Try `/compact` again later"
@@ -146,7 +151,7 @@ async def draft_summary(
     conversation: Conversation,
     window: WindowContext,
     turn: TurnContext,
-    preview: Preview,
+    preview: CompactionPreview,
     on_event: Callable[[Event], None],
 ) -> SummaryDraft:
     """Let a model write the summary. `on_event` receives the events, because no turn is running that would show them.
@@ -160,9 +165,9 @@ async def draft_summary(
 
     window.model.learned_limits.summary_failures = 0
     summary_cost = SummaryCost(emit)
-    context = await compaction_context(conversation, budget_of(conversation, window), window, turn)
+    context = await build_compaction_context(conversation, measure_budget(conversation, window), window, turn)
     context = replace(context, emit=summary_cost.record_event)
-    draft = await summarise(conversation, preview.plan, context, preview.floor, preview.focus, cached=True)
+    draft = await summarise(conversation, preview.plan, context, preview.floor, preview.focus, reads_cache=True)
     if turn.interrupt.is_requested():
         return SummaryDraft(conversation, None, summary_cost.model, summary_cost.cost, is_interrupted=True)
     return SummaryDraft(conversation, draft, summary_cost.model, summary_cost.cost)
@@ -172,9 +177,9 @@ async def apply_summary(
     conversation: Conversation,
     window: WindowContext,
     turn: TurnContext,
-    preview: Preview,
+    preview: CompactionPreview,
     draft: Draft | None,
-    drafted: SummaryDraft,
+    summary_draft: SummaryDraft,
     emit: Callable[[Event], None],
 ) -> CompactedConversation:
     """Compact with a reviewed and possibly edited summary; if `draft` is None, only the facts replace the removed
@@ -182,14 +187,14 @@ async def apply_summary(
     little."""
     _require_unchanged(conversation, preview)
     compacted_view, result, receipt = await asyncio.to_thread(_apply_draft, preview, draft)
-    writer = drafted.model if draft is not None else ""
-    is_edited = draft is not None and drafted.draft is not None and draft != drafted.draft
-    budget = budget_of(conversation, window)
-    price = (await compaction_context(conversation, budget, window, turn)).price_of(result.strategies, ())
+    writer = summary_draft.model if draft is not None else ""
+    is_edited = draft is not None and summary_draft.draft is not None and draft != summary_draft.draft
+    budget = measure_budget(conversation, window)
+    price = (await build_compaction_context(conversation, budget, window, turn)).compute_price(result.strategies, ())
     event = replace(
-        compaction_event(result, "asked", receipt),
+        build_compaction_event(result, "asked", receipt),
         model=f"{writer}, edited by you" if is_edited else writer or ("you" if draft is not None else ""),
-        cost=drafted.cost,
+        cost=summary_draft.cost,
         price=price,
     )
     turn.emit(event)
@@ -199,28 +204,30 @@ async def apply_summary(
     return compacted
 
 
-def _apply_draft(preview: Preview, draft: Draft | None) -> tuple[Conversation, CompactResult, tuple[ReceiptItem, ...]]:
+def _apply_draft(
+    preview: CompactionPreview, draft: Draft | None
+) -> tuple[Conversation, CompactResult, tuple[ReceiptItem, ...]]:
     """Return the conversation with the summary, the result and the receipt. Raises `AgentError`."""
-    missing = preview.missing(draft) if draft is not None else ()
+    missing = preview.missing_facts(draft) if draft is not None else ()
     if missing:
         raise AgentError(f"the summary omits required facts: {'; '.join(missing)}")
     compacted_view = preview.with_summary(draft)
     if not is_worthwhile(preview.conversation, compacted_view):
         raise AgentError("the summary saves too little: make it shorter")
     result = preview.result(draft)
-    receipt = receipt_items(
-        preview.conversation, compacted_view, result.strategies, preview.floor.deferred, preview.room.ratio
+    receipt = build_receipt(
+        preview.conversation, compacted_view, result.strategies, preview.floor.deferred_tokens, preview.room.ratio
     )
     return compacted_view, result, receipt
 
 
-def _require_unchanged(conversation: Conversation, preview: Preview) -> None:
+def _require_unchanged(conversation: Conversation, preview: CompactionPreview) -> None:
     if conversation != preview.conversation:
         raise AgentError(STALE_PREVIEW)
 
 
 def _applied_strategies(strategy: str, floor: CompactionFloor) -> tuple[str, ...]:
-    tools, pins = (DEFER_TOOLS,) if floor.deferred else (), (PINS_STRATEGY,) if floor.pins != "whole" else ()
+    tools, pins = (DEFER_TOOLS,) if floor.deferred_tokens else (), (PINS_STRATEGY,) if floor.pin_form != "whole" else ()
     return (*tools, *pins, strategy)
 
 
@@ -233,7 +240,9 @@ def _summary_quote(
 ) -> SummaryQuote:
     job = summary_job(conversation, plan, context, cached=True)
     written_tokens = floor.caps.retain + floor.caps.summary
-    read_tokens = SUMMARY_REQUEST_TOKENS + (job.context if context.room.has_room_for(conversation) else job.transcript)
+    read_tokens = SUMMARY_REQUEST_TOKENS + (
+        job.context_tokens if context.room.has_room_for(conversation) else job.transcript_tokens
+    )
     cost = None
     if facts.prices is not None:
         price = facts.prices.per_token(read_tokens)

@@ -14,11 +14,11 @@ from ebbtide.agent.compaction.summary import (
     Draft,
     SummaryReading,
     UnusableSummary,
+    build_summary_prompt,
     parse_summary,
-    summary_instruction,
-    without_open_calls,
+    without_unanswered_calls,
 )
-from ebbtide.agent.compaction.transcript import output_reference_lines, split_into_chunks, transcript
+from ebbtide.agent.compaction.transcript import output_reference_lines, render_transcript, split_into_chunks
 from ebbtide.agent.errors import AgentError, ContextOverflow, EmptyAnswer, ProviderError, TimedOut, Unreachable
 from ebbtide.agent.events.session import Event, Noticed, ReplyFinished, RetryScheduled
 from ebbtide.agent.events.view import CompactionFailed, Price
@@ -51,21 +51,21 @@ class CompactionContext:
     """Everything that a compaction needs."""
 
     provider: Provider
-    request: Callable[[Conversation], Request]
+    build_request: Callable[[Conversation], Request]
     """Returns the request that would continue a conversation with the session's system prompt and tools."""
     room: Room
-    size: Callable[[Conversation], int]
+    count_tokens: Callable[[Conversation], int]
     """Returns the tokens of a request with this conversation, measured as for display."""
     settings: CompactionSettings
     interrupt: Interrupt
     emit: Callable[[Event], None]
     learned_limits: LearnedLimits = field(default_factory=LearnedLimits)
-    summarisers: SummariserSource | None = None
-    is_cold: bool = False
+    choose_summarisers: SummariserSource | None = None
+    is_cache_cold: bool = False
     """Whether nothing of the conversation is in the provider's cache."""
-    price_of: Callable[[Sequence[str], Container[str]], Price | None] = lambda strategies, keys: None
+    compute_price: Callable[[Sequence[str], Container[str]], Price | None] = lambda strategies, keys: None
     """Returns the cost and savings of a rewrite with these strategies and item keys."""
-    pieces: int = MAX_CHUNKS
+    max_chunks: int = MAX_CHUNKS
     """Maximum number of requests for one summary by a model that has not seen the conversation."""
 
 
@@ -92,19 +92,19 @@ async def summarise(
     floor: CompactionFloor,
     focus: str | None,
     *,
-    cached: bool,
+    reads_cache: bool,
 ) -> Draft | None:
     """Let a model write the summary: first the models that the user set for summaries, then the session's own.
-    `cached`: whether to send the conversation as it is, so that the session's model reads it from its cache. Return
-    None if no model returned a usable summary."""
-    prompt = summary_instruction(
+    `reads_cache`: whether to send the conversation as it is, so that the session's model reads it from its cache.
+    Return None if no model returned a usable summary."""
+    prompt = build_summary_prompt(
         context.settings.preferences, focus, retain_tokens=floor.caps.retain, summary_tokens=floor.caps.summary
     )
-    for provider in await _summarisers_of(context, conversation, plan, cached=cached):
+    for provider in await _summarisers_of(context, conversation, plan, cached=reads_cache):
         draft = await _summarise_in_chunks(provider, plan, prompt, context)
         if draft is not None or context.interrupt.is_requested():
             return draft
-    if not cached:
+    if not reads_cache:
         return await _summarise_in_chunks(context.provider, plan, prompt, context)
     request = await asyncio.to_thread(_summary_request, conversation, plan, context, floor, focus)
     if request is None:
@@ -127,47 +127,47 @@ def _summary_request(
 ) -> Request | None:
     """Return the request to the model that has the conversation in its cache; None if it does not fit the window."""
     caps, output_lines = floor.caps, output_reference_lines(plan)
-    prompt = summary_instruction(
+    prompt = build_summary_prompt(
         context.settings.preferences,
         focus,
         retain_tokens=caps.retain,
         summary_tokens=caps.summary,
-        outputs=output_lines,
+        output_lines=output_lines,
     )
     with_instruction = _seen_messages(conversation).plus(User((Text(prompt),)))
-    return context.request(with_instruction) if context.room.has_room_for(with_instruction) else None
+    return context.build_request(with_instruction) if context.room.has_room_for(with_instruction) else None
 
 
 def _seen_messages(conversation: Conversation) -> Conversation:
     """Return the conversation without the messages that the model has not seen yet. They are in no cache, and they stay
     in view after a summary."""
     seen = conversation.messages[: first_unseen_index(conversation.messages) + 1]
-    return replace(conversation, messages=without_open_calls(seen))
+    return replace(conversation, messages=without_unanswered_calls(seen))
 
 
 def summary_job(
     conversation: Conversation, plan: CompactionPlan, context: CompactionContext, *, cached: bool
 ) -> SummaryJob:
     """Return the size of the input for a summary, in tokens as the provider counts them."""
-    conversation_tokens = context.size(_seen_messages(conversation))
-    transcript_tokens = round(sum(map(estimate_text, transcript(plan))) * context.room.scale)
+    conversation_tokens = context.count_tokens(_seen_messages(conversation))
+    transcript_tokens = round(sum(map(estimate_text, render_transcript(plan))) * context.room.scale)
     return SummaryJob(
         conversation_tokens,
         transcript_tokens,
         is_cached=cached
-        and not context.is_cold
-        and conversation_tokens <= context.room.effective + context.room.buffer,
+        and not context.is_cache_cold
+        and conversation_tokens <= context.room.window_tokens + context.room.buffer_tokens,
     )
 
 
 async def _summarisers_of(
     context: CompactionContext, conversation: Conversation, plan: CompactionPlan, *, cached: bool
 ) -> Sequence[Provider]:
-    if context.summarisers is None:
+    if context.choose_summarisers is None:
         return ()
     job = await asyncio.to_thread(summary_job, conversation, plan, context, cached=cached)
     try:
-        summarisers = await context.summarisers(job, context.emit)
+        summarisers = await context.choose_summarisers(job, context.emit)
         return [
             provider for provider in summarisers if provider.facts.id not in context.learned_limits.silent_summarisers
         ]
@@ -193,8 +193,8 @@ async def _summarise_in_chunks(
         else 0
     )
     chunk_tokens = max(min(window.size // 2, available_tokens + unused_reserve), 500)
-    chunk_texts = await asyncio.to_thread(lambda: split_into_chunks(transcript(plan), chunk_tokens))
-    if not 0 < len(chunk_texts) <= context.pieces:
+    chunk_texts = await asyncio.to_thread(lambda: split_into_chunks(render_transcript(plan), chunk_tokens))
+    if not 0 < len(chunk_texts) <= context.max_chunks:
         return None
     previous_summary = ""
     draft: Draft | None = None
@@ -205,7 +205,7 @@ async def _summarise_in_chunks(
             (User((Text(prompt),)),),
             (),
             window.output - unused_reserve,
-            context.request(Conversation()).session,
+            context.build_request(Conversation()).session_id,
         )
         try:
             reading = await _request_summary(provider, request, context)

@@ -16,12 +16,12 @@ from ebbtide.agent.compaction.room import (
     covered_request,
     limit_unseen_outputs,
     unseen_tokens,
-    without_pictures,
+    without_images,
 )
 from ebbtide.agent.compaction.summary import Draft, truncate_lines, with_facts
 from ebbtide.agent.eviction.settings import CompactionCaps
 from ebbtide.agent.messages import Assistant, CarriedPart, Conversation, Image, Message, Summary, User
-from ebbtide.agent.prompt.attachments import has_large_parts, shrink_attachments, with_picture_notes
+from ebbtide.agent.prompt.attachments import has_large_parts, shrink_attachments, with_image_notes
 from ebbtide.agent.tokens.estimate import estimate_message, estimate_messages, estimate_text
 from ebbtide.agent.view.items import PinForm, pin_tokens, shrink_pins, view_after_cut
 from ebbtide.agent.view.ledger import Ledger, missing_facts, render_ledger, updated_ledger
@@ -63,9 +63,9 @@ class CompactionPlan:
 
     earlier_summary: Summary
     """The existing summary of what precedes `covered`."""
-    covered: tuple[Message, ...]
+    covered_messages: tuple[Message, ...]
     """Messages that the new summary replaces."""
-    tail: tuple[Message, ...]
+    tail_messages: tuple[Message, ...]
     """Messages that stay unchanged."""
     request: User
     """The open turn's user message, if it is among `covered`; it stays unchanged."""
@@ -78,7 +78,7 @@ class CompactionPlan:
     """Number of outputs in the session before `covered`."""
     carried: tuple[CarriedPart, ...] = ()
     """Covered files that stay in view as they were read, next to a model's summary."""
-    names: str = ""
+    output_names: str = ""
     """One line for each covered output, with the names found in it."""
 
 
@@ -136,30 +136,36 @@ class CompactionFloor:
     """Minimum number of finished steps in the tail."""
     problem: str = ""
     """Which component is too large, if even the smallest caps leave too little room; otherwise empty."""
-    deferred: int = 0
+    deferred_tokens: int = 0
     """Tokens of the tool definitions that must be deferred."""
-    pins: PinForm = "whole"
+    pin_form: PinForm = "whole"
     """The form in which pinned content fits."""
-    request: int = MIN_CAP_TOKENS
+    max_request_tokens: int = MIN_CAP_TOKENS
     """Tokens that the open request may take, with its attachments, before other parts of the turn are dropped."""
 
 
-def solve_floor(conversation: Conversation, caps: CompactionCaps, room: Room) -> CompactionFloor:
+def compute_floor(conversation: Conversation, caps: CompactionCaps, room: Room) -> CompactionFloor:
     """Return caps with which system prompt, tools, ledger and tail take at most 60 % of the window. First, the caps for
     tail and ledger are halved repeatedly, down to one step and 900 tokens. Then tools are deferred, pinned content is
     reduced to previews and then to one line each, and finally attachments of the open request are shortened. Unseen
     outputs are counted at their share of the window. Always terminates."""
-    min_steps, all_tool_tokens, shortening_count = 1, room.tools, 0
+    min_steps, all_tool_tokens, shortening_count = 1, room.tool_tokens, 0
     conversation = limit_unseen_outputs(conversation, room)
     pins: PinForm = "whole"
     while True:
         component_tokens = _floor_sizes(conversation, caps, min_steps)
         request = _room_for_request(component_tokens, room)
-        if room.request_tokens(sum(component_tokens.values())) <= FLOOR_SHARE * room.effective:
-            return CompactionFloor(caps, min_steps, deferred=all_tool_tokens - room.tools, pins=pins, request=request)
+        if room.request_tokens(sum(component_tokens.values())) <= FLOOR_SHARE * room.window_tokens:
+            return CompactionFloor(
+                caps,
+                min_steps,
+                deferred_tokens=all_tool_tokens - room.tool_tokens,
+                pin_form=pins,
+                max_request_tokens=request,
+            )
         if caps.ledger > MIN_CAP_TOKENS or caps.tail > MIN_CAP_TOKENS:
             caps = replace(caps, tail=_halve_cap(caps.tail), ledger=_halve_cap(caps.ledger))
-        elif room.deferrable:
+        elif room.deferrable_tokens:
             room = room.with_tools_deferred
         elif pins != "line" and conversation.pinned:
             pins = "line" if pins == "preview" else "preview"
@@ -168,7 +174,7 @@ def solve_floor(conversation: Conversation, caps: CompactionCaps, room: Room) ->
             min_steps = 0
         elif shortening_count < 2:
             conversation = (
-                shorten_request(conversation, caps, request, keeps_pictures=False, shortens_text=shortening_count > 0)
+                shorten_request(conversation, caps, request, keep_images=False, shorten_text=shortening_count > 0)
                 or conversation
             )
             shortening_count += 1
@@ -177,18 +183,20 @@ def solve_floor(conversation: Conversation, caps: CompactionCaps, room: Room) ->
     component_tokens[STEP_COMPONENT] = max(
         component_tokens[STEP_COMPONENT] - unseen_tokens(conversation), 0
     )  # unseen outputs can be cut further
-    if room.request_tokens(sum(component_tokens.values())) <= FLOOR_SHARE * room.effective:
-        return CompactionFloor(caps, 0, deferred=all_tool_tokens - room.tools, pins=pins, request=request)
-    share = round(100 * room.request_tokens(sum(component_tokens.values())) / max(room.effective, 1))
+    if room.request_tokens(sum(component_tokens.values())) <= FLOOR_SHARE * room.window_tokens:
+        return CompactionFloor(
+            caps, 0, deferred_tokens=all_tool_tokens - room.tool_tokens, pin_form=pins, max_request_tokens=request
+        )
+    share = round(100 * room.request_tokens(sum(component_tokens.values())) / max(room.window_tokens, 1))
     section_sizes = {name: round(tokens * room.scale) for name, tokens in component_tokens.items()}
-    section_sizes |= {"the system prompt": room.system, "the tool definitions": room.tools}
+    section_sizes |= {"the system prompt": room.system_tokens, "the tool definitions": room.tool_tokens}
     name, tokens = max(section_sizes.items(), key=lambda item: item[1])
     return CompactionFloor(
         caps,
         0,
         f"a compacted conversation still takes {share} % of the room for a request, most of it {name} with "
         f"about {tokens:,} tokens",
-        all_tool_tokens - room.tools,
+        all_tool_tokens - room.tool_tokens,
         pins,
         request,
     )
@@ -201,7 +209,7 @@ def _halve_cap(cap: int) -> int:
 def _room_for_request(sizes: Mapping[str, int], room: Room) -> int:
     """Return the tokens that remain for the open request beside the other components."""
     other_tokens = sum(size for name, size in sizes.items() if name != MESSAGE_COMPONENT)
-    return max(int((FLOOR_SHARE * room.effective - room.fixed_tokens) / room.scale) - other_tokens, MIN_CAP_TOKENS)
+    return max(int((FLOOR_SHARE * room.window_tokens - room.fixed_tokens) / room.scale) - other_tokens, MIN_CAP_TOKENS)
 
 
 def _floor_sizes(conversation: Conversation, caps: CompactionCaps, min_steps: int) -> dict[str, int]:
@@ -236,7 +244,7 @@ def apply_compaction(plan: CompactionPlan, draft: Draft | None, caps: Compaction
         retain, summary_text = truncate_lines(draft.retain, caps.retain), truncate_lines(draft.summary, caps.summary)
         summary_text = with_facts(summary_text, missing_from_summary(plan, draft, caps), caps.summary)
         facts = full_ledger if full_ledger != ledger else ""
-        summary = Summary(retain, summary_text, ledger, plan.request, facts, pinned, plan.carried, plan.names)
+        summary = Summary(retain, summary_text, ledger, plan.request, facts, pinned, plan.carried, plan.output_names)
     return replace(plan.tail_view, summary=non_empty_summary(summary, plan.tail_view.messages_before))
 
 
@@ -247,9 +255,9 @@ def missing_from_summary(plan: CompactionPlan, draft: Draft, caps: CompactionCap
     return missing_facts(plan.facts, "\n".join((retain, summary_text, render_ledger(plan.facts, caps.ledger // 2))))
 
 
-def is_worthwhile(before: Conversation, after: Conversation) -> bool:
+def is_worthwhile(previous: Conversation, after: Conversation) -> bool:
     """Whether at least a tenth of the size is saved."""
-    return conversation_tokens(after) < MAX_REMAINING_SHARE * conversation_tokens(before)
+    return conversation_tokens(after) < MAX_REMAINING_SHARE * conversation_tokens(previous)
 
 
 def can_save_enough(conversation: Conversation, plan: CompactionPlan) -> bool:
@@ -262,7 +270,7 @@ def can_save_enough(conversation: Conversation, plan: CompactionPlan) -> bool:
 def worthwhile_caps(conversation: Conversation, plan: CompactionPlan, caps: CompactionCaps) -> CompactionCaps | None:
     """Return caps for a summary short enough to save a tenth of the size; None if that leaves too little room for a
     summary."""
-    smallest = apply_compaction(replace(plan, carried=(), names=""), Draft("", ""), caps)
+    smallest = apply_compaction(replace(plan, carried=(), output_names=""), Draft("", ""), caps)
     room = (
         int(MAX_REMAINING_SHARE * conversation_tokens(conversation)) - conversation_tokens(smallest) - _HEADING_TOKENS
     )
@@ -277,11 +285,11 @@ def shorten_request(
     caps: CompactionCaps,
     max_tokens: int,
     *,
-    keeps_pictures: bool = True,
-    shortens_text: bool = False,
+    keep_images: bool = True,
+    shorten_text: bool = False,
 ) -> Conversation | None:
     """Shorten the attachments of the open request until it takes at most `max_tokens` tokens, or as far as possible.
-    `keeps_pictures`: keep its images; `shortens_text`: long user text may be shortened as well. For this, the request
+    `keep_images`: keep its images; `shorten_text`: long user text may be shortened as well. For this, the request
     moves next to the summary, and the ledger replaces everything before it. None if nothing gets smaller."""
     first_unseen = first_unseen_index(conversation.messages)
     large_indices = [
@@ -293,7 +301,7 @@ def shorten_request(
         apply_compaction(plan_at(conversation, large_indices[-1] + 1), None, caps) if large_indices else conversation
     )
     request = shrink_attachments(
-        moved.summary.request, max_tokens, keeps_pictures=keeps_pictures, shortens_text=shortens_text
+        moved.summary.request, max_tokens, keeps_images=keep_images, shortens_text=shorten_text
     )
     return None if request is moved.summary.request else _with_request(moved, request)
 
@@ -302,13 +310,13 @@ def _with_request(conversation: Conversation, request: User) -> Conversation:
     return replace(conversation, summary=replace(conversation.summary, request=request), anchor=None, anchored=0)
 
 
-def remove_pictures(conversation: Conversation, caps: CompactionCaps, max_tokens: int) -> Conversation | None:
+def remove_images(conversation: Conversation, caps: CompactionCaps, max_tokens: int) -> Conversation | None:
     """Remove images from the open request until it takes at most `max_tokens` tokens. If it is already that small,
     remove all its images and those of unseen outputs. None if there are none."""
-    shortened = shorten_request(conversation, caps, max_tokens, keeps_pictures=False)
+    shortened = shorten_request(conversation, caps, max_tokens, keep_images=False)
     if shortened is not None:
         return shortened
-    without_output_images = without_pictures(conversation)
+    without_output_images = without_images(conversation)
     request_indices = [
         index
         for index, message in open_request_messages(without_output_images.messages)
@@ -322,7 +330,7 @@ def remove_pictures(conversation: Conversation, caps: CompactionCaps, max_tokens
         if has_images
         else without_output_images
     )
-    request = with_picture_notes(moved.summary.request)
+    request = with_image_notes(moved.summary.request)
     shortened_conversation = moved if request == moved.summary.request else _with_request(moved, request)
     return None if shortened_conversation is conversation else shortened_conversation
 

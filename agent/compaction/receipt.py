@@ -24,11 +24,15 @@ CARRIED_REASON = "a recently read file, unchanged as far as known"
 DEFERRED_TOOLS_REASON = "too little room for the rest; `tool_search` finds them"
 
 
-def receipt_items(
-    before: Conversation, after: Conversation, strategies: Sequence[str], deferred: int = 0, ratio: float = 1.0
+def build_receipt(
+    before: Conversation,
+    after: Conversation,
+    strategies: Sequence[str],
+    deferred_tokens: int = 0,
+    token_ratio: float = 1.0,
 ) -> tuple[ReceiptItem, ...]:
-    """Return an item for each removed turn, shortened part and remaining step of the view. `deferred`: tokens of the
-    tool definitions that were deferred; `ratio`: actual tokens per estimated token."""
+    """Return an item for each removed turn, shortened part and remaining step of the view. `deferred_tokens`: tokens of
+    the tool definitions that were deferred; `token_ratio`: actual tokens per estimated token."""
     cut = len(before.messages) - len(after.messages)
     is_by_model = bool({"summary", "chunks"} & set(strategies))
     carried_keys = {carried.key for carried in after.summary.carried}
@@ -38,11 +42,18 @@ def receipt_items(
         if numbered.ref in carried_keys
     }
     removed_items = _removed_items(visible_messages(before)[:cut], is_by_model, carried_tokens)
-    tool_items = (ReceiptItem("tool definitions", "deferred", deferred, DEFERRED_TOOLS_REASON),) if deferred else ()
+    tool_items = (
+        (ReceiptItem("tool definitions", "deferred", deferred_tokens, DEFERRED_TOOLS_REASON),)
+        if deferred_tokens
+        else ()
+    )
     changed_items = [
-        replace(item, tokens=round(item.tokens * ratio)) for item in (*removed_items, *_shortened_items(before, after))
+        replace(item, tokens=round(item.tokens * token_ratio))
+        for item in (*removed_items, *_shortened_items(before, after))
     ]
-    remaining_items = [replace(item, tokens=round(item.tokens * ratio)) for item in _remaining_items(after, strategies)]
+    remaining_items = [
+        replace(item, tokens=round(item.tokens * token_ratio)) for item in _remaining_items(after, strategies)
+    ]
     return (*changed_items, *tool_items, *remaining_items)
 
 
@@ -73,7 +84,7 @@ def _shortened_items(before: Conversation, after: Conversation) -> Iterator[Rece
         if part.state == "visible" or part.visible == visible_before.get(part.key):
             continue
         if isinstance(part, OutputPart):
-            name, tokens = f"{part.what} [{part.ref}]", estimate_output(part.numbered.output)
+            name, tokens = f"{part.what} [{part.ref}]", estimate_output(part.numbered_output.output)
             if part.state == "masked":
                 yield ReceiptItem(
                     name, "masked", tokens, NO_ROOM_REASON if part.ref in unseen_refs else MASKED_OUTPUT_REASON
@@ -154,7 +165,7 @@ _CAUSE_TEXTS: Mapping[Cause, str] = {
 }
 
 
-def announcement(event: ContextCompacted) -> str:
+def describe_compaction(event: ContextCompacted) -> str:
     """Return a line that says what was rewritten and why, with the sizes before and after."""
     changes = [_STRATEGY_TEXTS[name] for name in dict.fromkeys(event.strategies)]
     sizes = f"about {event.before_tokens:,} tokens became {event.after_tokens:,}"

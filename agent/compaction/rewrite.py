@@ -15,17 +15,17 @@ from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.errors import HookRefused
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import Cause, Price
-from ebbtide.agent.eviction.carrying_costs import decision_debug_fields, old_maskable_items, rewrite_pricer
+from ebbtide.agent.eviction.carrying_costs import create_rewrite_pricer, decision_debug_fields, old_maskable_items
 from ebbtide.agent.messages import Conversation, Note, User
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import Request
 from ebbtide.agent.window.measure import (
     MeasuredConversation,
-    budget_of,
     choose_tools,
+    create_request_sizer,
     is_compaction_needed,
+    measure_budget,
     request_mark,
-    request_sizer,
     to_request,
 )
 from ebbtide.agent.window.session_context import TurnContext, WindowContext
@@ -44,7 +44,7 @@ async def rewrite_if_due(
     budget. After an undo, nothing is rewritten until the view has grown."""
     if budget.verdict != "fits" or budget.used < conversation.min_rewrite_size:
         return conversation, budget
-    settings, facts, prefix_watch = window.compaction_settings, window.model.facts, window.watch
+    settings, facts, prefix_watch = window.compaction_settings, window.model.facts, window.prefix_watch
     cause: Cause
     if settings.policy == "total_budget":
         keys = frozenset(
@@ -52,29 +52,29 @@ async def rewrite_if_due(
         )
         if not keys:
             return conversation, budget
-        cause, forced = "budget", forced_strategy("mask", keys=keys)
+        cause, forced = "budget", force_strategy("mask", keys=keys)
     elif settings.policy == "cost":
         is_cold, prices = prefix_watch.is_cache_cold(facts), unit_prices(facts.prices)
         is_cooling_down = window.model.learned_limits.is_in_cooldown(budget.effective_window)
-        decision = window.carrying_cost.decide(
+        decision = window.carrying_cost_tracker.decide(
             conversation, budget, prices, settings, is_cold=is_cold, masks_only=is_cooling_down
         )
         window.debug.log("context/cost", **decision_debug_fields(decision, prices, is_cold))
         if decision.action == "nothing":
             return conversation, budget
-        price = rewrite_pricer(
-            window.carrying_cost,
+        price = create_rewrite_pricer(
+            window.carrying_cost_tracker,
             conversation,
             budget,
             facts.prices,
             settings,
             is_cold=is_cold,
             is_uncached=prefix_watch.is_uncached,
-            triggering_cost=decision.accrued,
+            triggering_cost=decision.triggering_cost,
         )
         strategy: Strategy = "mask" if decision.action == "mask" else "summary"
         cause, keys = "cold" if is_cold else "rent", decision.offer.keys
-        forced = forced_strategy(strategy, price((strategy,), keys), keys)
+        forced = force_strategy(strategy, price((strategy,), keys), keys)
     else:
         return conversation, budget
     compacted, budget = await compact_and_measure(conversation, budget, window, turn, cause, forced)
@@ -95,20 +95,20 @@ async def compact_to_fit(
     return compacted.conversation, budget, compacted.problem
 
 
-async def correct_budget_note(
+async def add_budget_correction(
     conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext
 ) -> MeasuredConversation:
     """If a visible note about context usage is wrong after a rewrite, add a note with the current usage."""
     if budget.verdict != "fits":
         return conversation, budget
     used_percent = 100 * budget.used / max(budget.window.effective, 1)
-    note = window.reminders.correction(conversation, used_percent, window.watch.epoch)
+    note = window.reminders.correction_note(conversation, used_percent, window.prefix_watch.rewrite_count)
     if note is None:
         return conversation, budget
     message = User((note,))
     await turn.recorder.record_user_message(message)
     conversation = conversation.plus(message)
-    return conversation, budget_of(conversation, window)
+    return conversation, measure_budget(conversation, window)
 
 
 async def compact_between_turns(conversation: Conversation, window: WindowContext, turn: TurnContext) -> Conversation:
@@ -117,7 +117,7 @@ async def compact_between_turns(conversation: Conversation, window: WindowContex
     due = background_compaction_due(conversation, window)
     if due is None:
         return conversation
-    forced = forced_strategy("summary") if due == "summary" else None
+    forced = force_strategy("summary") if due == "summary" else None
     return (await compact_now(conversation, window, turn, "background", chosen=forced)).conversation
 
 
@@ -127,7 +127,7 @@ def background_compaction_due(conversation: Conversation, window: WindowContext)
     settings = window.compaction_settings
     if not settings.is_automatic or settings.on_full != "compact":
         return None
-    budget = budget_of(conversation, window)
+    budget = measure_budget(conversation, window)
     if budget.verdict != "fits":
         return "room"
     is_cooling_down = window.model.learned_limits.is_in_cooldown(budget.effective_window)
@@ -139,7 +139,9 @@ def background_compaction_due(conversation: Conversation, window: WindowContext)
     )
     if not is_large and not is_long:
         return None
-    if not window.carrying_cost.will_pay_off(conversation, budget, unit_prices(window.model.facts.prices), settings):
+    if not window.carrying_cost_tracker.will_pay_off(
+        conversation, budget, unit_prices(window.model.facts.prices), settings
+    ):
         return None
     return "room" if is_large else "summary"
 
@@ -149,10 +151,10 @@ async def mask_after_turn(conversation: Conversation, window: WindowContext, tur
     because there may be no next request."""
     if not is_compaction_needed(conversation, window):
         return conversation
-    return (await compact_now(conversation, window, turn, "background", chosen=forced_strategy("mask"))).conversation
+    return (await compact_now(conversation, window, turn, "background", chosen=force_strategy("mask"))).conversation
 
 
-async def compact_if_asked(conversation: Conversation, window: WindowContext, turn: TurnContext) -> Conversation:
+async def compact_if_requested(conversation: Conversation, window: WindowContext, turn: TurnContext) -> Conversation:
     """Compact the conversation if the last step's calls asked for it, and add a note on the result."""
     requested = compaction_request(conversation.messages)
     if requested is None:
@@ -174,12 +176,13 @@ def compaction_note(result: "CompactResult") -> str:
     if not result.strategies:
         return "[compact_context: nothing was compacted; there was too little before the newest steps.]"
     return (
-        f"[compact_context: about {result.before_tokens:,} tokens in {pluralize(result.before_messages, 'message')} "
-        f"became {result.after_tokens:,} in {result.after_messages}. Go on with the work.]"
+        f"[compact_context: about {result.before_tokens:,} tokens in "
+        f"{pluralize(result.previous_message_count, 'message')} "
+        f"became {result.after_tokens:,} in {result.new_message_count}. Go on with the work.]"
     )
 
 
-async def compact_by_hand(
+async def compact_manually(
     conversation: Conversation,
     window: WindowContext,
     turn: TurnContext,
@@ -200,12 +203,12 @@ def ignore_event(event: Event) -> None:
     """Ignore the event."""
 
 
-def forced_strategy(
+def force_strategy(
     strategy: "Strategy", price: Price | None = None, keys: frozenset[str] = frozenset()
 ) -> "ForcedStrategy":
     """Return the choice of a single strategy, with the price for which it was chosen and, for a mask, the keys of the
     items to mask."""
-    return compaction.ladder.ForcedStrategy(strategy, price, keys=keys)
+    return compaction.ladder.ForcedStrategy(strategy, price, item_keys=keys)
 
 
 async def compact_and_measure(
@@ -214,13 +217,13 @@ async def compact_and_measure(
     window: WindowContext,
     turn: TurnContext,
     cause: Cause,
-    chosen: "ForcedStrategy | None" = None,
-    counted: int | None = None,
+    forced: "ForcedStrategy | None" = None,
+    counted_tokens: int | None = None,
 ) -> "tuple[CompactedConversation, ContextBudget]":
-    """Compact the conversation, whose budget is `budget`, and measure the result. `chosen`: the only strategy to try;
-    `counted`: the request's tokens as counted by the provider, if it rejected the request as too large."""
-    compacted = await _compact(conversation, budget, window, turn, cause, None, counted, chosen)
-    return compacted, budget_of(compacted.conversation, window)
+    """Compact the conversation, whose budget is `budget`, and measure the result. `forced`: the only strategy to try;
+    `counted_tokens`: the request's tokens as counted by the provider, if it rejected the request as too large."""
+    compacted = await _compact(conversation, budget, window, turn, cause, None, counted_tokens, forced)
+    return compacted, measure_budget(compacted.conversation, window)
 
 
 async def compact_now(
@@ -234,7 +237,7 @@ async def compact_now(
 ) -> "CompactedConversation":
     """Compact the conversation and record the result. `chosen`: the only strategy to try. Raises `HookRefused` if the
     cause is `asked`."""
-    return await _compact(conversation, budget_of(conversation, window), window, turn, cause, focus, None, chosen)
+    return await _compact(conversation, measure_budget(conversation, window), window, turn, cause, focus, None, chosen)
 
 
 async def _compact(
@@ -249,7 +252,7 @@ async def _compact(
 ) -> "CompactedConversation":
     if chosen is None or chosen.strategy == "summary":
         await run_compaction_hooks(turn, cause, focus)
-    context = await compaction_context(conversation, budget, window, turn, counted)
+    context = await build_compaction_context(conversation, budget, window, turn, counted)
     compacted = await compaction.ladder.compact(conversation, context, cause, focus, chosen)
     await record_rewrite(conversation, budget, compacted, window, turn, cause, chosen)
     return compacted
@@ -268,7 +271,7 @@ def _trigger_of(cause: Cause) -> Literal["manual", "auto"]:
     return "manual" if cause == "asked" else "auto"
 
 
-async def compaction_context(
+async def build_compaction_context(
     conversation: Conversation,
     budget: ContextBudget,
     window: WindowContext,
@@ -288,29 +291,29 @@ def _compaction_context(
     model = window.model
 
     def build_request(conversation_to_send: Conversation) -> Request:
-        prompt = build_prompt(conversation_to_send, window.instructions, images=model.facts.images)
+        prompt = build_prompt(conversation_to_send, window.instructions, supports_images=model.facts.images)
         return to_request(prompt, window.tools.offered, window)
 
     deferrable_share = window.tools.deferral.deferrable_share(
         window.tools.all, budget.effective_window, model.meter.definition_tokens
     )
-    room = compaction.room.room_of(budget, conversation, counted, deferrable_share)
-    facts, prefix_watch = model.facts, window.watch
+    room = compaction.room.measure_room(budget, conversation, counted, deferrable_share)
+    facts, prefix_watch = model.facts, window.prefix_watch
     is_uncached = prefix_watch.is_uncached
     is_cold = prefix_watch.is_cache_cold(facts) or is_uncached
     return compaction.model_summary.CompactionContext(
         model.provider,
         build_request,
         room,
-        request_sizer(conversation, window),
+        create_request_sizer(conversation, window),
         window.compaction_settings,
         turn.interrupt,
         turn.emit,
         model.learned_limits,
         window.summarisers,
         is_cold,
-        rewrite_pricer(
-            window.carrying_cost,
+        create_rewrite_pricer(
+            window.carrying_cost_tracker,
             conversation,
             budget,
             facts.prices,
@@ -337,7 +340,7 @@ async def record_rewrite(
         return
     window.model.meter.update_scale(before, budget)
     window.model.meter.reset_counters()
-    window.watch.note_rewrite(await asyncio.to_thread(unchanged_message_count, before, after, strategies))
+    window.prefix_watch.allow_rewrite(await asyncio.to_thread(unchanged_message_count, before, after, strategies))
     if compaction.room.DEFER_TOOLS in strategies:
         window.tools.deferral.defer_all()
     # Masking keeps the cache valid up to the first masked output, tools included, unless the cache is cold. So the
@@ -345,7 +348,7 @@ async def record_rewrite(
     if not set(strategies) <= {"mask", *compaction.strategies.CUT_STRATEGIES} or cause == "cold":
         choose_tools(window, turn.emit)
     if chosen is None or chosen.price is None:
-        window.carrying_cost.reset()
+        window.carrying_cost_tracker.reset()
     await turn.recorder.record_snapshot(after, User(()), request_mark(window), before)
     log_rewrite(before, compacted, cause, chosen, window.debug)
     if turn.hooks is not None and after.summary != before.summary:
@@ -382,5 +385,5 @@ def log_rewrite(
         removed_tokens = result.before_tokens - result.after_tokens
         debug.log("context/mask", reason=cause, outputs=output_count, removedTokens=removed_tokens, price=price)
     else:
-        counts = {"beforeMessages": result.before_messages, "afterMessages": result.after_messages}
+        counts = {"beforeMessages": result.previous_message_count, "afterMessages": result.new_message_count}
         debug.log("context/compact", reason=cause, strategies=result.strategies, price=price, **sizes, **counts)

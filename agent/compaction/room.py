@@ -4,12 +4,12 @@ of it. Cut outputs always keep their references. No I/O."""
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ebbtide.agent.budget.request_budget import ContextBudget, room_shares
+from ebbtide.agent.budget.request_budget import ContextBudget, divide_room
 from ebbtide.agent.eviction.settings import CompactionCaps
 from ebbtide.agent.messages import Conversation, Image, Message, Note, ShortenedPart, ToolOutput, User
 from ebbtide.agent.prompt.attachments import compacted_request_parts
 from ebbtide.agent.tokens.estimate import estimate_message, estimate_output
-from ebbtide.agent.view.previews import OffloadLimits, preview_of, stored_excerpt, text_without_insertions
+from ebbtide.agent.view.previews import OffloadLimits, build_preview, stored_excerpt, text_without_insertions
 from ebbtide.agent.view.visible import (
     NumberedOutput,
     first_unseen_index,
@@ -46,52 +46,52 @@ _MAX_NAMED_OUTPUTS = 24
 class Room:
     """The window as a compaction sees it."""
 
-    effective: int
-    system: int
-    tools: int
-    trigger: float = 0.95
+    window_tokens: int
+    system_tokens: int
+    tool_tokens: int
+    trigger_share: float = 0.95
     scale: float = 1.0
     """Actual tokens of the conversation per estimated token, at least 1. The tokens before the conversation are known
     more precisely, so they are not scaled."""
-    buffer: int = 0
+    buffer_tokens: int = 0
     """Tokens beyond `effective` that a request for a summary may take."""
-    deferrable: int = 0
+    deferrable_tokens: int = 0
     """Tokens of the tool definitions that could still be deferred."""
     ratio: float = 1.0
     """Actual tokens of the conversation per estimated token. Unlike `scale`, it may be below 1."""
 
     @property
     def fixed_tokens(self) -> int:
-        return self.system + self.tools
+        return self.system_tokens + self.tool_tokens
 
     @property
     def with_tools_deferred(self) -> "Room":
-        return replace(self, tools=self.tools - self.deferrable, deferrable=0)
+        return replace(self, tool_tokens=self.tool_tokens - self.deferrable_tokens, deferrable_tokens=0)
 
     def has_room_for(self, conversation: Conversation) -> bool:
         """Whether a request for a summary of the conversation fits the window."""
-        return self.request_tokens(conversation_tokens(conversation)) <= self.effective + self.buffer
+        return self.request_tokens(conversation_tokens(conversation)) <= self.window_tokens + self.buffer_tokens
 
     def used_share(self, conversation: Conversation) -> float:
         """Share of the effective window that a request with this conversation would take."""
-        return self.request_tokens(conversation_tokens(conversation)) / max(self.effective, 1)
+        return self.request_tokens(conversation_tokens(conversation)) / max(self.window_tokens, 1)
 
-    def request_tokens(self, messages: int) -> float:
-        """Tokens of a request whose messages are estimated at `messages`."""
-        return self.fixed_tokens + messages * self.scale
+    def request_tokens(self, message_tokens: int) -> float:
+        """Tokens of a request whose messages are estimated at `message_tokens`."""
+        return self.fixed_tokens + message_tokens * self.scale
 
     @property
-    def message_tokens(self) -> int:
+    def max_message_tokens(self) -> int:
         """Estimated tokens that messages may take before the view has to be rewritten."""
-        return max(int((self.trigger * self.effective - self.fixed_tokens) / self.scale), 0)
+        return max(int((self.trigger_share * self.window_tokens - self.fixed_tokens) / self.scale), 0)
 
 
-def conversation_tokens(conversation: Conversation, size: Callable[[Message], int] = estimate_message) -> int:
+def conversation_tokens(conversation: Conversation, count_tokens: Callable[[Message], int] = estimate_message) -> int:
     """Return the estimated tokens of a conversation as shown."""
-    return sum(map(size, messages_in_view(conversation)))
+    return sum(map(count_tokens, messages_in_view(conversation)))
 
 
-def room_of(
+def measure_room(
     budget: ContextBudget, conversation: Conversation, counted_tokens: int | None, deferrable_share: float = 0.0
 ) -> Room:
     """Return the room for a compaction. Sizes after it can only be estimated, so estimates are scaled by the ratio of
@@ -109,9 +109,9 @@ def room_of(
     return Room(window.effective, system, budget.tools, trigger, scale, window.buffer, deferrable, ratio)
 
 
-def fitting_caps(caps: CompactionCaps, room: Room) -> CompactionCaps:
+def reduce_caps(caps: CompactionCaps, room: Room) -> CompactionCaps:
     """Return caps low enough that the newest outputs still get their share of the room for messages."""
-    message_tokens = room.with_tools_deferred.message_tokens
+    message_tokens = room.with_tools_deferred.max_message_tokens
     return replace(
         caps,
         tail=min(caps.tail, message_tokens // 3),
@@ -126,15 +126,15 @@ def fitting_caps(caps: CompactionCaps, room: Room) -> CompactionCaps:
 def is_enough(strategy: str, conversation: Conversation, room: Room) -> bool:
     """Whether no further strategy is needed. Masking must free so much room that it is not needed again soon, when the
     outputs that are unseen now could be masked as well."""
-    if room.used_share(conversation) > room.trigger:
+    if room.used_share(conversation) > room.trigger_share:
         return False
     seen_tokens = conversation_tokens(conversation) - unseen_tokens(conversation)
-    return strategy not in ("mask", DEFER_TOOLS) or seen_tokens <= MAX_SHARE_AFTER_MASK * room.message_tokens
+    return strategy not in ("mask", DEFER_TOOLS) or seen_tokens <= MAX_SHARE_AFTER_MASK * room.max_message_tokens
 
 
 def output_share_tokens(conversation: Conversation, budget: ContextBudget) -> int:
     """Return the tokens that the outputs of one step may take after a compaction."""
-    room = room_of(budget, conversation, None)
+    room = measure_room(budget, conversation, None)
     return int(max_output_tokens(conversation, room) * room.scale)
 
 
@@ -142,7 +142,7 @@ def max_output_tokens(conversation: Conversation, room: Room) -> int:
     """Return the estimated tokens that the outputs of one step may take if they do not all fit: a share of the room for
     messages, without the open request."""
     request_tokens = estimate_message(covered_request(conversation, len(conversation.messages)))
-    return int(OUTPUT_SHARE * max(room.message_tokens - request_tokens, 0))
+    return int(OUTPUT_SHARE * max(room.max_message_tokens - request_tokens, 0))
 
 
 def covered_request(conversation: Conversation, cut: int) -> User:
@@ -196,7 +196,7 @@ def cut_to_fit(conversation: Conversation, room: int) -> Conversation:
     sizes = [size for _, size in unseen]
     if sum(sizes) <= room:
         return conversation
-    for (numbered, size), max_tokens in zip(unseen, room_shares(sizes, room), strict=True):
+    for (numbered, size), max_tokens in zip(unseen, divide_room(sizes, room), strict=True):
         if max_tokens < size and numbered.output.call_id not in conversation.masked:
             shortened = _shrink_output(numbered, max_tokens)
             if estimate_output(_shortened_output(numbered, shortened)) < size:
@@ -207,7 +207,7 @@ def cut_to_fit(conversation: Conversation, room: int) -> Conversation:
     )
 
 
-def without_pictures(conversation: Conversation) -> Conversation:
+def without_images(conversation: Conversation) -> Conversation:
     """Replace the images of unseen outputs with notes. Return the conversation unchanged if there are none."""
     replacements = {part.key: part for part in conversation.retold}
     visible = [
@@ -286,7 +286,7 @@ def _shrink_output(numbered: NumberedOutput, max_tokens: int) -> ShortenedPart:
     for splits_lines in (True,) if is_partial else (False, True):
         retained_bytes = max_text_bytes
         while retained_bytes >= _MIN_FRAMED_BYTES:
-            preview, byte_count, line_count = preview_of(text, OffloadLimits(preview_bytes=retained_bytes))
+            preview, byte_count, line_count = build_preview(text, OffloadLimits(preview_bytes=retained_bytes))
             byte_count, line_count = (stored.size, stored.lines) if stored is not None else (byte_count, line_count)
             excerpt = _head_and_tail(text, retained_bytes) if splits_lines else preview
             text_form = (

@@ -10,7 +10,7 @@ from ebbtide.agent.compaction.plan import (
     apply_compaction,
     plan_at,
     plan_compaction,
-    remove_pictures,
+    remove_images,
     shorten_request,
 )
 from ebbtide.agent.compaction.room import (
@@ -29,7 +29,7 @@ from ebbtide.agent.eviction.carrying_costs import least_needed_items, mask_by_ke
 from ebbtide.agent.eviction.settings import CompactionCaps
 from ebbtide.agent.messages import Assistant, Conversation, Summary, User
 from ebbtide.agent.view.ledger import render_ledger
-from ebbtide.agent.view.visible import first_unseen_index, is_by_user, is_request, non_empty_summary, turn_starts
+from ebbtide.agent.view.visible import first_unseen_index, is_request, is_user_command, non_empty_summary, turn_starts
 
 Strategy: TypeAlias = Literal[
     "mask", "share", "summary", "chunks", "ledger", "mask_all", "attachments", "cut", "drop", "last", "pictures",
@@ -45,7 +45,7 @@ CUT_STRATEGIES: frozenset[str] = frozenset({"share", "cut", "least"})
 """Strategies that only shorten outputs that the model has not seen, so nothing that was already sent changes."""
 
 
-LADDERS: dict[Cause, tuple[Strategy, ...]] = {
+STRATEGIES_BY_CAUSE: dict[Cause, tuple[Strategy, ...]] = {
     "full": (
         "mask", "share", "summary", "ledger", "mask_all", "attachments", "cut", "drop", "last", "pictures", "least",
         "references", "step",
@@ -75,8 +75,8 @@ def cut_outputs(strategy: Strategy, conversation: Conversation, room: Room) -> C
         shortened = limit_unseen_outputs(conversation, room)
     else:
         unseen = unseen_tokens(conversation)
-        max_tokens = room.message_tokens - (conversation_tokens(conversation) - unseen)
-        if strategy == "cut" and max_tokens < min(unseen, int(MIN_OUTPUT_SHARE * room.effective / room.scale)):
+        max_tokens = room.max_message_tokens - (conversation_tokens(conversation) - unseen)
+        if strategy == "cut" and max_tokens < min(unseen, int(MIN_OUTPUT_SHARE * room.window_tokens / room.scale)):
             return None
         shortened = cut_to_fit(conversation, max_tokens)
     return None if shortened is conversation else shortened
@@ -93,16 +93,18 @@ def drop_half(conversation: Conversation, caps: CompactionCaps) -> Conversation 
     return apply_compaction(plan, None, caps)
 
 
-def keep_last_message(conversation: Conversation, ledger: int = MIN_CAP_TOKENS) -> Conversation | None:
+def keep_last_message(conversation: Conversation, ledger_tokens: int = MIN_CAP_TOKENS) -> Conversation | None:
     """Reduce the conversation to the open request, the facts and the unseen step, whose calls may still lack outputs.
     None if there is nothing to remove."""
     cut = first_unseen_index(conversation.messages)
     # The note about a dropped step stays in view until the model has replied to it.
-    has_replied = any(isinstance(message, Assistant) and not is_by_user(message) for message in conversation.messages)
+    has_replied = any(
+        isinstance(message, Assistant) and not is_user_command(message) for message in conversation.messages
+    )
     request = conversation.summary.request
     if not cut and (not has_replied or without_dropped_step_note(request) == request):
         return None
-    remaining = _keep_from(conversation, cut, ledger)
+    remaining = _keep_from(conversation, cut, ledger_tokens)
     if not has_replied:
         return remaining
     summary = replace(remaining.summary, request=without_dropped_step_note(remaining.summary.request))
@@ -126,7 +128,7 @@ def _keep_from(conversation: Conversation, cut: int, ledger_tokens: int) -> Conv
     """Keep the messages from index `cut` on. Everything before is replaced by the open request and at most
     `ledger_tokens` tokens of facts."""
     plan = plan_at(conversation, cut)
-    has_request = any(map(is_request, plan.tail))
+    has_request = any(map(is_request, plan.tail_messages))
     request = plan.request if plan.request.parts or has_request else _last_request(conversation)
     facts = render_ledger(plan.facts, min(ledger_tokens, MIN_CAP_TOKENS))
     summary = Summary(ledger=facts, request=request, pinned=plan.tail_view.summary.pinned)
@@ -145,7 +147,7 @@ def mask_least_needed(conversation: Conversation, caps: CompactionCaps, room: Ro
     nothing can be masked."""
     seen_tokens = conversation_tokens(conversation) - unseen_tokens(conversation)
     items = least_needed_items(
-        conversation, caps.protect, seen_tokens - int(MASK_TARGET_SHARE * room.message_tokens), caps.newest
+        conversation, caps.protect, seen_tokens - int(MASK_TARGET_SHARE * room.max_message_tokens), caps.newest
     )
     masked = mask_by_keys(conversation, {item.key for item in items})
     return None if masked is conversation else masked
@@ -163,11 +165,11 @@ def run_strategy(
             plan = plan_compaction(conversation, floor.caps.tail, min_steps=floor.min_steps, max_turns=caps.turns)
             return apply_compaction(plan, None, floor.caps) if plan else None
         case "attachments":
-            return shorten_request(conversation, floor.caps, floor.request)
+            return shorten_request(conversation, floor.caps, floor.max_request_tokens)
         case "pictures":
-            return remove_pictures(conversation, floor.caps, floor.request)
+            return remove_images(conversation, floor.caps, floor.max_request_tokens)
         case "words":
-            return shorten_request(conversation, floor.caps, floor.request, shortens_text=True)
+            return shorten_request(conversation, floor.caps, floor.max_request_tokens, shorten_text=True)
         case "drop":
             return drop_half(conversation, floor.caps)
         case "last":

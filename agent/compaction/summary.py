@@ -38,16 +38,16 @@ DEFAULT_RETAIN_PROMPT = """\
 - what must survive letter by letter: names, paths, commands, error texts, numbers, references such as [recall:r12]"""
 
 
-def summary_instruction(
+def build_summary_prompt(
     preferences: SummaryPreferences,
     focus: str | None = None,
     *,
     retain_tokens: int = 1200,
     summary_tokens: int = 1800,
-    outputs: Sequence[str] = (),
+    output_lines: Sequence[str] = (),
 ) -> str:
-    """Return the prompt for a summary of everything above it. `outputs`: lines with the references of outputs above,
-    because the outputs themselves do not show them."""
+    """Return the prompt for a summary of everything above it. `output_lines`: lines with the references of outputs
+    above, because the outputs themselves do not show them."""
     retain = "\n".join(
         [
             preferences.retain_prompt or DEFAULT_RETAIN_PROMPT,
@@ -61,7 +61,7 @@ def summary_instruction(
         ]
     )
     suffix = f"\n\nPay most attention to this: {focus}" if focus else ""
-    suffix += f"\n\n{OUTPUT_REFS_PROMPT}\n" + "\n".join(outputs) if outputs else ""
+    suffix += f"\n\n{OUTPUT_REFS_PROMPT}\n" + "\n".join(output_lines) if output_lines else ""
     return f"""\
 The context window is nearly full. Write down what is needed to go on without the messages above; they will no longer \
 be visible. Do not go on with the work now, do not answer what was asked, and call no tool. Answer with one `<retain>` \
@@ -76,7 +76,7 @@ words, and nothing else:
 </summary>{suffix}"""
 
 
-def without_open_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
+def without_unanswered_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return the messages so that a question can follow: if the last one is a reply with unanswered calls, it is
     reduced to its text, or dropped if it has none."""
     last = messages[-1] if messages else User(())
@@ -115,12 +115,12 @@ _EMPTY_SUMMARY = (
 )
 
 
-def parse_summary(text: str, calls: Sequence[ToolCall], stop: StopReason) -> SummaryReading:
+def parse_summary(text: str, calls: Sequence[ToolCall], stop_reason: StopReason) -> SummaryReading:
     """Return the summary in a reply, or the reason why there is none."""
     if calls:
         return UnusableSummary("it calls a tool instead")
-    if stop in ("max_tokens", "overflow", "refusal", "interrupted", "repetition"):
-        return UnusableSummary("it was cut off" if stop != "refusal" else "the model declined")
+    if stop_reason in ("max_tokens", "overflow", "refusal", "interrupted", "repetition"):
+        return UnusableSummary("it was cut off" if stop_reason != "refusal" else "the model declined")
     if not text.strip():
         return UnusableSummary("it is empty")
     summary, retain = _element("summary", text), _element("retain", text)
@@ -152,11 +152,12 @@ def without_tags(text: str) -> str:
     return text
 
 
-def with_facts(text: str, facts: Sequence[str], tokens: int | None = None) -> str:
-    """Return the text with the facts appended: all of them if `tokens` is None, or as many as fit into `tokens`."""
+def with_facts(text: str, facts: Sequence[str], max_tokens: int | None = None) -> str:
+    """Return the text with the facts appended: all of them if `max_tokens` is None, or as many as fit into
+    `max_tokens`."""
     if not facts:
         return text
-    facts_text = "\n".join(facts) if tokens is None else truncate_lines("\n".join(facts), tokens)
+    facts_text = "\n".join(facts) if max_tokens is None else truncate_lines("\n".join(facts), max_tokens)
     omitted_count = len(facts) - len(facts_text.splitlines())
     return "\n".join(
         (

@@ -9,27 +9,27 @@ from ebbtide.agent.view.stubs import is_worth_masking, one_line, outcome_line
 from ebbtide.agent.view.visible import is_replaceable, numbered_outputs
 
 
-def transcript(plan: CompactionPlan, output_tokens: int = 400) -> tuple[str, ...]:
+def render_transcript(plan: CompactionPlan, max_output_tokens: int = 400) -> tuple[str, ...]:
     """Return the text to be summarised, in one or more pieces per message, with long outputs clipped."""
     texts = [f"[earlier summary]\n{plan.earlier_summary.text}"] if plan.earlier_summary.text else []
     output_count = plan.outputs_before
-    for message in plan.covered:
-        texts.extend(_message_texts(message, output_tokens, output_count))
+    for message in plan.covered_messages:
+        texts.extend(_message_texts(message, max_output_tokens, output_count))
         output_count += len(message.outputs) if isinstance(message, User) else 0
     return tuple(texts)
 
 
-def output_reference_lines(plan: CompactionPlan, tokens: int = 300) -> tuple[str, ...]:
+def output_reference_lines(plan: CompactionPlan, max_tokens: int = 300) -> tuple[str, ...]:
     """Return a line with the reference of each long output that the summary covers, the newest as far as they fit into
-    `tokens`, oldest first."""
-    covered = Conversation(plan.covered, outputs_before=plan.outputs_before)
+    `max_tokens`, oldest first."""
+    covered = Conversation(plan.covered_messages, outputs_before=plan.outputs_before)
     lines = list[str]()
     for numbered in reversed(numbered_outputs(covered)):
         if not is_worth_masking(numbered.output):
             continue
         line = f"- [{numbered.ref}] {one_line(outcome_line(numbered.call, numbered.output), 100)}"
-        tokens -= estimate_text(line + "\n")
-        if tokens < 0:
+        max_tokens -= estimate_text(line + "\n")
+        if max_tokens < 0:
             break
         lines.append(line)
     return tuple(reversed(lines))

@@ -19,7 +19,7 @@ from ebbtide.agent.events.view import RewriteUndone
 from ebbtide.agent.messages import Conversation, User
 from ebbtide.agent.providers.usage import without_foreign_counts
 from ebbtide.agent.view.message_text import has_unique_ids
-from ebbtide.agent.window.measure import budget_of, choose_tools, measuring_copy, request_mark
+from ebbtide.agent.window.measure import choose_tools, measure_budget, measuring_copy, request_mark
 from ebbtide.agent.window.session_context import TurnContext, WindowContext
 
 NOTHING_TO_UNDO = "nothing to undo: there was no rewrite, or it was too long ago"
@@ -35,7 +35,7 @@ class UndoOffer:
 
     conversation: Conversation
     """The present conversation, unchanged."""
-    number: int
+    view_number: int
     """Number of the previous view in the session's log."""
     event: RewriteUndone
     """The expected event."""
@@ -59,8 +59,8 @@ async def undo(conversation: Conversation, window: WindowContext, turn: TurnCont
     has grown. Raises `AgentError`, without changing anything, if there is nothing to undo or the view does not fit."""
     view_number, restored, event, has_same_tools = await _restore_view(conversation, window, turn)
     window.model.meter.reset_counters()
-    window.watch.note_rewrite(first_change(conversation, restored)[0])
-    window.carrying_cost.reset()
+    window.prefix_watch.allow_rewrite(first_change(conversation, restored)[0])
+    window.carrying_cost_tracker.reset()
     if not has_same_tools:  # if they are the same, an earlier rewrite deferred tools, and that one is not undone
         window.tools.deferral.defer_as_usual()
     window.tools.deferral.user_deferred = restored.excluded_tools
@@ -93,20 +93,20 @@ async def _restore_view(
     has_same_tools = mark is not None and mark.tools == RequestDigester().tools_digest(window.tools.offered)
     if not has_same_tools:
         restored = replace(restored, anchor=None, anchored=0)  # the provider's count included other tools
-    current_budget = budget_of(conversation, window)
+    current_budget = measure_budget(conversation, window)
     model.meter.update_scale(conversation, current_budget)
     restored_budget, written = await asyncio.to_thread(_measure_undo, conversation, current_budget, restored, window)
     cost, prices = None, model.facts.prices
     if prices is not None:
         price = prices.per_token(restored_budget.used)
-        cost = written * (price.input if window.watch.is_uncached else max(price.cache_write, price.input))
+        cost = written * (price.input if window.prefix_watch.is_uncached else max(price.cache_write, price.input))
     event = RewriteUndone(
         current_budget.used,
         restored_budget.used,
         written,
         cost,
         restored_budget.window.effective,
-        not window.watch.is_uncached,
+        not window.prefix_watch.is_uncached,
     )
     return (
         view_number,
@@ -121,7 +121,7 @@ def _measure_undo(
 ) -> tuple[ContextBudget, int]:
     """Return the budget of the previous view, and how many of its tokens must be written to the cache again. Raises
     `AgentError`."""
-    restored_budget = budget_of(restored, measuring_copy(window))
+    restored_budget = measure_budget(restored, measuring_copy(window))
     refusal = undo_refusal(restored_budget) if has_unique_ids(restored.messages) else REUSED_IDS
     if refusal:
         raise AgentError(refusal)
@@ -137,9 +137,9 @@ def _cache_write_tokens(
 ) -> int:
     """Return the tokens that must be written to the cache again; 0 if no request has been sent since the rewrite.
     Without a cache, return the tokens by which the next request grows."""
-    if window.watch.is_uncached:
+    if window.prefix_watch.is_uncached:
         return max(restored_budget.used - current_budget.used, 0)
     if conversation.excluded_tools != restored.excluded_tools:
-        return restored_budget.used if window.watch.unchanged_messages is None else 0
+        return restored_budget.used if window.prefix_watch.unchanged_message_count is None else 0
     invalidated = invalidated_cache_tokens(conversation, restored, edit_pricing(conversation, current_budget, window))
     return min(invalidated, tokens_after_prefix(restored_budget))

@@ -55,7 +55,7 @@ class EditRequest:
 class Refusal:
     """The reason why an edit is refused, and what to do instead."""
 
-    why: str
+    reason: str
 
 
 def plan_view_edit(request: EditRequest, conversation: Conversation, pricing: EditPricing) -> ViewEditPlan | Refusal:
@@ -105,7 +105,7 @@ def _plan_pin(part: ViewPart, conversation: Conversation, pricing: EditPricing) 
     if isinstance(part, MessagePart) and not _is_pinnable(part.original):
         return Refusal(f"`{part.ref}` has no text to pin; pin its outputs")
     edited = replace(conversation, pinned=conversation.pinned | {part.key})
-    pinned_tokens, max_tokens = round(pin_tokens(edited) * pricing.scale), pin_room(pricing)
+    pinned_tokens, max_tokens = round(pin_tokens(edited) * pricing.scale), max_pin_tokens(pricing)
     if pinned_tokens > max_tokens:
         return Refusal(
             f"with `{part.ref}` pins would take {pinned_tokens:,} tokens, and there is room for {max(max_tokens, 0):,} "
@@ -114,7 +114,7 @@ def _plan_pin(part: ViewPart, conversation: Conversation, pricing: EditPricing) 
     return price_edit("pin", part.ref, part.what, conversation, edited, pricing)
 
 
-def pin_room(pricing: EditPricing) -> int:
+def max_pin_tokens(pricing: EditPricing) -> int:
     """Return the number of tokens that all pins together may take. With more, a compaction could not leave enough room
     for work."""
     return int(FLOOR_SHARE * pricing.effective_tokens) - pricing.fixed_tokens - 2 * MIN_CAP_TOKENS
@@ -145,7 +145,7 @@ def _plan_evict(part: ViewPart, conversation: Conversation, pricing: EditPricing
     if isinstance(part, OutputPart):
         if part.state == "masked":
             return Refusal(f"`{part.ref}` is already a single line")
-        if not _is_much_shorter(output_stub(part.numbered), part.visible, pricing):
+        if not _is_much_shorter(output_stub(part.numbered_output), part.visible, pricing):
             return Refusal(f"the line for `{part.ref}` would be hardly shorter than what is shown")
         masked = conversation.masked | {part.visible.call_id}
         edited = replace(conversation, masked=masked, retold=without_key(conversation.retold, part.key))
@@ -158,7 +158,7 @@ def _plan_offload(part: ViewPart, conversation: Conversation, pricing: EditPrici
         return Refusal(f"`{part.ref}` is pinned: unpin it first")
     if not isinstance(part, OutputPart):
         return _plan_shorter_message("offload", "preview", part, conversation, pricing)
-    output, call = part.numbered.output, unwrapped_call(part.numbered.call)
+    output, call = part.numbered_output.output, unwrapped_call(part.numbered_output.call)
     if part.visible is not output:
         return Refusal(f"`{part.ref}` is not shown in full")
     if part.state == "preview":
@@ -169,7 +169,7 @@ def _plan_offload(part: ViewPart, conversation: Conversation, pricing: EditPrici
     if not _is_much_shorter(text, output, pricing):
         return Refusal(f"the preview of `{part.ref}` would be hardly shorter than the full text")
     return price_edit(
-        "offload", part.ref, part.what, conversation, with_replacement(conversation, part.key, "preview", text), pricing
+        "offload", part.ref, part.what, conversation, replace_item(conversation, part.key, "preview", text), pricing
     )
 
 
@@ -181,11 +181,9 @@ def _plan_shorter_message(
     if isinstance(original, Refusal):
         return original
     text = _replacement_line(part, original) if form == "line" else preview_text(original, part.ref, "the user")
-    if pricing.size(User((Text(text),))) > MAX_REMAINING_SHARE * pricing.size(User((Text(original),))):
+    if pricing.count_tokens(User((Text(text),))) > MAX_REMAINING_SHARE * pricing.count_tokens(User((Text(original),))):
         return Refusal(f"the replacement for `{part.ref}` would be hardly shorter")
-    return price_edit(
-        act, part.ref, part.what, conversation, with_replacement(conversation, part.key, form, text), pricing
-    )
+    return price_edit(act, part.ref, part.what, conversation, replace_item(conversation, part.key, form, text), pricing)
 
 
 def _shortenable_text(part: ViewPart, conversation: Conversation) -> str | Refusal:
@@ -224,29 +222,37 @@ def _plan_item_summary(part: ViewPart, conversation: Conversation, pricing: Edit
     if isinstance(part, OutputPart):
         if part.state == "masked":
             return Refusal(f"`{part.ref}` is already a single line: `/bring {part.ref}` shows it again")
-        output = part.numbered.output
-        input_tokens, visible_size = pricing.size(User((output,))), pricing.size(User((part.visible,)))
+        output = part.numbered_output.output
+        input_tokens, visible_size = pricing.count_tokens(User((output,))), pricing.count_tokens(User((part.visible,)))
         input_tokens = max(input_tokens, output.stored.size // 4 if output.stored else 0)
     else:
         original = _shortenable_text(part, conversation)
         if isinstance(original, Refusal):
             return original
-        input_tokens = visible_size = pricing.size(User((Text(original),)))
+        input_tokens = visible_size = pricing.count_tokens(User((Text(original),)))
     if visible_size * MAX_REMAINING_SHARE <= ITEM_SUMMARY_TOKENS:
         return Refusal(f"`{part.ref}` is about as short as its summary would be")
-    sample = with_replacement(conversation, part.key, "summary", "word " * ITEM_SUMMARY_TOKENS)
+    sample = replace_item(conversation, part.key, "summary", "word " * ITEM_SUMMARY_TOKENS)
     plan = replace(
-        price_edit("summarise", part.ref, part.what, conversation, sample, pricing), after=conversation, key=part.key
+        price_edit("summarise", part.ref, part.what, conversation, sample, pricing),
+        edited_conversation=conversation,
+        key=part.key,
     )
     freed = round((visible_size - ITEM_SUMMARY_TOKENS) * pricing.scale)
     summary_cost = pricing.scale * input_tokens + SUMMARY_REQUEST_TOKENS + pricing.prices.output * ITEM_SUMMARY_TOKENS
-    return replace(plan, freed=freed, saves=pricing.prices.read * freed, cost=plan.cost + summary_cost, asks=True)
+    return replace(
+        plan,
+        freed_tokens=freed,
+        saving_per_request=pricing.prices.read * freed,
+        cost=plan.cost + summary_cost,
+        asks_model=True,
+    )
 
 
 def with_item_summary(plan: ViewEditPlan, summary_text: str) -> Conversation:
     """Return the conversation with an item replaced by a model's summary of it."""
     text = f"{summary_text}\n[A summary of {plan.name} by a model; `recall` shows all of it: [recall:{plan.name}]]"
-    return replace(with_replacement(plan.after, plan.key, "summary", text), anchor=None, anchored=0)
+    return replace(replace_item(plan.edited_conversation, plan.key, "summary", text), anchor=None, anchored=0)
 
 
 def _plan_summary_before(part: ViewPart, conversation: Conversation, pricing: EditPricing) -> ViewEditPlan | Refusal:
@@ -258,17 +264,19 @@ def _plan_summary_before(part: ViewPart, conversation: Conversation, pricing: Ed
     caps = pricing.caps
     visible = visible_messages(conversation)
     covered, tail = visible[:cut], visible[cut:]
-    removed_tokens = sum(map(pricing.size, (*summary_messages(conversation.summary), *covered))) - pin_tokens(
+    removed_tokens = sum(map(pricing.count_tokens, (*summary_messages(conversation.summary), *covered))) - pin_tokens(
         conversation, cut
     )
     summary_tokens = caps.summary
     freed = round((removed_tokens - summary_tokens) * pricing.scale)
     if removed_tokens <= summary_tokens / MAX_REMAINING_SHARE:
         return Refusal(f"everything up to `{part.ref}` is about as short as its summary would be")
-    tail_tokens = round(sum(map(pricing.size, tail)) * pricing.scale)
+    tail_tokens = round(sum(map(pricing.count_tokens, tail)) * pricing.scale)
     prices = pricing.prices
     read_price = prices.write if pricing.is_cold else prices.read
-    summary_cost = read_price * pricing.used + prices.write * SUMMARY_REQUEST_TOKENS + prices.output * summary_tokens
+    summary_cost = (
+        read_price * pricing.used_tokens + prices.write * SUMMARY_REQUEST_TOKENS + prices.output * summary_tokens
+    )
     cache_write_tokens = tail_tokens + summary_tokens
     cache_write_cost = 0.0 if pricing.is_cold else (prices.write - prices.read) * cache_write_tokens
     return ViewEditPlan(
@@ -281,7 +289,7 @@ def _plan_summary_before(part: ViewPart, conversation: Conversation, pricing: Ed
         cache_write_tokens,
         cache_write_cost + summary_cost,
         pricing.prices.read * freed,
-        asks=True,
+        asks_model=True,
         cut=cut,
     )
 
@@ -301,13 +309,15 @@ def plan_tool_deferral(
     conversation: Conversation,
     pricing: EditPricing,
     tokens_before: int,
-    after: int,
+    tokens_after: int,
 ) -> ViewEditPlan:
-    """Plan to defer tools or to offer them again. `tokens_before`, `after`: tokens of all tool definitions that the
-    model sees before and after the edit."""
+    """Plan to defer tools or to offer them again. `tokens_before`, `tokens_after`: tokens of all tool definitions that
+    the model sees before and after the edit."""
     new_excluded = conversation.excluded_tools | names if act == "defer" else conversation.excluded_tools - names
-    freed = tokens_before - after
-    resent_tokens = 0 if pricing.cached is not None else max(pricing.used - tokens_before, 0) + after
+    freed = tokens_before - tokens_after
+    resent_tokens = (
+        0 if pricing.cached_message_count is not None else max(pricing.used_tokens - tokens_before, 0) + tokens_after
+    )
     cache_write_tokens = 0 if pricing.is_cold else resent_tokens
     cost = (pricing.prices.write - pricing.prices.read) * cache_write_tokens
     description = f"{len(names)} tools" if len(names) != 1 else next(iter(names))
@@ -317,10 +327,10 @@ def plan_tool_deferral(
 
 def _is_much_shorter(text: str, output: ToolOutput, pricing: EditPricing) -> bool:
     shortened = replace(output, text=text, images=())
-    return pricing.size(User((shortened,))) <= MAX_REMAINING_SHARE * pricing.size(User((output,)))
+    return pricing.count_tokens(User((shortened,))) <= MAX_REMAINING_SHARE * pricing.count_tokens(User((output,)))
 
 
-def with_replacement(conversation: Conversation, key: str, form: ShortenedForm, text: str) -> Conversation:
+def replace_item(conversation: Conversation, key: str, form: ShortenedForm, text: str) -> Conversation:
     """Return the conversation with an item replaced by `text`."""
     return replace(conversation, retold=(*without_key(conversation.retold, key), ShortenedPart(key, form, text)))
 

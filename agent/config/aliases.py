@@ -57,7 +57,7 @@ class AliasedSetting:
     value: object
     written_name: str = ""
     """The name that the user wrote, if it differs from the key."""
-    no_effect_reason: str = ""
+    ineffective_reason: str = ""
     """Why the setting has no effect; empty if it has one."""
 
 

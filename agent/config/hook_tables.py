@@ -52,7 +52,7 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
-class HttpTarget:
+class HttpAction:
     """A server that receives events and replies with decisions."""
 
     url: str
@@ -67,18 +67,18 @@ class HttpTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelQuestion:
+class ModelAction:
     """A question to a model, which answers whether it agrees and, if not, why."""
 
     prompt: str
     model: str = ""
     """The model as the user wrote it; empty for the default."""
-    reads_files: bool = False
+    may_read_files: bool = False
     """Whether an agent that may read files is asked instead of a model."""
 
 
 @dataclass(frozen=True, slots=True)
-class ServerCall:
+class McpToolAction:
     """A tool of an MCP server, whose result is read like a program's output."""
 
     server: str
@@ -88,7 +88,7 @@ class ServerCall:
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramCall:
+class ClientAction:
     """A function of the client program. It cannot be declared in a file."""
 
     id: str
@@ -97,7 +97,7 @@ class ProgramCall:
     """Whether a missing answer blocks the action."""
 
 
-HookAction: TypeAlias = str | tuple[str, ...] | HttpTarget | ModelQuestion | ServerCall | ProgramCall
+HookAction: TypeAlias = str | tuple[str, ...] | HttpAction | ModelAction | McpToolAction | ClientAction
 """A shell command line, a program with arguments, a server address, a question to a model, an MCP tool, or a function
 of the client program."""
 
@@ -115,28 +115,28 @@ class HookEntry:
     """Timeout in seconds; None for the default."""
     condition: str = ""
     """The calls that the hook applies to, as a Claude Code permission rule such as `Bash(git *)`; empty for all."""
-    once: bool = False
+    is_once_per_session: bool = False
     """Whether the hook runs only once per session."""
-    in_background: bool = False
+    runs_in_background: bool = False
     """Whether the hook runs in the background. Its output is added to the next message to the model."""
     status: str = ""
     """Text that the user sees while the hook runs."""
-    preface: str = ""
+    output_preface: str = ""
     """Text placed before the output of a background hook."""
 
     @property
     def action_text(self) -> str:
         """Description of the action, for display."""
         match self.action:
-            case HttpTarget(url=url, variables=variables):
+            case HttpAction(url=url, variables=variables):
                 variable_names = ", ".join(f"${variable}" for variable in variables)
                 return f"posts to {url}{f' with {variable_names}' if variable_names else ''}"
-            case ModelQuestion(prompt=prompt, model=model, reads_files=reads_files):
+            case ModelAction(prompt=prompt, model=model, may_read_files=reads_files):
                 respondent = "an agent that reads files" if reads_files else "a model"
                 return f"asks {respondent}{f' ({model})' if model else ''}: {prompt}"
-            case ServerCall(server=server, tool=tool, input=tool_input):
+            case McpToolAction(server=server, tool=tool, input=tool_input):
                 return f"calls `{tool}` of the server `{server}`{f' with {tool_input}' if tool_input != '{}' else ''}"
-            case ProgramCall(id=id):
+            case ClientAction(id=id):
                 return f"asks the client program ({id})"
             case str() as command:
                 return command
@@ -151,15 +151,15 @@ class HookEntry:
         return f"{self.event}{f' ({filters})' if filters else ''}: {self.action_text}"
 
 
-def configured_hooks(tables: Mapping[str, object], source: str) -> tuple[HookEntry, ...]:
+def parse_configured_hooks(tables: Mapping[str, object], source: str) -> tuple[HookEntry, ...]:
     """Parse the hooks in our own configuration. Raises `ConfigError` if one is invalid."""
-    entries, problems = read_hooks(tables)
+    entries, problems = parse_hooks(tables)
     if problems:
         raise ConfigError(f"{source}: {problems[0]}")
     return entries
 
 
-def read_hooks(tables: Mapping[str, object]) -> tuple[tuple[HookEntry, ...], tuple[str, ...]]:
+def parse_hooks(tables: Mapping[str, object]) -> tuple[tuple[HookEntry, ...], tuple[str, ...]]:
     """Parse the hooks of all events. Return them, and descriptions of the problems."""
     entries: list[HookEntry] = []
     problems: list[str] = []
@@ -220,10 +220,10 @@ def _hook_entry(event: HookEvent, matcher: str, hook: object) -> HookEntry:
         _hook_action(str(action_type), hook),
         float(timeout) if isinstance(timeout, int | float) else None,
         _checked_condition(event, hook.get("if")),
-        once=_flag_value(hook, "once"),
-        in_background=_flag_value(hook, "async") or _flag_value(hook, "asyncRewake"),
+        is_once_per_session=_flag_value(hook, "once"),
+        runs_in_background=_flag_value(hook, "async") or _flag_value(hook, "asyncRewake"),
         status=_text_value(hook, "statusMessage"),
-        preface=_text_value(hook, "rewakeMessage"),
+        output_preface=_text_value(hook, "rewakeMessage"),
     )
 
 
@@ -234,14 +234,14 @@ def _hook_action(action_type: str, hook: Mapping[str, object]) -> HookAction:
         case "prompt" | "agent":
             if not (prompt := _text_value(hook, "prompt")).strip():
                 raise ValueError("it has no `prompt`")
-            return ModelQuestion(prompt, _text_value(hook, "model"), reads_files=action_type == "agent")
+            return ModelAction(prompt, _text_value(hook, "model"), may_read_files=action_type == "agent")
         case "mcp_tool":
             tool_input = hook.get("input", {})
             if not (_text_value(hook, "server") and _text_value(hook, "tool")):
                 raise ValueError("it needs `server` and `tool`")
             if not isinstance(tool_input, dict):
                 raise ValueError("its `input` must be a table")
-            return ServerCall(_text_value(hook, "server"), _text_value(hook, "tool"), json.dumps(tool_input))
+            return McpToolAction(_text_value(hook, "server"), _text_value(hook, "tool"), json.dumps(tool_input))
         case _:
             return _command_action(hook)
 
@@ -285,7 +285,7 @@ def _command_action(hook: Mapping[str, object]) -> str | tuple[str, ...]:
     return command if shell == "bash" else ("pwsh", "-NoProfile", "-Command", command)
 
 
-def _http_target(hook: Mapping[str, object]) -> HttpTarget:
+def _http_target(hook: Mapping[str, object]) -> HttpAction:
     url, headers, variables = hook.get("url"), hook.get("headers", {}), hook.get("allowedEnvVars", [])
     if not isinstance(url, str) or not re.fullmatch(r"https?://[^\s/]+\S*", url):
         raise ValueError("its `url` must begin with `http://` or `https://`")
@@ -295,7 +295,7 @@ def _http_target(hook: Mapping[str, object]) -> HttpTarget:
         isinstance(variable, str) and _VARIABLE.fullmatch(variable) for variable in variables
     ):
         raise ValueError("its `allowedEnvVars` must be variable names")
-    return HttpTarget(url, tuple(headers.items()), tuple(variables))
+    return HttpAction(url, tuple(headers.items()), tuple(variables))
 
 
 def _is_header(name: object, value: object) -> bool:

@@ -17,12 +17,12 @@ from ebbtide.agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PR
 from ebbtide.agent.config.values import Config, Folders, ProviderConfig, config_field
 from ebbtide.agent.errors import ConfigError
 from ebbtide.tools import files, secrets
-from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.bounded import read_prefix
 
 if TYPE_CHECKING:  # see `values`
     from ebbtide.agent.config.hook_tables import HookEntry
 
-NON_SETTING_VARIABLES = ("EBB_HOME", "EBB_PASS_ENV")
+OTHER_VARIABLES = ("EBB_HOME", "EBB_PASS_ENV")
 """EBB_* environment variables that are not settings."""
 
 _SERVER_TABLE_KEYS = {"mcp": SERVER_KEYS, "lsp": LANGUAGE_SERVER_KEYS}
@@ -63,11 +63,12 @@ def load_config(
     folder: Path,
     environment: Mapping[str, str],
     flags: Mapping[str, object],
-    setting_texts: tuple[str, ...] = (),
+    config_flag_texts: tuple[str, ...] = (),
     settings_by_key: Mapping[str, object] | None = None,
 ) -> Config:
-    """Load the configuration for a run in `folder`. `flags`: command-line flags by key. `setting_texts`: the KEY=VALUE
-    texts of `--config`. `settings_by_key`: other settings with parsed values, by key. Raises `ConfigError`."""
+    """Load the configuration for a run in `folder`. `flags`: command-line flags by key. `config_flag_texts`: the
+    KEY=VALUE texts of `--config`. `settings_by_key`: other settings with parsed values, by key. Raises
+    `ConfigError`."""
     folders, project = find_folders(environment), find_project(folder)
     values = {option.key: option.default for option in OPTIONS}
     sources = {option.key: "default" for option in OPTIONS}
@@ -81,14 +82,16 @@ def load_config(
     project_file = project / ".ebb" / "config.toml"
     _merge_project(read_toml(project_file), str(project_file), values, sources, notices)
     for option in OPTIONS:
-        if option.environment and option.environment in environment:
-            source = f"environment {option.environment}"
-            values[option.key] = _parse_value(option.parse, environment[option.environment], source, option.key)
+        if option.environment_variable and option.environment_variable in environment:
+            source = f"environment {option.environment_variable}"
+            values[option.key] = _parse_value(
+                option.parse, environment[option.environment_variable], source, option.key
+            )
             sources[option.key] = source
     for name, key in _setting_variables(environment, notices).items():
         text = f"{key}={environment[name]}"
         _merge(parse_setting(text), f"environment {name}", values, sources, providers, servers, hooks, notices)
-    for text in setting_texts:
+    for text in config_flag_texts:
         _merge(
             parse_setting(text),
             f"--config {_redacted_setting(text)}",
@@ -109,10 +112,10 @@ def load_config(
 
     return Config(
         folders=folders,
-        project=project,
-        folder=folder.resolve(),
+        project_folder=project,
+        working_folder=folder.resolve(),
         providers={name: ProviderConfig(**cast(dict[str, Any], table)) for name, table in providers.items()},
-        servers=servers["mcp"],
+        mcp_servers=servers["mcp"],
         language_servers=servers["lsp"],
         hooks=tuple(hooks),
         sources=sources,
@@ -130,7 +133,7 @@ def read_toml_text(path: Path) -> tuple[str, dict[str, object]]:
     """Return the text of a TOML file and its parsed content; both are empty if it does not exist. Raises
     `ConfigError`."""
     try:
-        data = read_beginning(path, MAX_CONFIG_BYTES + 1)
+        data = read_prefix(path, MAX_CONFIG_BYTES + 1)
     except FileNotFoundError:
         return "", {}
     except OSError as error:
@@ -186,19 +189,19 @@ def _setting_variables(environment: Mapping[str, str], notices: list[str]) -> di
     to a key are not included. Adds a notice for each variable that has no effect."""
     keys_by_variable: dict[str, str] = {}
     name_by_key = {
-        single_option.key: single_option.environment
+        single_option.key: single_option.environment_variable
         for single_option in OPTIONS
-        if single_option.environment and single_option.environment in environment
+        if single_option.environment_variable and single_option.environment_variable in environment
     }
     keys = {f"EBB_{key.replace('.', '_').upper()}": key for key in OPTIONS_BY_KEY}
     keys = {**keys, **{name.replace("EBB_AGENT_", "EBB_", 1): key for name, key in keys.items()}}
-    reserved = {*NON_SETTING_VARIABLES, *(single_option.environment for single_option in OPTIONS)}
+    reserved = {*OTHER_VARIABLES, *(single_option.environment_variable for single_option in OPTIONS)}
     variables = [name for name in environment if name.startswith("EBB_") and name not in reserved and environment[name]]
     for name in sorted(variables, key=lambda name: (name not in keys, name)):  # a key takes precedence over its aliases
         written_key = keys.get(name) or name.removeprefix("EBB_").lower().removeprefix("agent_")
         setting = next(iter(translate_settings([(written_key, True)])), None)
-        if setting is not None and setting.no_effect_reason and setting.key not in OPTIONS_BY_KEY:
-            notices.append(f"the variable `{name}` has no effect: {setting.no_effect_reason}")
+        if setting is not None and setting.ineffective_reason and setting.key not in OPTIONS_BY_KEY:
+            notices.append(f"the variable `{name}` has no effect: {setting.ineffective_reason}")
         elif setting is None or setting.key not in OPTIONS_BY_KEY:
             notices.append(f"the variable `{name}` has no effect: it is not a setting; `ebb config` lists all of them")
         elif setting.key in name_by_key:
@@ -215,7 +218,7 @@ def _redacted_setting(text: str) -> str:
     key, _, value = text.partition("=")
     name = key.strip().rpartition(".")[2]
     is_secret = key.strip().startswith(("mcp.servers.", "lsp.servers.")) or (
-        secrets.key_formats.SECRET_NAME.search(name) and name not in PROVIDER_KEYS
+        secrets.key_formats.SECRET_VARIABLE_NAME.search(name) and name not in PROVIDER_KEYS
     )
     return (
         f"{key}=…" if is_secret else f"{key}={secrets.redaction.redact_text(secrets.redaction.redact_url(value), {})}"
@@ -254,15 +257,15 @@ def _merge(
             _merge_servers(kind, server_table["servers"], source, sources, servers[kind])
             remaining[kind] = {name: value for name, value in server_table.items() if name != "servers"}
     if isinstance(hook_table := remaining.get("hooks"), dict) and hook_table.keys() - {"after_tool"}:
-        hooks += config.hook_tables.configured_hooks(
+        hooks += config.hook_tables.parse_configured_hooks(
             {event: hook_table[event] for event in hook_table if event != "after_tool"}, source
         )
         remaining["hooks"] = {name: value for name, value in hook_table.items() if name == "after_tool"}
     name_by_key: dict[str, str] = {}
     for setting in translate_settings(_flat_keys(remaining)):
         named_source = f"{source} ({setting.written_name})" if setting.written_name else source
-        if setting.no_effect_reason:
-            notices.append(f"{named_source}: {setting.no_effect_reason}")
+        if setting.ineffective_reason:
+            notices.append(f"{named_source}: {setting.ineffective_reason}")
             continue
         option = _find_option(setting.key, source)
         written_key = setting.written_name or setting.key

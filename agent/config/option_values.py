@@ -28,7 +28,7 @@ class AfterToolHook:
 
 
 @dataclass(frozen=True, slots=True)
-class OrNone:
+class OptionalValue:
     """Accepts None as well as the values that `parse` accepts."""
 
     parse: Callable[[object], object]
@@ -55,31 +55,31 @@ class BoundedNumber:
 
 
 seconds = BoundedNumber("a number of seconds above 0")
-optional_wait = OrNone(BoundedNumber("a number of seconds, or 0 to not wait", allows_zero=True))
-optional_days = OrNone(BoundedNumber("a number of days above 0"))
-dollars = OrNone(BoundedNumber("a number of US dollars above 0"))
+optional_wait = OptionalValue(BoundedNumber("a number of seconds, or 0 to not wait", allows_zero=True))
+optional_days = OptionalValue(BoundedNumber("a number of days above 0"))
+dollars = OptionalValue(BoundedNumber("a number of US dollars above 0"))
 factor = BoundedNumber("a number above 0")
 share = BoundedNumber("a number above 0 and at most 1", maximum=1)
-optional_share = OrNone(share)
+optional_share = OptionalValue(share)
 temperature = BoundedNumber("a number from 0 to 2", maximum=2, allows_zero=True)
 
 
-def plain_text(value: object) -> str:
+def nonempty_text(value: object) -> str:
     if isinstance(value, str) and value:
         return value
     raise ValueError("a quoted string")
 
 
-optional_text = OrNone(plain_text)
+optional_text = OptionalValue(nonempty_text)
 
 
-def count(value: object) -> int:
+def positive_integer(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
     raise ValueError("a whole number above 0")
 
 
-optional_count = OrNone(count)
+optional_count = OptionalValue(positive_integer)
 
 MAX_KEEP_ALIVE_REQUESTS = 3
 
@@ -92,7 +92,7 @@ def keep_alive(value: object) -> int | str:
     raise ValueError(f'"off", or the maximum number of requests in one pause, from 1 to {MAX_KEEP_ALIVE_REQUESTS}')
 
 
-def texts(value: object) -> tuple[str, ...]:
+def nonempty_texts(value: object) -> tuple[str, ...]:
     if isinstance(value, list | tuple) and all(isinstance(text, str) and text for text in value):
         return tuple(value)
     raise ValueError("a list of texts in quotes")
@@ -116,10 +116,10 @@ def _after_tool_hook(table: object) -> AfterToolHook:
     if not isinstance(table, dict) or not {"match", "command"} <= set(table) <= {"match", "command", "timeout"}:
         raise ValueError
     command = table["command"]
-    argv = plain_text(command) if isinstance(command, str) else texts(command)
+    argv = nonempty_text(command) if isinstance(command, str) else nonempty_texts(command)
     if not argv:
         raise ValueError
-    return AfterToolHook(plain_text(table["match"]), argv, seconds(table.get("timeout", 60.0)))
+    return AfterToolHook(nonempty_text(table["match"]), argv, seconds(table.get("timeout", 60.0)))
 
 
 def tokenizer_name(value: object) -> str:
@@ -178,14 +178,14 @@ def flag(value: object) -> bool:
     raise ValueError("true or false")
 
 
-def word_list(value: object) -> tuple[str, ...]:
+def text_list(value: object) -> tuple[str, ...]:
     if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value):
         return tuple(value)
     raise ValueError("a list of texts in quotes")
 
 
 def command_words(value: object) -> tuple[str, ...]:
-    words = (value,) if isinstance(value, str) else word_list(value)
+    words = (value,) if isinstance(value, str) else text_list(value)
     if words and words[0]:
         return words
     raise ValueError("a program, or a list of a program and its arguments, in quotes")
@@ -194,7 +194,7 @@ def command_words(value: object) -> tuple[str, ...]:
 def shell_command(value: object) -> str | tuple[str, ...]:
     """Validate a shell command line, or a list of a program and its arguments."""
     if isinstance(value, str):
-        return plain_text(value)
+        return nonempty_text(value)
     try:
         return command_words(value)
     except ValueError as error:
@@ -206,15 +206,15 @@ def search_command(value: object) -> tuple[str, ...]:
     return () if value in ([], ()) else command_words(value)
 
 
-def named_texts(value: object) -> Mapping[str, str]:
+def text_table(value: object) -> Mapping[str, str]:
     if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
         return dict(value)
     raise ValueError("a table of quoted strings")
 
 
-def extensions(value: object) -> tuple[str, ...]:
+def file_extensions(value: object) -> tuple[str, ...]:
     """Validate file name endings, and normalise them to start with a dot."""
-    endings = texts(value)
+    endings = nonempty_texts(value)
     if endings and all(re.fullmatch(r"\.?[\w+#-]+", ending) for ending in endings):
         return tuple(f".{ending.removeprefix('.').lower()}" for ending in endings)
     raise ValueError('a list of file name endings, such as [".py", ".pyi"]')

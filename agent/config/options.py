@@ -6,23 +6,23 @@ from typing import Literal, TypeAlias, cast, get_args
 from ebbtide.agent.config.chat_hosts import CHAT_HOSTS
 from ebbtide.agent.config.clouds import CLOUDS
 from ebbtide.agent.config.option_values import (
-    OrNone,
+    OptionalValue,
     after_tool_hooks,
-    count,
     dollars,
     factor,
     flag,
     keep_alive,
+    nonempty_texts,
     one_of,
     optional_count,
     optional_days,
     optional_share,
     optional_text,
     optional_wait,
+    positive_integer,
     search_command,
     seconds,
     share,
-    texts,
     tokenizer_name,
 )
 from ebbtide.tools.lazy import dataclass
@@ -85,8 +85,8 @@ class Option:
     default: object
     parse: Callable[[object], object]
     """Validates a value and converts it for use. Raises `ValueError` with a description of the valid values."""
-    help: str
-    environment: str | None = None
+    description: str
+    environment_variable: str | None = None
     tighten: Callable[[object, object], object] | None = None
     """Combines the current value and the project's value into the effective value. None if projects may not set the
     key."""
@@ -110,8 +110,8 @@ def status_parts(value: object) -> tuple[StatusPart, ...]:
     raise ValueError("a list of some of " + ", ".join(f'"{part}"' for part in STATUS_PARTS))
 
 
-def stricter_mode(one: Mode, other: Mode) -> Mode:
-    return min(one, other, key=lambda mode: _STRICTNESS[mode])
+def stricter_mode(one: Mode, other_mode: Mode) -> Mode:
+    return min(one, other_mode, key=lambda mode: _STRICTNESS[mode])
 
 
 def _stricter(current: object, project: object) -> object:
@@ -127,13 +127,13 @@ def _with_project_rules(current: object, project: object) -> object:
 
 
 def _with_project_names(current: object, project: object) -> object:
-    return tuple(dict.fromkeys((*texts(current), *texts(project))))
+    return tuple(dict.fromkeys((*nonempty_texts(current), *nonempty_texts(project))))
 
 
 def _common_names(current: object, project: object) -> object:
     """Return the names in both lists. An empty list means all names. If the lists have no name in common, the current
     list is returned."""
-    current_names, project_names = texts(current), texts(project)
+    current_names, project_names = nonempty_texts(current), nonempty_texts(project)
     return (
         tuple(name for name in project_names if name in current_names) or current_names
         if current_names
@@ -155,7 +155,9 @@ effort = one_of(*EFFORTS)
 
 OPTIONS: tuple[Option, ...] = (
     Option("agent.model", None, optional_text, "the model, as PROVIDER/NAME", "EBB_MODEL"),
-    Option("agent.fallback_models", (), texts, "models that take over, in order, when a conversation does not fit"),
+    Option(
+        "agent.fallback_models", (), nonempty_texts, "models that take over, in order, when a conversation does not fit"
+    ),
     Option(
         "agent.permission_mode", "ask", one_of(*MODES), "what may run without asking", "EBB_PERMISSION_MODE", _stricter
     ),
@@ -166,7 +168,7 @@ OPTIONS: tuple[Option, ...] = (
         "sandbox for commands: `auto` if one is available, `require` to refuse commands without one, or `off`",
         "EBB_SANDBOX",
     ),
-    Option("agent.reasoning_effort", None, OrNone(effort), "reasoning effort"),
+    Option("agent.reasoning_effort", None, OptionalValue(effort), "reasoning effort"),
     Option(
         "agent.context_window", None, optional_count, "context window size in tokens; overrides the model's known size"
     ),
@@ -174,14 +176,19 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "agent.context_window_buffer_tokens", None, optional_count, "tokens kept free as a margin for estimation errors"
     ),
-    Option("agent.tokenizer", None, OrNone(tokenizer_name), "tokenizer used to count tokens"),
+    Option("agent.tokenizer", None, OptionalValue(tokenizer_name), "tokenizer used to count tokens"),
     Option("agent.compact_trigger", 0.95, share, "share of the usable window at which older messages are summarised"),
     Option("agent.threshold_ratio", None, optional_share, "like `compact_trigger`, as a share of the whole window"),
     Option("agent.hard_block", 0.98, share, "share of the usable window above which no request is sent"),
     Option(
         "agent.background_at", 0.65, share, "share of the usable window from which summaries are prepared while idle"
     ),
-    Option("agent.background_messages", 400, count, "number of messages from which summaries are prepared while idle"),
+    Option(
+        "agent.background_messages",
+        400,
+        positive_integer,
+        "number of messages from which summaries are prepared while idle",
+    ),
     Option("agent.context_note_at", 0.80, share, "share of the usable window from which the model is notified"),
     Option(
         "agent.on_full",
@@ -201,12 +208,12 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "agent.result_offload_threshold",
         4096,
-        count,
+        positive_integer,
         "size in bytes from which an output is stored and only partly shown",
     ),
-    Option("agent.preview_bytes", 2048, count, "bytes shown of a stored output"),
-    Option("agent.max_message_bytes", 51_200, count, "maximum bytes of a file that one read returns"),
-    Option("agent.max_line_length", 2000, count, "maximum characters of a line that a read returns"),
+    Option("agent.preview_bytes", 2048, positive_integer, "bytes shown of a stored output"),
+    Option("agent.max_message_bytes", 51_200, positive_integer, "maximum bytes of a file that one read returns"),
+    Option("agent.max_line_length", 2000, positive_integer, "maximum characters of a line that a read returns"),
     Option(
         "agent.tool_output_mode",
         "auto",
@@ -215,17 +222,19 @@ OPTIONS: tuple[Option, ...] = (
         "a model (`full-chunked`, which costs requests)",
     ),
     Option("agent.tool_deferral_threshold", 0.10, share, "share of the usable window that tool definitions may take"),
-    Option("agent.tail_tokens", 6000, count, "tokens of the newest steps that a compaction keeps unchanged"),
-    Option("agent.retain_last_turns", 1, count, "newest turns that a compaction keeps unchanged, if they fit"),
-    Option("agent.retain_tokens", 1200, count, "maximum tokens of the notes retained for the whole session"),
-    Option("agent.summary_tokens", 1800, count, "maximum tokens of a summary"),
+    Option("agent.tail_tokens", 6000, positive_integer, "tokens of the newest steps that a compaction keeps unchanged"),
+    Option(
+        "agent.retain_last_turns", 1, positive_integer, "newest turns that a compaction keeps unchanged, if they fit"
+    ),
+    Option("agent.retain_tokens", 1200, positive_integer, "maximum tokens of the notes retained for the whole session"),
+    Option("agent.summary_tokens", 1800, positive_integer, "maximum tokens of a summary"),
     Option("agent.summary_model", None, optional_text, "the model that writes summaries, as PROVIDER/NAME"),
     Option("agent.summary_prompt", None, optional_text, "instructions for summaries, replacing the built-in ones"),
-    Option("agent.summary_directives", (), texts, "additional instructions for summaries"),
+    Option("agent.summary_directives", (), nonempty_texts, "additional instructions for summaries"),
     Option(
         "agent.retain_prompt", None, optional_text, "instructions for the retained notes, replacing the built-in ones"
     ),
-    Option("agent.retain_directives", (), texts, "additional instructions for the retained notes"),
+    Option("agent.retain_directives", (), nonempty_texts, "additional instructions for the retained notes"),
     Option(
         "rewrite.policy",
         "cost",
@@ -266,21 +275,21 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "archive.max_output_bytes",
         MAX_OUTPUT_BYTES,
-        count,
+        positive_integer,
         "bytes stored of one command's output; beyond that, the middle is dropped",
     ),
     Option("checkpoints.enabled", True, flag, "save files before the agent changes them; needed for `/undo`"),
-    Option("checkpoints.max_file_bytes", 10_000_000, count, "size in bytes above which a file is not saved"),
+    Option("checkpoints.max_file_bytes", 10_000_000, positive_integer, "size in bytes above which a file is not saved"),
     Option(
         "checkpoints.max_files",
         100_000,
-        count,
+        positive_integer,
         "number of files above which a folder is not saved before commands run in it",
     ),
     Option(
         "checkpoints.max_bytes",
         2_000_000_000,
-        count,
+        positive_integer,
         "total bytes above which a folder is not saved before commands run in it, and limit for its checkpoints, above "
         "which the oldest are removed",
     ),
@@ -308,8 +317,8 @@ OPTIONS: tuple[Option, ...] = (
         "whether the model continues by itself when a background job ends while it is idle (interactive sessions)",
         tighten=_both_enabled,
     ),
-    Option("tools.allowed", (), texts, "the built-in tools to offer; if empty, all", tighten=_common_names),
-    Option("tools.denied", (), texts, "built-in tools to disable", tighten=_with_project_names),
+    Option("tools.allowed", (), nonempty_texts, "the built-in tools to offer; if empty, all", tighten=_common_names),
+    Option("tools.denied", (), nonempty_texts, "built-in tools to disable", tighten=_with_project_names),
     Option(
         "agent.cache_lifetime",
         "auto",
@@ -333,7 +342,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "web.private",
         (),
-        texts,
+        nonempty_texts,
         "hosts on private networks that `web_fetch`, and commands by rule, may reach, as `HOST` or `HOST:PORT`",
     ),
     Option("agent.max_turns", None, optional_count, "maximum number of requests per turn"),
@@ -344,7 +353,7 @@ OPTIONS: tuple[Option, ...] = (
         optional_text,
         "model of sub-agents whose definition names none; default: the session's model",
     ),
-    Option("agents.concurrent", 4, count, "sub-agents that run at the same time, at most ten"),
+    Option("agents.concurrent", 4, positive_integer, "sub-agents that run at the same time, at most ten"),
     Option("agents.max_turns", 50, optional_count, "maximum number of requests of a sub-agent per task"),
     Option(
         "mcp.wait",
@@ -352,7 +361,7 @@ OPTIONS: tuple[Option, ...] = (
         optional_wait,
         "seconds that the first request waits for MCP servers; default 30, or 0 in interactive sessions",
     ),
-    Option("mcp.disabled", (), texts, "MCP servers that are not started", tighten=_with_project_names),
+    Option("mcp.disabled", (), nonempty_texts, "MCP servers that are not started", tighten=_with_project_names),
     Option(
         "lsp.enabled",
         True,
@@ -403,7 +412,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("permissions.allow", (), permission_rules, "calls that run without asking"),
     Option("permissions.deny", (), permission_rules, "calls that never run", tighten=_with_project_rules),
-    Option("permissions.roots", (), texts, "additional folders, treated like the working folder"),
+    Option("permissions.roots", (), nonempty_texts, "additional folders, treated like the working folder"),
     Option(
         "permissions.sandboxed",
         "ask",

@@ -11,8 +11,8 @@ from typing import Any
 
 from ebbtide.agent.errors import ConfigError
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.files.bounded import MAX_OWN_FILE_BYTES, read_trusted_beginning
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.bounded import MAX_PROGRAM_FILE_BYTES, read_trusted_prefix
+from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tools.files.read_write import write_bytes
 
 
@@ -38,7 +38,7 @@ class PrivateTable:
 
     def _entries(self) -> dict[str, Any]:
         try:
-            content = json.loads(read_trusted_beginning(self.path, MAX_OWN_FILE_BYTES))
+            content = json.loads(read_trusted_prefix(self.path, MAX_PROGRAM_FILE_BYTES))
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -50,12 +50,13 @@ class PrivateTable:
             raise ConfigError(f"`{self.path}` has no table `{self._name}`; {self._advice}")
         return entries
 
-    def change(self, work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Replace the entries with the result of calling `work` on them, under a file lock. Raises `ConfigError`."""
+    def update(self, transform: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Replace the entries with the result of calling `transform` on them, under a file lock. Raises
+        `ConfigError`."""
         try:
-            make_private(self.path.parent)
+            create_private_folder(self.path.parent)
             with _file_lock(self.path):
-                write_bytes(self.path.resolve(), _json_bytes({self._name: work(self.read())}), 0o600)
+                write_bytes(self.path.resolve(), _json_bytes({self._name: transform(self.read())}), 0o600)
         except OSError as error:
             raise ConfigError(f"cannot write `{self.path}`: {error.strerror or error}") from error
         except ToolError as error:
@@ -74,9 +75,9 @@ class ProjectTable:
         """Return the entry; empty if there is none. Raises `ConfigError` if the file is unreadable."""
         return self._entry(self._table.read())
 
-    def change(self, work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Replace the entry with the result of calling `work` on it, under a file lock. Raises `ConfigError`."""
-        self._table.change(lambda projects: {**projects, self._project: work(self._entry(projects))})
+    def update(self, transform: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Replace the entry with the result of calling `transform` on it, under a file lock. Raises `ConfigError`."""
+        self._table.update(lambda projects: {**projects, self._project: transform(self._entry(projects))})
 
     def _entry(self, projects: dict[str, Any]) -> dict[str, Any]:
         entry = projects.get(self._project, {})

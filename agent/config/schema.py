@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from ebbtide.agent.config import option_values as values
 from ebbtide.agent.config.aliases import KEY_ALIASES
 from ebbtide.agent.config.hook_tables import HOOK_EVENTS
-from ebbtide.agent.config.option_values import BoundedNumber, OneOf, OrNone
+from ebbtide.agent.config.option_values import BoundedNumber, OneOf, OptionalValue
 from ebbtide.agent.config.options import OPTIONS, PROVIDERS, STATUS_PARTS, permission_rules, status_parts
 from ebbtide.agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS, variable_name
 
@@ -20,18 +20,18 @@ _WORDS = {"type": "array", "items": {"type": "string"}}
 _COMMAND = {"anyOf": [_TEXT, {"type": "array", "items": [_TEXT], "additionalItems": {"type": "string"}, "minItems": 1}]}
 
 _SCHEMAS: Mapping[Parse, Schema] = {
-    values.plain_text: _TEXT,
-    values.count: _COUNT_SCHEMA,
+    values.nonempty_text: _TEXT,
+    values.positive_integer: _COUNT_SCHEMA,
     values.keep_alive: {"enum": ["off", *range(1, values.MAX_KEEP_ALIVE_REQUESTS + 1)]},
     values.flag: {"type": "boolean"},
-    values.texts: _TEXTS,
-    values.word_list: _WORDS,
+    values.nonempty_texts: _TEXTS,
+    values.text_list: _WORDS,
     values.command_words: _COMMAND,
     values.shell_command: _COMMAND,
     values.search_command: {"anyOf": [*_COMMAND["anyOf"], {"type": "array", "maxItems": 0}]},
-    values.named_texts: {"type": "object", "additionalProperties": {"type": "string"}},
+    values.text_table: {"type": "object", "additionalProperties": {"type": "string"}},
     values.nested_table: {"type": "object"},
-    values.extensions: {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": r"^\.?[\w+#-]+$"}},
+    values.file_extensions: {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": r"^\.?[\w+#-]+$"}},
     values.port: {"type": "integer", "minimum": 1, "maximum": 65_535},
     values.tokenizer_name: {"type": "string", "pattern": f"^({values.TOKENIZERS})$"},
     values.prices: {
@@ -58,13 +58,13 @@ _SCHEMAS: Mapping[Parse, Schema] = {
 }
 
 
-def config_schema() -> Schema:
+def build_config_schema() -> Schema:
     """Return the JSON Schema of the whole configuration file. Unknown keys are rejected, except in a few free-form
     tables."""
     tables: dict[str, dict[str, Schema]] = {}
     for option in OPTIONS:
         table, key = option.key.split(".")
-        option_schema = {**value_schema(option.parse), "description": option.help}
+        option_schema = {**value_schema(option.parse), "description": option.description}
         if option.default not in (None, ()):
             option_schema["default"] = list(option.default) if isinstance(option.default, tuple) else option.default
         tables.setdefault(table, {})[key] = option_schema
@@ -91,7 +91,7 @@ def value_schema(parse: Parse) -> Schema:
     match parse:
         case OneOf(allowed=allowed):
             return {"enum": list(allowed)}
-        case OrNone(parse):
+        case OptionalValue(parse):
             return value_schema(parse)
         case BoundedNumber(maximum=maximum, allows_zero=allows_zero):
             upper_bound = {"maximum": maximum} if maximum < values.MAX_NUMBER else {}

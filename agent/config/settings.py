@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from ebbtide.agent.config.load import parse_setting
 from ebbtide.agent.config.options import OPTIONS, OPTIONS_BY_KEY, Option
-from ebbtide.agent.config.toml_file import remove_value, write_value
+from ebbtide.agent.config.toml_file import remove_key, set_key
 from ebbtide.agent.config.values import Config, config_field
 from ebbtide.agent.errors import ConfigError
 
@@ -29,7 +29,7 @@ class Setting:
     source: str
     """Source of the value, including the name of the file, variable or flag."""
     default: object
-    help: str
+    description: str
     can_be_tightened: bool
     """Whether a project may make the setting stricter."""
 
@@ -45,14 +45,15 @@ class Settings:
     def __init__(
         self,
         config: Config,
-        load: Callable[[], Config],
-        changed: Callable[[Config], None],
+        load_config: Callable[[], Config],
+        on_change: Callable[[Config], None],
         environment: Mapping[str, str],
     ) -> None:
-        """`load`: reads the configuration again from all sources. `changed`: called with each new configuration."""
+        """`load_config`: reads the configuration again from all sources. `on_change`: called with each new
+        configuration."""
         self.config = config
-        self._load_config = load
-        self._on_change = changed
+        self._load_config = load_config
+        self._on_change = on_change
         self.environment = environment
 
     def all_settings(self) -> tuple[Setting, ...]:
@@ -61,8 +62,8 @@ class Settings:
 
     def set_value(self, key: str, text: str) -> str:
         """Write a value to the user's file, and return a message about the change. Raises `ConfigError`."""
-        write_value(self.file, key, parse_setting_value(key, text))
-        return self._change_message(key, f"`{key}` is now {display_value(self._reload_setting(key).value)}")
+        set_key(self.file, key, parse_setting_value(key, text))
+        return self._change_message(key, f"`{key}` is now {format_for_display(self._reload_setting(key).value)}")
 
     def use_environment(self, environment: Mapping[str, str]) -> None:
         """Replace the environment, which contains API keys, for sessions that are opened later."""
@@ -77,11 +78,11 @@ class Settings:
     def unset_value(self, key: str) -> str:
         """Remove a key from the user's file, and return a message with the value that now applies. Raises
         `ConfigError`."""
-        remove_value(self.file, key)
+        remove_key(self.file, key)
         setting = self._reload_setting(key)
         if setting.origin == "yours":
             raise ConfigError(f"`{key}` is set by another name in {setting.source}; remove it there by hand")
-        return self._change_message(key, f"`{key}` is {display_value(setting.value)} again")
+        return self._change_message(key, f"`{key}` is {format_for_display(setting.value)} again")
 
     @property
     def file(self) -> Path:
@@ -108,7 +109,7 @@ def current_setting(option: Option, config: Config) -> Setting:
         setting_origin(source, config),
         source,
         option.default,
-        option.help,
+        option.description,
         option.tighten is not None,
     )
 
@@ -121,7 +122,7 @@ def setting_origin(source: str, config: Config) -> SettingOrigin:
         return "command line"
     if source.startswith("environment"):
         return "environment"
-    return "project" if source.startswith(str(config.project / ".ebb")) else "yours"
+    return "project" if source.startswith(str(config.project_folder / ".ebb")) else "yours"
 
 
 def parse_setting_value(key: str, text: str) -> object:
@@ -140,15 +141,15 @@ def parse_setting_value(key: str, text: str) -> object:
     return value
 
 
-def display_value(value: object) -> str:
+def format_for_display(value: object) -> str:
     """Format a value for display."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, list | tuple):
-        return ", ".join(map(display_value, value)) or "none"
-    return value if isinstance(value, str) and value else written_value(value)
+        return ", ".join(map(format_for_display, value)) or "none"
+    return value if isinstance(value, str) and value else format_as_toml_value(value)
 
 
-def written_value(value: object) -> str:
+def format_as_toml_value(value: object) -> str:
     """Format a value as in the file; None becomes `not set`."""
     return "not set" if value is None else json.dumps(value, ensure_ascii=False, default=asdict)

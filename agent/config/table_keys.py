@@ -4,21 +4,21 @@ from collections.abc import Callable
 
 from ebbtide.agent.config.option_values import (
     command_words,
-    count,
-    extensions,
+    file_extensions,
     flag,
-    named_texts,
     nested_table,
+    nonempty_text,
+    nonempty_texts,
     one_of,
-    plain_text,
     port,
+    positive_integer,
     prices,
     seconds,
     shell_command,
     temperature,
-    texts,
+    text_list,
+    text_table,
     tokenizer_name,
-    word_list,
 )
 from ebbtide.agent.config.options import effort
 
@@ -32,14 +32,14 @@ def variable_name(value: object) -> str:
 
 
 PROVIDER_KEYS: dict[str, Callable[[object], object]] = {
-    "base_url": plain_text,
+    "base_url": nonempty_text,
     "api_key_env": variable_name,
     "key_command": shell_command,
     "wire": one_of("auto", "sdk", "http"),
     "timeout": seconds,
-    "context_window": count,
-    "max_output_tokens": count,
-    "context_window_buffer_tokens": count,
+    "context_window": positive_integer,
+    "max_output_tokens": positive_integer,
+    "context_window_buffer_tokens": positive_integer,
     "tokenizer": tokenizer_name,
     "reasoning_effort": effort,
     "tool_calls": one_of(*TOOL_CALLS),
@@ -47,10 +47,10 @@ PROVIDER_KEYS: dict[str, Callable[[object], object]] = {
 }
 
 MODEL_KEYS: dict[str, Callable[[object], object]] = {
-    "context_window": count,
-    "max_output_tokens": count,
-    "max_input_tokens": count,
-    "context_window_buffer_tokens": count,
+    "context_window": positive_integer,
+    "max_output_tokens": positive_integer,
+    "max_input_tokens": positive_integer,
+    "context_window_buffer_tokens": positive_integer,
     "tokenizer": tokenizer_name,
     "reasoning_effort": effort,
     "tool_calls": one_of(*TOOL_CALLS),
@@ -63,22 +63,22 @@ MODEL_KEYS: dict[str, Callable[[object], object]] = {
 
 SERVER_KEYS: dict[str, Callable[[object], object]] = {
     "command": command_words,
-    "args": word_list,
-    "env": named_texts,
-    "cwd": plain_text,
-    "url": plain_text,
-    "headers": named_texts,
+    "args": text_list,
+    "env": text_table,
+    "cwd": nonempty_text,
+    "url": nonempty_text,
+    "headers": text_table,
     "type": one_of("stdio", "http", "streamable-http", "streamable_http", "sse"),
     "enabled": flag,
     "required": flag,
-    "enabled_tools": texts,
-    "disabled_tools": texts,
+    "enabled_tools": nonempty_texts,
+    "disabled_tools": nonempty_texts,
     "startup_timeout": seconds,
     "call_timeout": seconds,
-    "most_bytes": count,
-    "client_id": plain_text,
-    "client_secret": plain_text,
-    "scopes": texts,
+    "most_bytes": positive_integer,
+    "client_id": nonempty_text,
+    "client_secret": nonempty_text,
+    "scopes": nonempty_texts,
     "login_port": port,
     "login_timeout": seconds,
 }
@@ -86,9 +86,9 @@ SERVER_KEYS: dict[str, Callable[[object], object]] = {
 
 LANGUAGE_SERVER_KEYS: dict[str, Callable[[object], object]] = {
     "command": command_words,
-    "args": word_list,
-    "extensions": extensions,
-    "env": named_texts,
+    "args": text_list,
+    "extensions": file_extensions,
+    "env": text_table,
     "settings": nested_table,
     "options": nested_table,
     "enabled": flag,

@@ -8,28 +8,28 @@ from typing import Any, TypeAlias
 from ebbtide.agent.config.load import read_toml_text
 from ebbtide.agent.errors import ConfigError
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tools.files.read_write import write_bytes
 
 TomlEdit: TypeAlias = Callable[[dict[str, Any]], None]
 """Edits a file's tables in place, as a tomlkit document or as plain dictionaries."""
 
 
-def edit_file(path: Path, edit: TomlEdit, expected: TomlEdit, manual_advice: str) -> None:
-    """Apply `edit` to the document and write it atomically. As a check, `expected` is applied to the parsed tables, and
-    the edited text must parse to the same tables. If it does not, nothing is written, and the error ends with
-    `manual_advice`, which tells the user what to do instead. Raises `ConfigError`."""
+def edit_toml_file(path: Path, edit: TomlEdit, apply_expected: TomlEdit, manual_instruction: str) -> None:
+    """Apply `edit` to the document and write it atomically. As a check, `apply_expected` is applied to the parsed
+    tables, and the edited text must parse to the same tables. If it does not, nothing is written, and the error ends
+    with `manual_instruction`, which tells the user what to do instead. Raises `ConfigError`."""
     text, expected_tables = read_toml_text(path)
-    expected(expected_tables)
+    apply_expected(expected_tables)
     edited = _apply_edit(text, edit)
     try:
         matches_expected = edited is not None and tomllib.loads(edited) == expected_tables
     except tomllib.TOMLDecodeError:
         matches_expected = False
     if edited is None or not matches_expected:
-        raise ConfigError(f"cannot edit `{path}` safely; {manual_advice}")
+        raise ConfigError(f"cannot edit `{path}` safely; {manual_instruction}")
     try:
-        make_private(path.parent)
+        create_private_folder(path.parent)
         write_bytes(path.resolve(), edited.encode(), 0o600)
     except OSError as error:
         raise ConfigError(f"cannot write `{path}`: {error.strerror or error}") from error
@@ -51,7 +51,7 @@ def _apply_edit(text: str, edit: TomlEdit) -> str | None:
         return None
 
 
-def write_value(path: Path, key: str, value: object) -> None:
+def set_key(path: Path, key: str, value: object) -> None:
     """Set one key, such as `agent.model`, creating its tables. Raises `ConfigError`."""
     *table_names, name = key.split(".")
 
@@ -70,10 +70,10 @@ def write_value(path: Path, key: str, value: object) -> None:
             tables = tables.setdefault(table_name, {})
         tables[name] = value
 
-    edit_file(path, edit, expected, f"set `{name}` in `[{'.'.join(table_names)}]` there by hand")
+    edit_toml_file(path, edit, expected, f"set `{name}` in `[{'.'.join(table_names)}]` there by hand")
 
 
-def remove_value(path: Path, key: str) -> None:
+def remove_key(path: Path, key: str) -> None:
     """Remove one key, such as `agent.model`, and its table if that becomes empty. Only top-level tables are supported.
     Raises `ConfigError`."""
     table_name, _, name = key.partition(".")
@@ -84,4 +84,4 @@ def remove_value(path: Path, key: str) -> None:
             if not table_content:
                 tables.pop(table_name)
 
-    edit_file(path, remove, remove, f"remove `{name}` from `[{table_name}]` there by hand")
+    edit_toml_file(path, remove, remove, f"remove `{name}` from `[{table_name}]` there by hand")

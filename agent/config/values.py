@@ -89,9 +89,9 @@ class Config:
     `config_field`."""
 
     folders: Folders
-    project: Path
+    project_folder: Path
     """The top of the Git worktree that contains the working folder; without Git, the working folder itself."""
-    folder: Path
+    working_folder: Path
     """The working folder: a real path inside the project."""
     model: str | None
     fallback_models: tuple[str, ...]
@@ -182,7 +182,7 @@ class Config:
     tools_allowed: tuple[str, ...]
     tools_denied: tuple[str, ...]
     providers: Mapping[str, ProviderConfig]
-    servers: Mapping[str, Mapping[str, object]] = field(repr=False)
+    mcp_servers: Mapping[str, Mapping[str, object]] = field(repr=False)
     """The user's settings for MCP servers, by server name and then by key (`SERVER_KEYS`)."""
     language_servers: Mapping[str, Mapping[str, object]] = field(repr=False)
     """The user's settings for language servers, by server name and then by key (`LANGUAGE_SERVER_KEYS`)."""
@@ -193,10 +193,10 @@ class Config:
     notices: tuple[str, ...] = ()
     """Notices about the settings, for example about ignored keys of the project's file."""
 
-    trusts_project: bool = False
+    is_project_trusted: bool = False
     """Whether the project's declarations may run without approval (`--trust`)."""
 
-    takes_hooks: bool = False
+    accepts_client_hooks: bool = False
     """Whether the client program may add its own hooks."""
 
     system_prompt: str = ""
@@ -207,17 +207,17 @@ class Config:
     @property
     def project_folders(self) -> tuple[Path, ...]:
         """Folders where the project may have extensions: the working folder and its parents, up to the project."""
-        folders = (self.folder, *self.folder.parents)
-        return tuple(folder for folder in folders if folder.is_relative_to(self.project))
+        folders = (self.working_folder, *self.working_folder.parents)
+        return tuple(folder for folder in folders if folder.is_relative_to(self.project_folder))
 
     @property
     def servers_file(self) -> Path:
         """The file in which the project declares MCP servers."""
-        return self.project / ".mcp.json"
+        return self.project_folder / ".mcp.json"
 
     @property
     def may_have_servers(self) -> bool:
-        return bool(self.servers) or any(map(lexists, (self.servers_file, self.folders.data / "plugins")))
+        return bool(self.mcp_servers) or any(map(lexists, (self.servers_file, self.folders.data / "plugins")))
 
     @property
     def may_have_extensions(self) -> bool:
@@ -236,10 +236,14 @@ class Config:
     @property
     def may_have_hooks(self) -> bool:
         """Whether there is a file that may declare hooks. This is checked at every start, so it reads no files."""
-        own_files = (self.folders.config / "hooks", self.project / ".ebb" / "hooks", self.folders.data / "plugins")
-        homes = filter(None, (self.project, self.folders.home))
+        own_files = (
+            self.folders.config / "hooks",
+            self.project_folder / ".ebb" / "hooks",
+            self.folders.data / "plugins",
+        )
+        homes = filter(None, (self.project_folder, self.folders.home))
         other_files = (home / ".claude" / name for home in homes for name in ("settings.json", "settings.local.json"))
-        return self.takes_hooks or bool(self.hooks) or any(map(lexists, (*own_files, *other_files)))
+        return self.accepts_client_hooks or bool(self.hooks) or any(map(lexists, (*own_files, *other_files)))
 
     def provider(self, name: str) -> ProviderConfig:
         return self.providers.get(name, ProviderConfig())

@@ -315,7 +315,7 @@ class TurnFailed:
     """The end of the message, which says what to do, if it can be separated."""
 
     @classmethod
-    def by(cls, error: AgentError) -> "TurnFailed":
+    def from_error(cls, error: AgentError) -> "TurnFailed":
         return cls(error.code, str(error), error.exit_code, error.cause, error.todo)
 
 

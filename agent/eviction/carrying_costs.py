@@ -15,12 +15,12 @@ from typing import Literal, TypeAlias
 from ebbtide.agent.budget.prices import Prices, UnitPrices, dollars_per_token, unit_prices
 from ebbtide.agent.budget.request_budget import ContextBudget
 from ebbtide.agent.events.view import Price
-from ebbtide.agent.eviction.inventory import Inventory, MaskableItem, MaskableOutputs
+from ebbtide.agent.eviction.inventory import Inventory, MaskableItem, Measurements
 from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings, RewritePatience
 from ebbtide.agent.messages import Conversation, Message, ShortenedPart, ToolOutput, User
 from ebbtide.agent.tokens.estimate import estimate_output
 from ebbtide.agent.view.items import pin_tokens
-from ebbtide.agent.view.long_replies import long_reply
+from ebbtide.agent.view.long_replies import shorten_long_reply
 from ebbtide.agent.view.recalls import MIN_AGE_REQUESTS, content_kind, with_removed_outputs
 from ebbtide.agent.view.visible import (
     first_unseen_index,
@@ -38,7 +38,7 @@ SUMMARY_PROMPT_TOKENS = 400
 """Tokens of the prompt for a summary."""
 MAX_REFETCHED_TOKENS, REFETCH_CALL_TOKENS = 2_500, 90
 """Cost of fetching a masked output again, in tokens: maximum size of the content, and size of the call."""
-REREAD_FILE_TOKENS, REREAD_CALL_TOKENS, REREAD_FILES = 2_200, 120, 3
+REREAD_FILE_TOKENS, REREAD_CALL_TOKENS, REREAD_FILE_COUNT = 2_200, 120, 3
 """What is typically read again after a summary: tokens per file, tokens per call, and number of files."""
 _RECALL_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_000, 2_500
 """Cost of recalling an output, in tokens: the fixed part, and the maximum size of the content."""
@@ -49,7 +49,7 @@ alone. The cost of missing it is also multiplied by 2.5 (`RewritePatience.wanted
 
 RewriteAction: TypeAlias = Literal["nothing", "mask", "compact"]
 
-PriceOf: TypeAlias = Callable[[Sequence[str], Container[str]], Price]
+PriceRewrite: TypeAlias = Callable[[Sequence[str], Container[str]], Price]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class RewriteDecision:
     action: RewriteAction
     carrying_costs: CarryingCosts
     """Accumulated costs after this decision; zero for the chosen rewrite and any that it includes."""
-    accrued: float = 0.0
+    triggering_cost: float = 0.0
     """Carrying cost that triggered the rewrite."""
     offer: RewriteOffer = RewriteOffer()
     """The chosen rewrite; if none was chosen, the masking that was considered."""
@@ -147,8 +147,8 @@ class CarryingCostTracker:
         return will_pay_off(compaction, self.costs, prices)
 
 
-def rewrite_pricer(
-    carrying: CarryingCostTracker,
+def create_rewrite_pricer(
+    carrying_cost_tracker: CarryingCostTracker,
     conversation: Conversation,
     budget: ContextBudget,
     prices: Prices | None,
@@ -157,18 +157,20 @@ def rewrite_pricer(
     is_cold: bool,
     is_uncached: bool,
     triggering_cost: float | None = None,
-) -> PriceOf:
+) -> PriceRewrite:
     """Return a function that prices a rewrite from its strategies and the keys that it masked, at the prices that the
     provider actually charges. `triggering_cost`: the carrying cost that triggered the rewrite; None to use the cost
     accumulated so far."""
     charged_prices = unit_prices(prices, is_uncached=is_uncached)
-    _, compaction = carrying.rewrite_offers(conversation, budget, charged_prices, settings, is_cold=is_cold)
-    listed_read_price, accumulated = unit_prices(prices).read, carrying.costs
+    _, compaction = carrying_cost_tracker.rewrite_offers(
+        conversation, budget, charged_prices, settings, is_cold=is_cold
+    )
+    listed_read_price, accumulated = unit_prices(prices).read, carrying_cost_tracker.costs
     price_ratio = charged_prices.read / listed_read_price if listed_read_price else 1.0
 
     def price(strategies: Sequence[str], keys: Container[str] = ()) -> Price:
         is_mask = set(strategies) <= {"mask", "mask_all"}
-        mask_offer_for_keys = masked_offer(
+        mask_offer_for_keys = offer_for_keys(
             conversation, keys, budget.used, _fixed_tokens(budget), charged_prices, is_cold=is_cold
         )
         offer, accumulated_cost = (
@@ -193,8 +195,8 @@ def _fixed_tokens(budget: ContextBudget) -> int:
 
 def decision_debug_fields(decision: RewriteDecision, prices: UnitPrices, is_cold: bool) -> dict[str, object]:
     """Return a decision's fields for the debug log. The carrying costs are those before the rewrite."""
-    mask_cost = decision.accrued if decision.action == "mask" else decision.carrying_costs.mask
-    compact_cost = decision.accrued if decision.action == "compact" else decision.carrying_costs.compact
+    mask_cost = decision.triggering_cost if decision.action == "mask" else decision.carrying_costs.mask
+    compact_cost = decision.triggering_cost if decision.action == "compact" else decision.carrying_costs.compact
     return {
         "action": decision.action,
         "cold": is_cold,
@@ -247,38 +249,44 @@ def will_pay_off(compaction: RewriteOffer, costs: CarryingCosts, prices: UnitPri
 def mask_offer(
     conversation: Conversation,
     caps: CompactionCaps,
-    size: int,
-    fixed: int,
+    request_tokens: int,
+    fixed_tokens: int,
     prices: UnitPrices,
     patience: RewritePatience,
     *,
     is_cold: bool = False,
     inventory: Inventory | None = None,
 ) -> RewriteOffer:
-    """Return the offer to mask everything that is due. `size`: tokens of the next request; `fixed`: tokens before its
-    messages. Both are used to scale the estimates of individual messages. With the session's `inventory`, only new
-    messages are measured."""
-    measurements = (inventory or Inventory()).of(conversation)
+    """Return the offer to mask everything that is due. `request_tokens`: tokens of the next request; `fixed_tokens`:
+    tokens before its messages. Both are used to scale the estimates of individual messages. With the session's
+    `inventory`, only new messages are measured."""
+    measurements = (inventory or Inventory()).measure(conversation)
     due_items = [
         item
         for item in maskable_items(conversation, measurements, caps.newest)
-        if _is_due(item, measurements, caps.protect, size, prices, patience.wanted, is_cold=is_cold)
+        if _is_due(item, measurements, caps.protect, request_tokens, prices, patience.recall, is_cold=is_cold)
     ]
-    return _offer_for(due_items, measurements, size, fixed, prices, is_cold=is_cold)
+    return _offer_for(due_items, measurements, request_tokens, fixed_tokens, prices, is_cold=is_cold)
 
 
-def masked_offer(
-    conversation: Conversation, keys: Container[str], size: int, fixed: int, prices: UnitPrices, *, is_cold: bool
+def offer_for_keys(
+    conversation: Conversation,
+    keys: Container[str],
+    request_tokens: int,
+    fixed_tokens: int,
+    prices: UnitPrices,
+    *,
+    is_cold: bool,
 ) -> RewriteOffer:
     """Return the offer to mask the items with these keys, whether or not they are due."""
-    measurements = Inventory().of(conversation)
+    measurements = Inventory().measure(conversation)
     items = [item for item in reversed(measurements.items) if item.key in keys]
-    return _offer_for(items, measurements, size, fixed, prices, is_cold=is_cold)
+    return _offer_for(items, measurements, request_tokens, fixed_tokens, prices, is_cold=is_cold)
 
 
 def _offer_for(
     items: Sequence[MaskableItem],
-    measurements: MaskableOutputs,
+    measurements: Measurements,
     request_tokens: int,
     fixed_tokens: int,
     prices: UnitPrices,
@@ -303,7 +311,7 @@ def _offer_for(
 
 def _is_due(
     item: MaskableItem,
-    measurements: MaskableOutputs,
+    measurements: Measurements,
     protected_tokens: int,
     request_tokens: int,
     prices: UnitPrices,
@@ -324,7 +332,7 @@ def _is_due(
     return carried_cost >= patience * _refetch_cost(item, measurements, request_tokens, prices)
 
 
-def _refetch_cost(item: MaskableItem, measurements: MaskableOutputs, request_tokens: int, prices: UnitPrices) -> float:
+def _refetch_cost(item: MaskableItem, measurements: Measurements, request_tokens: int, prices: UnitPrices) -> float:
     """Return the expected cost of fetching an output again: one more request, the call and the fetched tokens, times
     the probability. Zero for a reply, because later work already contains what it said."""
     if item.is_reply:
@@ -335,35 +343,38 @@ def _refetch_cost(item: MaskableItem, measurements: MaskableOutputs, request_tok
     )
 
 
-def compaction_offer(caps: CompactionCaps, size: int, fixed: int, prices: UnitPrices, pinned: int = 0) -> RewriteOffer:
-    """Return the offer of a summary by the session's model, which has the conversation in its cache. `size`: tokens of
-    the next request; `fixed`: tokens of the system prompt and tool definitions; `pinned`: tokens of pinned items."""
+def compaction_offer(
+    caps: CompactionCaps, request_tokens: int, fixed_tokens: int, prices: UnitPrices, pinned_tokens: int = 0
+) -> RewriteOffer:
+    """Return the offer of a summary by the session's model, which has the conversation in its cache. `request_tokens`:
+    tokens of the next request; `fixed_tokens`: tokens of the system prompt and tool definitions; `pinned_tokens`:
+    tokens of pinned items."""
     summary_tokens = caps.summary
-    retained_tokens = summary_tokens + min(caps.tail + pinned, max(size - fixed, 0))
-    remaining_tokens = fixed + retained_tokens
-    summary_cost = prices.read * size + prices.write * SUMMARY_PROMPT_TOKENS + prices.output * summary_tokens
-    reread_cost = REREAD_FILES * (
+    retained_tokens = summary_tokens + min(caps.tail + pinned_tokens, max(request_tokens - fixed_tokens, 0))
+    remaining_tokens = fixed_tokens + retained_tokens
+    summary_cost = prices.read * request_tokens + prices.write * SUMMARY_PROMPT_TOKENS + prices.output * summary_tokens
+    reread_cost = REREAD_FILE_COUNT * (
         prices.read * remaining_tokens + REREAD_FILE_TOKENS * prices.write + REREAD_CALL_TOKENS * prices.output
     )
     return RewriteOffer(
-        max(size - remaining_tokens, 0),
+        max(request_tokens - remaining_tokens, 0),
         retained_tokens,
         (prices.write - prices.read) * retained_tokens + summary_cost + reread_cost,
     )
 
 
 def maskable_items(
-    conversation: Conversation, measured: MaskableOutputs, newest_messages: int = 0
+    conversation: Conversation, measurements: Measurements, newest_message_count: int = 0
 ) -> list[MaskableItem]:
-    """Return the items that may be masked, newest first. Unseen outputs, the last step, the newest `newest_messages`
-    messages, the model's last reply, and pinned items are excluded."""
+    """Return the items that may be masked, newest first. Unseen outputs, the last step, the newest
+    `newest_message_count` messages, the model's last reply, and pinned items are excluded."""
     messages = conversation.messages
-    end = min(first_unseen_index(messages), max(len(messages) - newest_messages, 0))
+    end = min(first_unseen_index(messages), max(len(messages) - newest_message_count, 0))
     last_output_index = next((index for index in range(len(messages) - 1, -1, -1) if _outputs(messages[index])), -1)
     reply_index = min(end, newest_reply_index(messages))
     return [
         item
-        for item in reversed(measured.items)
+        for item in reversed(measurements.items)
         if (
             item.message_index < reply_index
             if item.is_reply
@@ -376,52 +387,57 @@ def _outputs(message: Message) -> Sequence[ToolOutput]:
     return message.outputs if isinstance(message, User) else ()
 
 
-def old_maskable_items(conversation: Conversation, protect: int, newest_messages: int = 0) -> list[MaskableItem]:
-    """Return the maskable items, newest first, that are older than the newest `protect` tokens of outputs (for replies:
-    of outputs and replies) or that a newer item repeats. `newest_messages`: number of newest messages to exclude."""
-    measurements = Inventory().of(conversation)
+def old_maskable_items(
+    conversation: Conversation, protected_tokens: int, newest_message_count: int = 0
+) -> list[MaskableItem]:
+    """Return the maskable items, newest first, that are older than the newest `protected_tokens` tokens of outputs (for
+    replies: of outputs and replies) or that a newer item repeats. `newest_message_count`: number of newest messages to
+    exclude."""
+    measurements = Inventory().measure(conversation)
     return [
         item
-        for item in maskable_items(conversation, measurements, newest_messages)
-        if item.is_superseded or measurements.tokens_since(item) > protect
+        for item in maskable_items(conversation, measurements, newest_message_count)
+        if item.is_superseded or measurements.tokens_since(item) > protected_tokens
     ]
 
 
 def least_needed_items(
-    conversation: Conversation, protect: int, wanted_tokens: int, newest_messages: int = 0
+    conversation: Conversation, protected_tokens: int, min_freed_tokens: int, newest_message_count: int = 0
 ) -> list[MaskableItem]:
-    """Return the `old_maskable_items` that are least needed for their size: enough to free `wanted_tokens` tokens, or
-    all of them. Everything after the first chosen item must be written to the cache again, so later items that are not
-    worth that are also chosen."""
-    measurements, chosen_items = Inventory().of(conversation), list[MaskableItem]()
+    """Return the `old_maskable_items` that are least needed for their size: enough to free `min_freed_tokens` tokens,
+    or all of them. Everything after the first chosen item must be written to the cache again, so later items that are
+    not worth that are also chosen."""
+    measurements, chosen_items = Inventory().measure(conversation), list[MaskableItem]()
     first_changed_index = len(conversation.messages)
     for item in sorted(
-        old_maskable_items(conversation, protect, newest_messages),
+        old_maskable_items(conversation, protected_tokens, newest_message_count),
         key=lambda item: miss_cost_per_token(item, measurements),
     ):
-        if wanted_tokens > 0 or (
+        if min_freed_tokens > 0 or (
             item.message_index >= first_changed_index and miss_cost_per_token(item, measurements) < MIN_RECACHE_WORTH
         ):
             first_changed_index = min(first_changed_index, item.message_index)
             chosen_items.append(item)
-            wanted_tokens -= item.freed_tokens
+            min_freed_tokens -= item.freed_tokens
     return chosen_items
 
 
-def miss_cost_per_token(item: MaskableItem, measured: MaskableOutputs) -> float:
+def miss_cost_per_token(item: MaskableItem, measurements: Measurements) -> float:
     """Return the expected cost of missing an item, per token freed."""
     if item.is_reply or item.is_superseded:
         return 0.0
     return (
-        measured.reread_probability(item)
+        measurements.reread_probability(item)
         * (_RECALL_COST_TOKENS + min(item.tokens, _MAX_FETCHED_TOKENS))
         / max(item.freed_tokens, 1)
     )
 
 
-def mask_outputs(conversation: Conversation, protect: int, newest_messages: int = 0) -> Conversation:
+def mask_outputs(conversation: Conversation, protected_tokens: int, newest_message_count: int = 0) -> Conversation:
     """Return the conversation with all `old_maskable_items` masked; the same conversation if there are none."""
-    return mask_by_keys(conversation, {item.key for item in old_maskable_items(conversation, protect, newest_messages)})
+    return mask_by_keys(
+        conversation, {item.key for item in old_maskable_items(conversation, protected_tokens, newest_message_count)}
+    )
 
 
 def mask_by_keys(conversation: Conversation, keys: AbstractSet[str]) -> Conversation:
@@ -454,18 +470,22 @@ def mask_by_keys(conversation: Conversation, keys: AbstractSet[str]) -> Conversa
     )
 
 
-def newly_masked_keys(before: Conversation, after: Conversation) -> frozenset[str]:
+def newly_masked_keys(previous_conversation: Conversation, new_conversation: Conversation) -> frozenset[str]:
     """Return the keys of the outputs that were masked, and of the texts that were shortened, between the two
     conversations."""
-    masked_ids = after.masked - before.masked
-    shortened_keys = {part.key for part in after.retold} - {part.key for part in before.retold}
-    masked_keys = {numbered.ref for numbered in numbered_outputs(before) if numbered.output.call_id in masked_ids}
+    masked_ids = new_conversation.masked - previous_conversation.masked
+    shortened_keys = {part.key for part in new_conversation.retold} - {
+        part.key for part in previous_conversation.retold
+    }
+    masked_keys = {
+        numbered.ref for numbered in numbered_outputs(previous_conversation) if numbered.output.call_id in masked_ids
+    }
     return frozenset(shortened_keys | masked_keys)
 
 
 def _shortened_replies(conversation: Conversation, keys: AbstractSet[str]) -> Iterator[ShortenedPart]:
     previous_message: Message | None = None
     for position, message in enumerate(conversation.messages, conversation.messages_before):
-        if message_key(position) in keys and (reply := long_reply(message, previous_message)) is not None:
+        if message_key(position) in keys and (reply := shorten_long_reply(message, previous_message)) is not None:
             yield ShortenedPart(message_key(position), "preview", reply.short_text)
         previous_message = message

@@ -8,7 +8,7 @@ from ebbtide.agent.messages import Assistant, Conversation, Message, ShortenedPa
 from ebbtide.agent.tokens.estimate import estimate_message, estimate_output, estimate_text
 from ebbtide.agent.tokens.incremental import IncrementalFold, memoized
 from ebbtide.agent.tool_specs import executed_call
-from ebbtide.agent.view.long_replies import long_reply
+from ebbtide.agent.view.long_replies import shorten_long_reply
 from ebbtide.agent.view.name_index import names_of
 from ebbtide.agent.view.recalls import content_kind, reread_probability, reuse_factors
 from ebbtide.agent.view.stub_identifiers import StubIdentifiers
@@ -31,11 +31,11 @@ class ViewedLines:
     """A range of lines in a file that an output shows or a call has written."""
 
     path: str
-    first: int
-    last: int
+    first_line: int
+    last_line: int
 
     def covers(self, other: "ViewedLines") -> bool:
-        return self.path == other.path and self.first <= other.first and other.last <= self.last
+        return self.path == other.path and self.first_line <= other.first_line and other.last_line <= self.last_line
 
 
 def viewed_lines(call: ToolCall, output: ToolOutput) -> ViewedLines | None:
@@ -84,11 +84,12 @@ class NamedOutputs:
     _holders: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Keys of the outputs that contain a name; empty if too many outputs contain it."""
 
-    def record_mentions(self, message: Message, reply: int) -> None:
-        """Record which outputs a message mentions. `reply`: the number of replies so far, including this message."""
+    def record_mentions(self, message: Message, reply_number: int) -> None:
+        """Record which outputs a message mentions. `reply_number`: the number of replies so far, including this
+        message."""
         for name in _mentioned_names(message):
             for key in self._holders.get(name, ()):
-                self.last_mentions[key] = reply
+                self.last_mentions[key] = reply_number
 
     def add(self, key: str, output: ToolOutput) -> None:
         for name in _names_in(output):
@@ -154,12 +155,12 @@ class MaskableItem:
 
 
 @dataclass(slots=True)
-class MaskableOutputs:
+class Measurements:
     """Measurements of the messages so far. `masked`, `pinned` and `retold` are taken from the conversation."""
 
     masked: frozenset[str]
     pinned: frozenset[str]
-    retold: Mapping[str, ShortenedPart]
+    shortened_parts: Mapping[str, ShortenedPart]
     output_count: int
     """Number of outputs in the session so far."""
     reuse_factors: Mapping[str, float] = field(default_factory=dict)
@@ -183,7 +184,7 @@ class MaskableOutputs:
     """For each file, reads that a later change may make stale."""
     _last_message: Message | None = None
 
-    def plus(self, message: Message) -> "MaskableOutputs":
+    def plus(self, message: Message) -> "Measurements":
         replies = self.cumulative_replies[-1] + isinstance(message, Assistant)
         self._named_outputs.record_mentions(message, replies)
         if isinstance(message, Assistant):
@@ -198,13 +199,13 @@ class MaskableOutputs:
         return self
 
     def _add_reply(self, message: Assistant, message_index: int) -> None:
-        reply = long_reply(message, self._last_message)
+        reply = shorten_long_reply(message, self._last_message)
         if reply is None:
             return
         tokens_before = self.output_tokens + self.reply_tokens
         key = message_key(self.messages_before + message_index)
         self.reply_tokens += reply.tokens
-        if key not in self.retold and key not in self.pinned:
+        if key not in self.shortened_parts and key not in self.pinned:
             self.items.append(
                 MaskableItem(
                     key, message_index, reply.tokens, tokens_before, stub_tokens=reply.short_tokens, is_reply=True
@@ -216,8 +217,10 @@ class MaskableOutputs:
         call = self._calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
         numbered = NumberedOutput(executed_call(call, output), output, self.output_count)
         tokens = estimate_output(output)
-        is_shortened = numbered.ref in self.retold
-        visible_tokens = estimate_output(visible_output(numbered, frozenset(), self.retold)) if is_shortened else tokens
+        is_shortened = numbered.ref in self.shortened_parts
+        visible_tokens = (
+            estimate_output(visible_output(numbered, frozenset(), self.shortened_parts)) if is_shortened else tokens
+        )
         item = MaskableItem(numbered.ref, message_index, tokens, self.output_tokens, content_kind(numbered.call))
         self.output_tokens += visible_tokens
         self._named_outputs.add(item.key, output)
@@ -281,9 +284,9 @@ class Inventory:
 
     def __init__(self) -> None:
         self._key: tuple[object, ...] | None = None
-        self._measured: IncrementalFold[MaskableOutputs, Message] | None = None
+        self._measured: IncrementalFold[Measurements, Message] | None = None
 
-    def of(self, conversation: Conversation) -> MaskableOutputs:
+    def measure(self, conversation: Conversation) -> Measurements:
         masked, pinned, outputs_before = conversation.masked, conversation.pinned, conversation.outputs_before
         first_position = conversation.messages_before
         key = (masked, pinned, conversation.retold, outputs_before, first_position)
@@ -292,10 +295,8 @@ class Inventory:
             self._key, self._measured = (
                 key,
                 IncrementalFold(
-                    lambda: MaskableOutputs(
-                        masked, pinned, replacements, outputs_before, messages_before=first_position
-                    ),
-                    MaskableOutputs.plus,
+                    lambda: Measurements(masked, pinned, replacements, outputs_before, messages_before=first_position),
+                    Measurements.plus,
                 ),
             )
         measured = self._measured.value_for(conversation.messages)

@@ -47,7 +47,7 @@ class RewritePatience:
 
     mask: float = 1.5
     compact: float = 6.0
-    wanted: float = 2.5
+    recall: float = 2.5
     """An output is masked only once carrying it has cost this many times the expected cost of recalling it. A missing
     output does more harm than the price of recalling it, and the model may not notice that it is missing."""
 

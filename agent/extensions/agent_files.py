@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.extensions.discovery import discover, ignored_hook_notices
+from ebbtide.agent.extensions.discovery import discover_extensions, ignored_hook_notices
 from ebbtide.agent.extensions.extension_files import UnusableFile, read_text_file
 from ebbtide.agent.extensions.extension_folders import ExtensionFolder
 from ebbtide.agent.extensions.front_matter import (
@@ -17,7 +17,7 @@ from ebbtide.agent.extensions.front_matter import (
     positive_integer,
     split_front_matter,
 )
-from ebbtide.agent.extensions.trust import TrustItem, digest_of_text, trust_item
+from ebbtide.agent.extensions.trust import TrustItem, create_trust_item, hash_texts
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import ellipsize, pluralize
 
@@ -36,19 +36,19 @@ class AgentFile:
     description: str
     prompt: str
     """The agent's system prompt."""
-    tools: tuple[str, ...] | None
+    allowed_tools: tuple[str, ...] | None
     """The allowed tools as written, by any program's names for them; None means all tools."""
     denied_tools: tuple[str, ...]
     """Tools that the agent must not have, as written."""
     model: str
     """The model as written; empty for the default."""
     is_plan_only: bool
-    item: TrustItem
+    trust_item: TrustItem
     has_hooks: bool = False
     """Whether the file declares hooks, which are not run."""
-    max_turns: int | None = None
+    max_requests: int | None = None
     """Maximum number of requests; None for the default."""
-    plugin: str = ""
+    plugin_name: str = ""
     """The name of the plugin that contains the agent; empty if none does."""
     skills: tuple[str, ...] = ()
     """The skills that the agent uses, as written."""
@@ -59,11 +59,11 @@ class AgentFile:
 
 def find_agents(config: Config) -> tuple[tuple[AgentFile, ...], tuple[str, ...]]:
     """Return all agents, and one line for each file that was skipped."""
-    agents, problems = discover("agent", config, _read_agent)
+    agents, problems = discover_extensions("agent", config, _read_agent)
     return agents, (*problems, *ignored_hook_notices("agent", agents))
 
 
-def agent_line(agent: AgentFile) -> str:
+def format_agent_line(agent: AgentFile) -> str:
     return f"- {agent.name}: {ellipsize(agent.description, MAX_DESCRIPTION_CHARS)}"
 
 
@@ -94,7 +94,7 @@ def _read_agent(path: Path, extension_folder: ExtensionFolder) -> AgentFile | No
     details = [f"says: {description} ({pluralize(len(prompt.splitlines()), 'line')})"]
     details += [f"has the tools: {', '.join(tools)}"] if tools is not None else []
     details += [f"runs with the model: {model}"] if model else []
-    item = trust_item(extension_folder, name, path, digest_of_text(file_text), details)
+    item = create_trust_item(extension_folder, name, path, hash_texts(file_text), details)
     full_prompt = extension_folder.expand_plugin_root(prompt.strip())
     has_hooks = bool(front_matter.get("hooks"))
     max_requests = next(filter(None, (positive_integer(front_matter, key) for key in _MAX_REQUESTS_KEYS)), None)
@@ -109,7 +109,7 @@ def _read_agent(path: Path, extension_folder: ExtensionFolder) -> AgentFile | No
         item,
         has_hooks,
         max_requests,
-        extension_folder.plugin,
+        extension_folder.plugin_name,
         list_value(front_matter, "skills") or (),
     )
 

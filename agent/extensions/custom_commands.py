@@ -8,11 +8,11 @@ from typing import Literal, Self, TypeAlias
 
 from ebbtide.agent.config.load import parse_toml
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.extensions.discovery import discover, ignored_hook_notices
+from ebbtide.agent.extensions.discovery import discover_extensions, ignored_hook_notices
 from ebbtide.agent.extensions.extension_files import UnusableFile, read_text_file
 from ebbtide.agent.extensions.extension_folders import ExtensionFolder, ExtensionOwner, ExtensionSource
 from ebbtide.agent.extensions.front_matter import BrokenFrontMatter, list_value, one_line_value, split_front_matter
-from ebbtide.agent.extensions.trust import TrustItem, digest_of_text, trust_item
+from ebbtide.agent.extensions.trust import TrustItem, create_trust_item, hash_texts
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import ellipsize, pluralize
 
@@ -34,17 +34,17 @@ class CustomCommand:
     """The text with its placeholders, as written."""
     syntax: PlaceholderSyntax
     """The syntax of the placeholders."""
-    tools: tuple[str, ...]
+    requested_tools: tuple[str, ...]
     """Tools that the command wants to use without asking."""
     model: str
     path: Path
     source: ExtensionSource
-    item: TrustItem
+    trust_item: TrustItem
     has_hooks: bool = False
     """Whether the file declares hooks, which are not run."""
-    plugin: str = ""
+    plugin_name: str = ""
     """The name of the plugin that contains the command; empty if none does."""
-    arguments: tuple[str, ...] = ()
+    argument_names: tuple[str, ...] = ()
     """The names of the command's arguments, in order."""
 
     def with_name(self, name: str) -> Self:
@@ -52,17 +52,17 @@ class CustomCommand:
 
     @property
     def owner(self) -> ExtensionOwner:
-        return self.item.owner
+        return self.trust_item.owner
 
 
 def find_custom_commands(config: Config) -> tuple[tuple[CustomCommand, ...], tuple[str, ...]]:
     """Return all commands, and one line for each file that was skipped."""
-    commands, problems = discover("command", config, _read_command)
+    commands, problems = discover_extensions("command", config, _read_command)
     return commands, (*problems, *ignored_hook_notices("command", commands))
 
 
 def _read_command(path: Path, extension_folder: ExtensionFolder) -> CustomCommand:
-    name = ":".join(path.relative_to(extension_folder.folder).with_suffix("").parts).replace(" ", "-")
+    name = ":".join(path.relative_to(extension_folder.path).with_suffix("").parts).replace(" ", "-")
     if not _NAME.fullmatch(name):
         raise UnusableFile("its name contains characters that are not allowed")
     file_text = read_text_file(path, extension_folder.boundary)
@@ -79,13 +79,13 @@ def _read_command(path: Path, extension_folder: ExtensionFolder) -> CustomComman
         text.strip().splitlines()[0].lstrip("# "), 80
     )
     details = [f"says: {description} ({pluralize(len(text.splitlines()), 'line')})"]
-    details += [f"runs: {line}" for command_text in shell_lines(text, syntax) for line in command_text.splitlines()]
+    details += [f"runs: {line}" for command_text in shell_commands(text, syntax) for line in command_text.splitlines()]
     details += [f"allowed without asking: {', '.join(tools)}"] if tools else []
     model = one_line_value(front_matter, "model")
     details += [f"runs with the model: {model}"] if model else []
     # The digest includes the syntax, because in another syntax the same text would run other commands.
     syntax_texts = () if syntax == "markdown" else (syntax,)
-    item = trust_item(extension_folder, name, path, digest_of_text(file_text, *syntax_texts), details)
+    item = create_trust_item(extension_folder, name, path, hash_texts(file_text, *syntax_texts), details)
     has_hooks = bool(front_matter.get("hooks"))
     return CustomCommand(
         name,
@@ -99,7 +99,7 @@ def _read_command(path: Path, extension_folder: ExtensionFolder) -> CustomComman
         extension_folder.source,
         item,
         has_hooks,
-        extension_folder.plugin,
+        extension_folder.plugin_name,
         list_value(front_matter, "arguments") or (),
     )
 
@@ -115,7 +115,7 @@ def _split_toml(file_text: str) -> tuple[dict[str, object], str]:
     return content, prompt
 
 
-def shell_lines(text: str, syntax: PlaceholderSyntax) -> tuple[str, ...]:
+def shell_commands(text: str, syntax: PlaceholderSyntax) -> tuple[str, ...]:
     """Return the shell commands in a text, as written."""
     return tuple(part.text for part in split_shell_commands(text, syntax) if part.is_shell)
 

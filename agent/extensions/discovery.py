@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.extensions.extension_files import UnusableFile, files_below
-from ebbtide.agent.extensions.extension_folders import ExtensionFolder, ExtensionKind, extension_folders
+from ebbtide.agent.extensions.extension_files import UnusableFile, list_files_below
+from ebbtide.agent.extensions.extension_folders import ExtensionFolder, ExtensionKind, find_extension_folders
 from ebbtide.agent.extensions.front_matter import BrokenFrontMatter
 
 MAX_EXTENSIONS_PER_KIND = 200
@@ -29,37 +29,35 @@ class NamedExtension(Protocol):
 N = TypeVar("N", bound=NamedExtension)
 
 
-def discover(
-    kind: ExtensionKind, config: Config, read: Callable[[Path, ExtensionFolder], N | None]
+def discover_extensions(
+    kind: ExtensionKind, config: Config, parse_file: Callable[[Path, ExtensionFolder], N | None]
 ) -> tuple[tuple[N, ...], tuple[str, ...]]:
     """Return all extensions of a kind in order of precedence, and one line for each file that was skipped. If several
-    extensions have the same name, only the first is included. `read` parses a file; it returns None if the file is not
-    of this kind, and raises `UnusableFile` or `BrokenFrontMatter`."""
+    extensions have the same name, only the first is included. `parse_file` parses a file; it returns None if the file
+    is not of this kind, and raises `UnusableFile` or `BrokenFrontMatter`."""
     extensions_by_name: dict[str, N] = {}
     problems: list[str] = []
-    for extension_folder in extension_folders(kind, config):
+    for extension_folder in find_extension_folders(kind, config):
         try:
-            for path in candidate_files(extension_folder):
+            for path in list_candidate_files(extension_folder):
                 if len(extensions_by_name) == MAX_EXTENSIONS_PER_KIND:
                     return tuple(extensions_by_name.values()), (
                         *problems,
                         f"more than {MAX_EXTENSIONS_PER_KIND} {kind}s: the others are skipped",
                     )
                 try:
-                    extension = read(path, extension_folder)
+                    extension = parse_file(path, extension_folder)
                 except (UnusableFile, BrokenFrontMatter) as error:
                     problems.append(f"the {kind} `{extension_folder.display_path(path)}` is skipped: {error}")
                 else:
                     if extension is not None:
                         if (
-                            extension_folder.plugin and extension.name in extensions_by_name
+                            extension_folder.plugin_name and extension.name in extensions_by_name
                         ):  # other programs always prepend it
-                            extension = extension.with_name(f"{extension_folder.plugin}:{extension.name}")
+                            extension = extension.with_name(f"{extension_folder.plugin_name}:{extension.name}")
                         extensions_by_name.setdefault(extension.name, extension)
         except UnusableFile as error:
-            problems.append(
-                f"{kind}s of `{extension_folder.display_path(extension_folder.folder)}` are skipped: {error}"
-            )
+            problems.append(f"{kind}s of `{extension_folder.display_path(extension_folder.path)}` are skipped: {error}")
     return tuple(extensions_by_name.values()), tuple(problems)
 
 
@@ -94,13 +92,13 @@ def _sorted_entries(folder: Path) -> Sequence[Path]:
         return ()
 
 
-def candidate_files(extension_folder: ExtensionFolder) -> Iterator[Path]:
+def list_candidate_files(extension_folder: ExtensionFolder) -> Iterator[Path]:
     """Yield the files in a folder that may be extensions of its kind, sorted. Raises `UnusableFile`."""
     if extension_folder.only_file:
-        yield extension_folder.folder / extension_folder.only_file
+        yield extension_folder.path / extension_folder.only_file
     elif extension_folder.kind == "skill":
-        yield from _find_skill_files(extension_folder.folder, extension_folder.boundary is None, _MAX_SKILL_DEPTH)
+        yield from _find_skill_files(extension_folder.path, extension_folder.boundary is None, _MAX_SKILL_DEPTH)
     else:
         suffix = ".toml" if (extension_folder.kind, extension_folder.source) == ("command", "gemini") else ".md"
-        files = files_below(extension_folder.folder, extension_folder.boundary)
+        files = list_files_below(extension_folder.path, extension_folder.boundary)
         yield from (path for path in files if path.suffix.lower() == suffix and path.name.lower() != SKILL_FILE.lower())

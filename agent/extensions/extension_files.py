@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.files.byte_order import to_utf8
 
 FILE_KINDS: tuple[Literal["skill", "command", "agent"], ...] = ("skill", "command", "agent")
@@ -56,7 +56,7 @@ def read_json_table(path: Path, boundary: Path | None, *, may_be_empty: bool = F
     return content
 
 
-def files_below(folder: Path, boundary: Path | None) -> Iterator[Path]:
+def list_files_below(folder: Path, boundary: Path | None) -> Iterator[Path]:
     """Yield the files in a folder and its subfolders, sorted, with limits on number and depth. Hidden files are
     skipped; links to folders are followed only in the user's own folders. Raises `UnusableFile` if there are too
     many."""
@@ -73,7 +73,7 @@ def files_below(folder: Path, boundary: Path | None) -> Iterator[Path]:
             yield Path(parent, name)
 
 
-def digest_of_folder(folder: Path, boundary: Path | None) -> tuple[str, tuple[str, ...]]:
+def hash_folder(folder: Path, boundary: Path | None) -> tuple[str, tuple[str, ...]]:
     """Return a digest of all files in a folder, including hidden ones, and the files' names. The digest depends on
     names, modes and contents. Raises `UnusableFile` for links that lead outside, or if a limit is exceeded."""
     digest = hashlib.sha256()
@@ -116,16 +116,16 @@ def is_script(path: Path) -> bool:
     if path.suffix in _SCRIPT_SUFFIXES or os.access(path, os.X_OK):
         return True
     with suppress(OSError):
-        return read_beginning(path, 2) == b"#!"
+        return read_prefix(path, 2) == b"#!"
     return False
 
 
-def digest_of_programs(paths: Iterable[Path]) -> str:
+def hash_programs(paths: Iterable[Path]) -> str:
     """Return a digest of the names and contents of files, which may be binary programs; empty if there are no files."""
     digests = []
     for path in paths:
         try:
-            content = hashlib.sha256(read_beginning(path, _MAX_PROGRAM_BYTES)).hexdigest()
+            content = hashlib.sha256(read_prefix(path, _MAX_PROGRAM_BYTES)).hexdigest()
         except OSError as error:
             content = str(error.errno)
         digests.append([os.fsencode(path).hex(), content])
@@ -144,7 +144,7 @@ def _read_bytes(path: Path, boundary: Path | None, max_bytes: int, relative: str
     try:
         if boundary is not None and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(boundary)):
             raise UnusableFile(f"{subject}leads out of `{boundary}`")
-        data = read_beginning(path, max_bytes + 1)
+        data = read_prefix(path, max_bytes + 1)
     except FileNotFoundError as error:
         raise UnusableFile(f"{subject}does not exist") from error
     except OSError as error:

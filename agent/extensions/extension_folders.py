@@ -47,7 +47,7 @@ class ExtensionFolder:
     kind: ExtensionKind
     owner: ExtensionOwner
     source: ExtensionSource
-    folder: Path
+    path: Path
     boundary: Path | None = None
     """The project or plugin, outside which no link may lead. None for the user's own folders, whose links may lead
     anywhere."""
@@ -58,7 +58,7 @@ class ExtensionFolder:
     """The name of the only file in the folder that is used; empty if all are."""
 
     @property
-    def plugin(self) -> str:
+    def plugin_name(self) -> str:
         """The name of the plugin that contains the folder; empty if none does."""
         return self.boundary.name if self.owner == "plugin" and self.boundary is not None else ""
 
@@ -71,14 +71,14 @@ class ExtensionFolder:
         return str(path.relative_to(self.boundary) if self.owner == "project" and self.boundary else path)
 
 
-def extension_folders(kind: ExtensionKind, config: Config) -> tuple[ExtensionFolder, ...]:
+def find_extension_folders(kind: ExtensionKind, config: Config) -> tuple[ExtensionFolder, ...]:
     """Return the existing folders in order of precedence. The user's folders precede the project's, so that an
     extension from a clone never replaces one of the user's own. A folder reachable by several paths is listed once; one
     that leads outside its project or plugin is skipped."""
     folders: dict[str, ExtensionFolder] = {}
     for candidate in _candidates(kind, config):
-        if os.path.isdir(candidate.folder):
-            real_path = os.path.realpath(candidate.folder)
+        if os.path.isdir(candidate.path):
+            real_path = os.path.realpath(candidate.path)
             if candidate.boundary is None or Path(real_path).is_relative_to(os.path.realpath(candidate.boundary)):
                 folders.setdefault(os.path.join(real_path, candidate.only_file), candidate)
     return tuple(folders.values())
@@ -92,12 +92,12 @@ def _candidates(kind: ExtensionKind, config: Config) -> Iterator[ExtensionFolder
         if base is not None:
             yield ExtensionFolder(kind, "user", source, base / name.format(opencode=".config/opencode"))
     yield from _plugin_folders(kind, config)
-    for folder in config.project_folders if kind in FILE_KINDS else (config.project,):
-        subfolder = folder.relative_to(config.project).as_posix() if folder != config.project else ""
+    for folder in config.project_folders if kind in FILE_KINDS else (config.project_folder,):
+        subfolder = folder.relative_to(config.project_folder).as_posix() if folder != config.project_folder else ""
         for source, name in locations if folder != home else ():  # extensions in the home folder are the user's
             base = folder / ".ebb" if source == "ebb" else folder
             path = base / name.format(opencode=".opencode")
-            yield ExtensionFolder(kind, "project", source, path, config.project, subfolder)
+            yield ExtensionFolder(kind, "project", source, path, config.project_folder, subfolder)
 
 
 def _plugin_folders(kind: ExtensionKind, config: Config) -> tuple[ExtensionFolder, ...]:

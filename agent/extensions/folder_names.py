@@ -32,13 +32,13 @@ def fill_shell_line(line: str, values: Mapping[str, str]) -> str:
 
     def replace_piece(piece: re.Match[str]) -> str:
         if piece["double"]:
-            return expand_folder_names(
+            return expand_variables(
                 piece[0], {variable: _DOUBLE_QUOTE_SPECIALS.sub(r"\\\g<0>", text) for variable, text in values.items()}
             )
         variable = piece["braced"] or ""
         return shlex.quote(values[variable]) if piece[0] == f"${{{variable}}}" and variable in values else piece[0]
 
-    return expand_folder_names(_substitute_pieces(line, replace_piece), values)
+    return expand_variables(_substitute_pieces(line, replace_piece), values)
 
 
 def fill_text(text: str, values: Mapping[str, str]) -> str:
@@ -48,10 +48,10 @@ def fill_text(text: str, values: Mapping[str, str]) -> str:
         value = values.get(match[1], "")
         return f'@"{value}{match[2]}"' if any(character.isspace() for character in value) else match[0]
 
-    return expand_folder_names(_FILE_MENTION.sub(quote_mention, text), values)
+    return expand_variables(_FILE_MENTION.sub(quote_mention, text), values)
 
 
-def expand_folder_names(text: str, values: Mapping[str, str]) -> str:
+def expand_variables(text: str, values: Mapping[str, str]) -> str:
     for name, value in values.items():
         text = text.replace(f"${{{name}}}", value)
     return text

@@ -44,29 +44,29 @@ def split_front_matter(text: str) -> tuple[dict[str, object], str]:
     return dict(_parse_yaml(match["head"])), text[match.end() :].lstrip("\n")
 
 
-def one_line_value(head: Mapping[str, object], key: str) -> str:
+def one_line_value(front_matter: Mapping[str, object], key: str) -> str:
     """Return the value as one line of text; empty if it is missing or not text."""
-    value = head.get(key)
+    value = front_matter.get(key)
     if isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
         return " ".join(f"[{item}]" for item in value)  # `argument-hint: [file]` is a list in YAML
     return " ".join(str(value).split()) if isinstance(value, str | int | float) else ""
 
 
-def boolean_value(head: Mapping[str, object], key: str) -> bool | None:
+def boolean_value(front_matter: Mapping[str, object], key: str) -> bool | None:
     """Return the value as a boolean; None if it is missing or not a boolean."""
-    return _BOOLEAN_WORDS.get(str(head.get(key)).lower())
+    return _BOOLEAN_WORDS.get(str(front_matter.get(key)).lower())
 
 
-def positive_integer(head: Mapping[str, object], key: str) -> int | None:
+def positive_integer(front_matter: Mapping[str, object], key: str) -> int | None:
     """Return the value if it is a positive integer; None otherwise."""
-    value = str(head.get(key))
+    value = str(front_matter.get(key))
     return int(value) or None if value.isdecimal() and value.isascii() and len(value) < _MAX_DIGITS else None
 
 
-def list_value(head: Mapping[str, object], key: str) -> tuple[str, ...] | None:
+def list_value(front_matter: Mapping[str, object], key: str) -> tuple[str, ...] | None:
     """Return the items of a list, or of a string with items separated by commas or spaces, such as `Read, Bash(git
     add:*)`; None if the value is missing."""
-    value = head.get(key)
+    value = front_matter.get(key)
     if isinstance(value, list):
         return tuple(str(item).strip() for item in value if isinstance(item, str | int | float))
     return tuple(_LIST_ITEM.findall(value)) if isinstance(value, str) else None

@@ -82,13 +82,13 @@ def listed_plugins(folder: Path) -> tuple[ListedPlugin, ...] | None:
     return tuple({offer.name: offer for offer in plugins}.values())
 
 
-def choose_plugin(offers: tuple[ListedPlugin, ...], name: str) -> ListedPlugin:
+def choose_plugin(listed_plugins: tuple[ListedPlugin, ...], name: str) -> ListedPlugin:
     """Return the plugin with this name, or the only plugin. Raises `UsageError`."""
-    names = [offer.name for offer in offers]
-    if not name and len(offers) != 1:
+    names = [offer.name for offer in listed_plugins]
+    if not name and len(listed_plugins) != 1:
         available = join_limited(names, _MAX_LISTED_NAMES) if names else "it is empty"
         raise UsageError(f"it contains several plugins; choose one with `--plugin`: {available}")
-    plugin = next((offer for offer in offers if offer.name == (name or names[0])), None)
+    plugin = next((offer for offer in listed_plugins if offer.name == (name or names[0])), None)
     if plugin is None:
         raise UsageError(
             f"it contains no plugin `{name}` that can be fetched; available: {join_limited(names, _MAX_LISTED_NAMES)}"

@@ -5,12 +5,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ebbtide.agent.config.hook_tables import read_hooks
-from ebbtide.agent.extensions.discovery import candidate_files
+from ebbtide.agent.config.hook_tables import parse_hooks
+from ebbtide.agent.extensions.discovery import list_candidate_files
 from ebbtide.agent.extensions.extension_files import (
     FILE_KINDS,
     UnusableFile,
-    digest_of_folder,
+    hash_folder,
     read_json_table,
     read_text_file,
 )
@@ -31,7 +31,7 @@ class PluginContents:
     """What was skipped and why, one line each."""
 
 
-def plugin_contents(plugin: Plugin) -> PluginContents:
+def describe_plugin(plugin: Plugin) -> PluginContents:
     """Describe a plugin's contents: skills, commands and agents by their description, hooks and servers by their
     command. Raises `UnusableFile`."""
     lines: list[str] = []
@@ -42,12 +42,12 @@ def plugin_contents(plugin: Plugin) -> PluginContents:
             ExtensionFolder(kind, "plugin", "claude", folder, plugin.folder, only_file=only_file)
             for folder, only_file in locations
         ]
-        paths = (path for extension_folder in folders for path in candidate_files(extension_folder))
+        paths = (path for extension_folder in folders for path in list_candidate_files(extension_folder))
         lines += [f"  {kind} {_component_line(kind, path, plugin, problems)}" for path in paths]
     lines += _hook_lines(plugin, problems)
-    problems += plugin.unsupported_parts
+    problems += plugin.unsupported_notices
     lines += _server_lines(plugin, problems)
-    _, names = digest_of_folder(plugin.folder, plugin.folder)
+    _, names = hash_folder(plugin.folder, plugin.folder)
     lines += [f"  program {name}" for name in names if _is_executable(plugin.folder / name)]
     lines.append(f"  {pluralize(len(names), 'file')} in all")
     return PluginContents(tuple(lines), tuple(problems))
@@ -73,14 +73,16 @@ def _hook_lines(plugin: Plugin, problems: list[str]) -> Iterator[str]:
         except UnusableFile as error:
             problems.append(f"`{relative}` is skipped: {error}")
             continue
-        hooks, hook_problems = read_hooks(tables) if isinstance(tables, dict) else ((), ("its `hooks` is not a table",))
+        hooks, hook_problems = (
+            parse_hooks(tables) if isinstance(tables, dict) else ((), ("its `hooks` is not a table",))
+        )
         problems += [f"`{relative}`: {problem}" for problem in hook_problems]
         yield from (f"  hook {hook.summary}" for hook in hooks)
 
 
 def _server_lines(plugin: Plugin, problems: list[str]) -> Iterator[str]:
     try:
-        for name, entry in plugin.servers():
+        for name, entry in plugin.read_servers():
             yield f"  server {name}: {json.dumps(entry, ensure_ascii=False)}"
     except UnusableFile as error:
         problems.append(f"its servers are skipped: {error}")

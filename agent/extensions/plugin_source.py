@@ -18,7 +18,7 @@ from ebbtide.agent.extensions.extension_files import (
     MAX_FILES,
     MAX_TOTAL_BYTES,
     UnusableFile,
-    digest_of_folder,
+    hash_folder,
     read_json_table,
 )
 from ebbtide.agent.extensions.marketplaces import (
@@ -29,8 +29,8 @@ from ebbtide.agent.extensions.marketplaces import (
     plugin_folder,
 )
 from ebbtide.agent.extensions.plugins import MANIFEST, Plugin, load_plugin
-from ebbtide.tools.files.private_folder import make_private
-from ebbtide.tools.process.git import SAFE_SETTINGS, git_environment, program_outside
+from ebbtide.tools.files.private_folder import create_private_folder
+from ebbtide.tools.process.git import SAFE_SETTINGS, find_program_outside, git_environment
 from ebbtide.tools.secrets.redaction import redact_url
 
 GIT_TIMEOUT_S = 180.0
@@ -42,13 +42,13 @@ _SCHEMES = ("https://", "ssh://", "file://")
 
 
 @contextmanager
-def plugin_copy(source: str, parent: Path, name: str = "", ref: str = "") -> Iterator[Plugin]:
+def copy_plugin(source: str, parent: Path, name: str = "", ref: str = "") -> Iterator[Plugin]:
     """Copy the plugin at a path or an address to a temporary folder in `parent`, and yield it. The folder is deleted
     afterwards unless it was moved. `name` selects a plugin of a marketplace; `ref` is a branch, tag or commit, which
     may also follow a `#` in the address. Raises `UsageError`."""
     if _is_address(source) and not ref:
         source, _, ref = source.partition("#")
-    make_private(parent)
+    create_private_folder(parent)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=parent, ignore_cleanup_errors=True) as temporary_folder:
         local_folder = Path(source).expanduser()
         origin, commit, folder = str(local_folder.absolute()), "", local_folder
@@ -82,7 +82,7 @@ def plugin_copy(source: str, parent: Path, name: str = "", ref: str = "") -> Ite
                 if offer is not None
                 else load_plugin(copy, name or _name_from_source(source))
             )
-            digest, _ = digest_of_folder(copy, copy)
+            digest, _ = hash_folder(copy, copy)
         except UnusableFile as error:
             raise UsageError(f"the plugin `{plugin_name}` cannot be used: {error}") from error
         except (OSError, shutil.Error) as error:
@@ -121,7 +121,7 @@ def _name_from_source(source: str) -> str:
 def _fetch_repository(address: str, ref: str, folder: Path) -> str:
     """Fetch a repository and return the commit. The repository's hooks and filters are not run, and its submodules are
     not fetched."""
-    git = program_outside("git", Path.cwd())
+    git = find_program_outside("git", Path.cwd())
     if git is None:
         raise UsageError("Git is not installed; it is needed to fetch plugins")
     if ref.startswith("-"):

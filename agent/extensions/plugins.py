@@ -10,7 +10,7 @@ from pathlib import Path
 from ebbtide.agent.config.private_table import PrivateTable
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.extensions.extension_files import FILE_KINDS, UnusableFile, digest_of_folder, read_json_table
+from ebbtide.agent.extensions.extension_files import FILE_KINDS, UnusableFile, hash_folder, read_json_table
 from ebbtide.tools.lazy import dataclass
 
 MANIFEST = ".claude-plugin/plugin.json"
@@ -54,7 +54,7 @@ class Plugin:
         return tuple(dict.fromkeys(locations))
 
     @property
-    def unsupported_parts(self) -> tuple[str, ...]:
+    def unsupported_notices(self) -> tuple[str, ...]:
         """One line that lists the plugin's unsupported components, as a tuple; empty if there are none."""
         unsupported_keys = [
             f"`{key}`"
@@ -76,7 +76,7 @@ class Plugin:
             )
         )
 
-    def servers(self) -> Iterator[tuple[str, object]]:
+    def read_servers(self) -> Iterator[tuple[str, object]]:
         """Yield the name and entry of each MCP server that the plugin declares. Raises `UnusableFile`."""
         for path in self.declaring_files("mcpServers", ".mcp.json"):
             content = read_json_table(path, self.folder)
@@ -104,7 +104,7 @@ def load_plugin(folder: Path, name: str = "") -> Plugin:
         "hooks", "hooks/hooks.json"
     )
     if not has_components and not plugin.declaring_files("mcpServers", ".mcp.json"):
-        unsupported = f"; {plugin.unsupported_parts[0]}" if plugin.unsupported_parts else ""
+        unsupported = f"; {plugin.unsupported_notices[0]}" if plugin.unsupported_notices else ""
         raise UsageError(f"`{plugin_name}` contains no skills, commands, agents, hooks or servers{unsupported}")
     return plugin
 
@@ -117,7 +117,7 @@ class PluginStore:
         self._table = PrivateTable(self.folder / "plugins.json", "plugins", advice=None)
         """The table of added plugins. An unreadable one counts as empty."""
 
-    def all_with_problems(self) -> tuple[tuple[Plugin, str], ...]:
+    def list_with_problems(self) -> tuple[tuple[Plugin, str], ...]:
         """Return each plugin with the reason why it cannot be used; the reason is empty if it can."""
         plugins_with_problems = []
         for name, entry in sorted(self._table.read().items()):
@@ -132,7 +132,7 @@ class PluginStore:
         return tuple(plugins_with_problems)
 
     def usable_plugins(self) -> tuple[Plugin, ...]:
-        return tuple(plugin for plugin, problem in self.all_with_problems() if not problem)
+        return tuple(plugin for plugin, problem in self.list_with_problems() if not problem)
 
     def add(self, plugin: Plugin) -> None:
         """Move a plugin from a temporary folder into the store, replacing any plugin of the same name. Raises
@@ -148,7 +148,7 @@ class PluginStore:
             _remove_folder(old_folder)
             return {**entries, plugin.name: entry}
 
-        self._table.change(replace_plugin)
+        self._table.update(replace_plugin)
 
     def remove(self, name: str) -> bool:
         """Remove a plugin; return whether it existed. Raises `ConfigError`."""
@@ -159,7 +159,7 @@ class PluginStore:
             _remove_folder(self.folder / name)
             return {entry_name: entry for entry_name, entry in entries.items() if entry_name != name}
 
-        self._table.change(remove_plugin)
+        self._table.update(remove_plugin)
         return True
 
 
@@ -171,7 +171,7 @@ def load_usable_plugins(config: Config) -> tuple[Plugin, ...]:
 @lru_cache(maxsize=256)  # cached, because reading all files of a large plugin takes a while
 def _is_unchanged(folder: str, digest: str) -> bool:
     try:
-        return digest_of_folder(Path(folder), Path(folder))[0] == digest
+        return hash_folder(Path(folder), Path(folder))[0] == digest
     except (UnusableFile, OSError):
         return False
 

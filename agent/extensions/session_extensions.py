@@ -34,15 +34,15 @@ class SessionExtensions:
         self._announced_skills: dict[str, int] = {}
         self._announced_agents: dict[str, int] = {}
         self._offered_keys: set[str] = set()
-        file_items = (*(command.item for command in self.commands), *(agent.item for agent in self.agents))
-        trust.add((*(skill.item for skill in self.skills), *file_items))
+        file_items = (*(command.trust_item for command in self.commands), *(agent.trust_item for agent in self.agents))
+        trust.add((*(skill.trust_item for skill in self.skills), *file_items))
         self._user_invocable: list[UserInvocable] = [
             *self.commands,
-            *(skill for skill in self.skills if skill.for_user),
+            *(skill for skill in self.skills if skill.is_user_invocable),
         ]
 
     def trust_state(self, extension: UserInvocable | AgentFile) -> TrustState:
-        return self._trust.trust_state(extension.item)
+        return self._trust.trust_state(extension.trust_item)
 
     def usable_by_user(self, reserved_names: Set[str] = frozenset()) -> tuple[UserInvocable, ...]:
         """Return the extensions that the user may invoke now. `reserved_names`: names that mean something else, such as
@@ -64,29 +64,29 @@ class SessionExtensions:
         plugin_matches = (
             extension
             for extension in self._user_invocable
-            if extension.plugin and f"{extension.plugin}:{extension.name}".lower() == lower_name
+            if extension.plugin_name and f"{extension.plugin_name}:{extension.name}".lower() == lower_name
         )
         return exact_match or next(case_insensitive_matches, None) or next(plugin_matches, None)
 
     def take_rules_to_offer(self, extension: UserInvocable) -> tuple[str, ...]:
         """Return the permission rules that the extension asks for; empty if they were already returned in this
         session."""
-        rules = rules_for_tools(extension.tools) if extension.item.key not in self._offered_keys else ()
-        self._offered_keys.add(extension.item.key)
+        rules = rules_for_tools(extension.requested_tools) if extension.trust_item.key not in self._offered_keys else ()
+        self._offered_keys.add(extension.trust_item.key)
         return rules
 
-    def take_new_skills(self, system_prompt: str, epoch: int) -> tuple[Skill, ...]:
+    def take_new_skills(self, system_prompt: str, rewrite_count: int) -> tuple[Skill, ...]:
         """Return the usable skills that the model does not know yet, and mark them as announced. `system_prompt`:
-        the model's system prompt. Announcements made in an earlier `epoch` are no longer in the context."""
+        the model's system prompt. Announcements made in an earlier `rewrite_count` are no longer in the context."""
         new_skills = [
             skill
             for skill in self.skills
-            if skill.for_model
+            if skill.is_listed_for_model
             and self.trust_state(skill) == "on"
             and f"({skill.path})" not in system_prompt
-            and self._announced_skills.get(skill.name) != epoch
+            and self._announced_skills.get(skill.name) != rewrite_count
         ]
-        self._announced_skills |= {skill.name: epoch for skill in new_skills}
+        self._announced_skills |= {skill.name: rewrite_count for skill in new_skills}
         return tuple(new_skills)
 
     def usable_skills(self) -> tuple[Skill, ...]:
@@ -97,13 +97,13 @@ class SessionExtensions:
         """Return the agents that may be used now."""
         return tuple(agent for agent in self.agents if self.trust_state(agent) == "on")
 
-    def take_new_agents(self, tool_definitions: str, epoch: int) -> tuple[AgentFile, ...]:
+    def take_new_agents(self, tool_definitions: str, rewrite_count: int) -> tuple[AgentFile, ...]:
         """Return the usable agents that the model does not know yet, and mark them as announced. `tool_definitions`:
         the text of the model's tool definitions."""
         new_agents = [
             agent
             for agent in self.usable_agents()
-            if not is_listed(agent, tool_definitions) and self._announced_agents.get(agent.name) != epoch
+            if not is_listed(agent, tool_definitions) and self._announced_agents.get(agent.name) != rewrite_count
         ]
-        self._announced_agents |= {agent.name: epoch for agent in new_agents}
+        self._announced_agents |= {agent.name: rewrite_count for agent in new_agents}
         return tuple(new_agents)

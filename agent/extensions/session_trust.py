@@ -16,9 +16,9 @@ from ebbtide.agent.extensions.trust_question import (
     POSTPONE_OPTION,
     REFUSE_OPTION,
     TRUST_ALL_OPTION,
-    folder_question,
-    item_question,
-    unapproved_notice,
+    build_folder_question,
+    build_item_question,
+    build_unapproved_notice,
 )
 
 
@@ -74,15 +74,15 @@ class SessionTrust:
             return
         if not self._channel.is_interactive:
             self._postpone(undecided)
-            self._channel.notice(unapproved_notice([(item, self.trust_state(item)) for item in undecided]))
+            self._channel.notice(build_unapproved_notice([(item, self.trust_state(item)) for item in undecided]))
             return
         if len(undecided) > 1:
-            answer = await self._ask_user(folder_question(self._with_earlier_approval(undecided)), FOLDER_OPTIONS)
+            answer = await self._ask_user(build_folder_question(self._with_earlier_approval(undecided)), FOLDER_OPTIONS)
             if answer != ASK_EACH_OPTION:
                 self._apply_answer(undecided, APPROVE_OPTION if answer == TRUST_ALL_OPTION else answer)
                 return
         for item, earlier_approval in self._with_earlier_approval(undecided):
-            self._apply_answer([item], await self._ask_user(item_question(item, earlier_approval), ITEM_OPTIONS))
+            self._apply_answer([item], await self._ask_user(build_item_question(item, earlier_approval), ITEM_OPTIONS))
 
     def forget(self, item: TrustItem) -> None:
         """Remove a decision, so that the next turn asks again. Raises `ConfigError`."""
@@ -121,5 +121,5 @@ class SessionTrust:
         """Return the user's answer, or `POSTPONE_OPTION` if there is no user to ask, for example between turns."""
         if not self._channel.is_open:
             return POSTPONE_OPTION
-        answer = self._channel.questions.ask_text(question, options, is_lasting=True, takes_words=False)
+        answer = self._channel.questions.ask_text(question, options, is_lasting=True, accepts_text=False)
         return await self._channel.interrupt.race(answer) or POSTPONE_OPTION

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Self
 
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.extensions.discovery import discover, ignored_hook_notices
-from ebbtide.agent.extensions.extension_files import UnusableFile, digest_of_folder, read_text_file
+from ebbtide.agent.extensions.discovery import discover_extensions, ignored_hook_notices
+from ebbtide.agent.extensions.extension_files import UnusableFile, hash_folder, read_text_file
 from ebbtide.agent.extensions.extension_folders import ExtensionFolder, ExtensionOwner, ExtensionSource
 from ebbtide.agent.extensions.front_matter import boolean_value, list_value, one_line_value, split_front_matter
-from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem, trust_item
+from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem, create_trust_item
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import ellipsize
 
@@ -33,27 +33,27 @@ class Skill:
     extension_folder: ExtensionFolder
     argument_hint: str
     """A hint for the user about the arguments."""
-    tools: tuple[str, ...]
+    requested_tools: tuple[str, ...]
     """Tools that the skill wants to use without asking."""
-    for_model: bool
+    is_listed_for_model: bool
     """Whether the skill is listed for the model."""
-    for_user: bool
+    is_user_invocable: bool
     """Whether the user may invoke the skill by name."""
-    item: TrustItem
+    trust_item: TrustItem
     model: str = ""
     """The model for turns in which the user invokes the skill; empty for the current one."""
     has_hooks: bool = False
     """Whether the file declares hooks, which are not run."""
-    arguments: tuple[str, ...] = ()
+    argument_names: tuple[str, ...] = ()
     """The names of the skill's arguments, in order."""
 
     def with_name(self, name: str) -> Self:
         return replace(self, name=name)
 
     @property
-    def plugin(self) -> str:
+    def plugin_name(self) -> str:
         """The name of the plugin that contains the skill; empty if none does."""
-        return self.extension_folder.plugin
+        return self.extension_folder.plugin_name
 
     @property
     def source(self) -> ExtensionSource:
@@ -61,43 +61,43 @@ class Skill:
 
     @property
     def owner(self) -> ExtensionOwner:
-        return self.item.owner
+        return self.trust_item.owner
 
     def is_unchanged(self) -> bool:
         """Whether the skill's files are unchanged since it was approved."""
         if self.owner != "project":
             return True
         try:
-            return digest_of_folder(self.path.parent, self.path.parent)[0] == self.item.digest
+            return hash_folder(self.path.parent, self.path.parent)[0] == self.trust_item.digest
         except UnusableFile:
             return False
 
 
 def find_skills(config: Config) -> tuple[tuple[Skill, ...], tuple[str, ...]]:
     """Return all skills, and one line for each that was skipped."""
-    skills, problems = discover("skill", config, _read_skill)
+    skills, problems = discover_extensions("skill", config, _read_skill)
     return skills, (*problems, *ignored_hook_notices("skill", skills))
 
 
-def skill_list(skills: Sequence[Skill]) -> str:
+def format_skill_list(skills: Sequence[Skill]) -> str:
     """Return the section of the system prompt that lists skills, with instructions on how to read them; empty if there
     are none."""
-    lines = [skill_line(skill) for skill in skills if skill.for_model]
+    lines = [format_skill_line(skill) for skill in skills if skill.is_listed_for_model]
     intro = "# Skills\n\nEach is a file that says how to do something. Read it before you do what it describes."
     return "\n".join([intro, "", *lines]) if lines else ""
 
 
-def skill_line(skill: Skill) -> str:
+def format_skill_line(skill: Skill) -> str:
     return f"- {skill.name}: {ellipsize(skill.description, MAX_DESCRIPTION_CHARS)} ({skill.path})"
 
 
 def initial_skill_list(config: Config) -> str:
     """Return the section of the system prompt that lists the skills usable at the start of a session."""
     trust = ProjectTrust(config)
-    return skill_list([skill for skill in find_skills(config)[0] if trust.trust_state(skill.item) == "on"])
+    return format_skill_list([skill for skill in find_skills(config)[0] if trust.trust_state(skill.trust_item) == "on"])
 
 
-def skill_body(skill: Skill) -> str:
+def read_skill_body(skill: Skill) -> str:
     """Return the text of a skill with its folder variables replaced. Raises `UnusableFile` and `BrokenFrontMatter`."""
     body = split_front_matter(read_text_file(skill.path, None))[1].replace(
         "${CLAUDE_SKILL_DIR}", str(skill.path.parent)
@@ -117,13 +117,13 @@ def _read_skill(path: Path, extension_folder: ExtensionFolder) -> Skill:
     description = one_line_value(front_matter, "description") or first_sentence(body)
     if not description:
         raise UnusableFile("it has no description")
-    digest, files = digest_of_folder(folder, folder) if is_from_project else ("", ())
+    digest, files = hash_folder(folder, folder) if is_from_project else ("", ())
     tools = tuple(map(extension_folder.expand_plugin_root, list_value(front_matter, "allowed-tools") or ()))
     details = [f"description: {description}", f"files: {_file_list(files)}"]
     details += [f"allowed without asking: {', '.join(tools)}"] if tools else []
     model = one_line_value(front_matter, "model")
     details += [f"runs with the model: {model}"] if model else []
-    item = trust_item(extension_folder, name, folder, digest, details)
+    item = create_trust_item(extension_folder, name, folder, digest, details)
     return Skill(
         name.replace(" ", "-"),
         description,
@@ -136,7 +136,7 @@ def _read_skill(path: Path, extension_folder: ExtensionFolder) -> Skill:
         item,
         model,
         has_hooks=bool(front_matter.get("hooks")),
-        arguments=list_value(front_matter, "arguments") or (),
+        argument_names=list_value(front_matter, "arguments") or (),
     )
 
 

@@ -42,7 +42,7 @@ class TrustItem:
         return f"{self.kind}:{self.name}"
 
 
-def trust_item(
+def create_trust_item(
     extension_folder: ExtensionFolder, name: str, path: Path, digest: str, details: Sequence[str]
 ) -> TrustItem:
     """Create the trust item for an extension found in a folder. If the extension applies to a subfolder of the project,
@@ -69,7 +69,7 @@ class TrustRecord:
     source: str = ""
 
 
-def digest_of_text(*texts: str) -> str:
+def hash_texts(*texts: str) -> str:
     """Return a digest of several texts. It also depends on how they are divided."""
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
@@ -78,8 +78,8 @@ class ProjectTrust:
     """The user's decisions about one project. A decision that cannot be saved still applies to this object."""
 
     def __init__(self, config: Config) -> None:
-        self._file = ProjectTable(config.folders.data / "trust.json", config.project)
-        self._trusts_all = config.trusts_project
+        self._file = ProjectTable(config.folders.data / "trust.json", config.project_folder)
+        self._trusts_all = config.is_project_trusted
         self.problem = ""
         """Why the approvals could not be read; empty if they were."""
         try:
@@ -120,7 +120,7 @@ class ProjectTrust:
             if item.owner == "project"
         }
         self._records = {**self._records, **new_records}
-        self._file.change(
+        self._file.update(
             lambda entry: {**entry, **{key: _record_to_json(record) for key, record in new_records.items()}}
         )
 
@@ -128,13 +128,13 @@ class ProjectTrust:
         """Remove decisions, so that the user is asked again. Raises `ConfigError` if it could not be written."""
         removed_keys = set(keys)
         self._records = {key: record for key, record in self._records.items() if key not in removed_keys}
-        self._file.change(lambda entry: {key: record for key, record in entry.items() if key not in removed_keys})
+        self._file.update(lambda entry: {key: record for key, record in entry.items() if key not in removed_keys})
 
 
 def _main_worktree_entries(config: Config) -> Mapping[str, object]:
     """Return the entries for the main worktree if the project is a linked worktree, because both belong to the same
     repository. Raises `ConfigError`."""
-    main_folder = main_work_tree_folder(config.project)
+    main_folder = main_work_tree_folder(config.project_folder)
     return {} if main_folder is None else ProjectTable(config.folders.data / "trust.json", main_folder).read()
 
 

@@ -42,7 +42,7 @@ UndecidedItem = tuple[TrustItem, TrustRecord | None]
 """An item that is not approved in its current state, and its earlier approval if there was one."""
 
 
-def item_question(item: TrustItem, earlier: TrustRecord | None) -> str:
+def build_item_question(item: TrustItem, earlier: TrustRecord | None) -> str:
     """Return the question about one item. It shows everything that would be approved, and what has changed since an
     earlier approval."""
     verb = "has" if earlier is None else "has changed"
@@ -50,7 +50,7 @@ def item_question(item: TrustItem, earlier: TrustRecord | None) -> str:
     return "\n".join([*lines, *_change_lines(item, earlier), f"{_effect_text(item)} May it be used?".lstrip()])
 
 
-def folder_question(undecided: Sequence[UndecidedItem]) -> str:
+def build_folder_question(undecided: Sequence[UndecidedItem]) -> str:
     """Return the question about all items. It lists the details of every item."""
     undecided = sorted(
         undecided,
@@ -80,7 +80,7 @@ def _item_label(item: TrustItem, preposition: str) -> str:
     return f"the {item.kind} `{_escape_layout(item.name)}` {preposition} `{source}`"
 
 
-def unapproved_notice(undecided: Sequence[tuple[TrustItem, TrustState]]) -> str:
+def build_unapproved_notice(undecided: Sequence[tuple[TrustItem, TrustState]]) -> str:
     """Return one line about all unapproved items, for sessions that cannot ask."""
     parts = []
     for trust_state, state_text in (("not approved", "not approved"), ("changed", "changed since it was approved")):

@@ -20,7 +20,7 @@ class AnswerFile:
     file: IO[str]
 
     @classmethod
-    def open_path(cls, path: Path) -> Self:
+    def open(cls, path: Path) -> Self:
         """Open the file for writing. Raises `UsageError`."""
         try:
             return cls(path, path.open("a", encoding="utf-8", errors="backslashreplace"))
@@ -40,7 +40,7 @@ class AnswerFile:
             outcome.fail("answer_file", f"the answer could not be written to `{self.path}`: {error.strerror}", 1)
 
 
-def schema_request(schema: Mapping[str, object]) -> str:
+def schema_instruction(schema: Mapping[str, object]) -> str:
     """Return the instruction, for the end of the prompt, to answer with JSON that matches the schema."""
     instruction = "When you are done, answer with one JSON value that matches this JSON Schema, and with nothing else:"
     return f"{instruction}\n{json.dumps(schema)}"

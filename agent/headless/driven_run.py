@@ -15,7 +15,7 @@ from ebbtide.agent.events.permissions import PermissionAnswered, PermissionAsked
 from ebbtide.agent.events.plan import PlanAnswered, PlanSubmitted
 from ebbtide.agent.events.session import Steered, TurnFailed, TurnStarted
 from ebbtide.agent.headless.input_messages import (
-    AnswerGiven,
+    ClientAnswer,
     ControlRequest,
     InputProtocol,
     InputRequest,
@@ -32,7 +32,7 @@ from ebbtide.agent.headless.message_queue import MessageQueue, UserMessage
 from ebbtide.agent.headless.result import RunOutcome
 from ebbtide.agent.headless.stop import RunStopper
 from ebbtide.agent.headless.stream_events import ControlDone, ControlFailed, InputRefused, ModeChanged, OutputEvent
-from ebbtide.agent.headless.turns import Turns
+from ebbtide.agent.headless.turns import HeadlessTurns
 from ebbtide.agent.messages import Image, User
 from ebbtide.agent.session import Session
 from ebbtide.agent.sessions import Sessions
@@ -41,7 +41,7 @@ _PIPE_CLOSE_GRACE_S = 0.1
 """Seconds to wait after the input has ended, because a terminating client may also be about to close the output."""
 
 
-class DrivenRun:
+class ClientDrivenRun:
     """A run of one session, until its input ends and all messages are answered."""
 
     def __init__(
@@ -72,7 +72,7 @@ class DrivenRun:
         self._has_reader = has_reader
         self._protocol = protocol
         self._end_turn = end_turn
-        self._turns = Turns(session, outcome, self.show, stop, schema)
+        self._turns = HeadlessTurns(session, outcome, self.show, stop, schema)
         self._queue = MessageQueue()
         self._open_questions: dict[str, Question] = {}
         """Open questions, by id."""
@@ -85,10 +85,10 @@ class DrivenRun:
         self._interrupts_next_turn = False
         """Whether an interrupt arrived while a message was queued but its turn had not begun."""
 
-    async def run(self, first: User | None, lines: AsyncGenerator[InputLine, None]) -> None:
+    async def run(self, first_message: User | None, lines: AsyncGenerator[InputLine, None]) -> None:
         """Run a turn for the first message and for each later one. If a turn fails, the run continues."""
-        if first is not None:
-            self._queue.add(UserMessage(first))
+        if first_message is not None:
+            self._queue.add(UserMessage(first_message))
         reading_task = asyncio.create_task(self._read_input(lines))
         try:
             if self._session.is_at_question:
@@ -141,7 +141,7 @@ class DrivenRun:
                     await self._turns.run_turn(message.text, images, self._queue.take_steering_messages)
             except AgentError as error:
                 self._outcome.fail(error.code, str(error), error.exit_code)
-                self.show(TurnFailed.by(error))
+                self.show(TurnFailed.from_error(error))
             finally:
                 self._is_turn_running = False
                 self._queue.requeue()
@@ -205,7 +205,7 @@ class DrivenRun:
                     )
                 self._queue.add(request)
                 self._wake_up.set()
-            case AnswerGiven(id=question_id, content=content):
+            case ClientAnswer(id=question_id, content=content):
                 question = self._open_questions.get(question_id)
                 if question is None:
                     state = "already answered" if question_id in self._answered_ids else "not an open question"

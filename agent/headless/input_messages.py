@@ -16,7 +16,7 @@ from ebbtide.agent.headless.message_queue import UserMessage
 from ebbtide.agent.hooks.declarations import DeclaredHook
 from ebbtide.agent.hooks.judges import AskProgram
 from ebbtide.agent.messages import Image, Text, User
-from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, picture_type
+from ebbtide.tools.files.pictures import MAX_IMAGE_BYTES, image_type
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.schema import MAX_NESTING_DEPTH, is_nested_deeper, schema_violations
 
@@ -74,14 +74,14 @@ INPUT_LINES: Mapping[str, Mapping[str, object]] = {
 class RefusedLine(ValueError):
     """An input line cannot be processed, or part of an answer is invalid. The message gives the reason."""
 
-    def __init__(self, why: str, answer: Answer | None = None) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, answer: Answer | None = None) -> None:
+        super().__init__(reason)
         self.answer = answer
         """The valid part of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerGiven:
+class ClientAnswer:
     """An answer, not yet matched to its question."""
 
     id: str
@@ -135,7 +135,7 @@ class ControlRequest:
 
 
 InputRequest: TypeAlias = (
-    UserMessage | AnswerGiven | InterruptRequest | ModeRequest | ModelRequest | SetupRequest | ControlRequest
+    UserMessage | ClientAnswer | InterruptRequest | ModeRequest | ModelRequest | SetupRequest | ControlRequest
 )
 
 
@@ -160,10 +160,10 @@ class StreamInput:
     """The `stream-json` input format."""
 
     def read(self, line: InputLine) -> InputRequest | None:
-        return read_line(line)
+        return parse_line(line)
 
     def answer(self, question: Question, content: Mapping[str, Any]) -> Answer:
-        return answer_to(question, content)
+        return convert_answer(question, content)
 
     def automatic_answer(self, question: Question) -> Answer | None:
         return None
@@ -172,9 +172,9 @@ class StreamInput:
         """Do nothing: this format needs no cleanup."""
 
 
-def read_line(line: InputLine) -> InputRequest | None:
+def parse_line(line: InputLine) -> InputRequest | None:
     """Parse a line; None if it is empty. Raises `RefusedLine`."""
-    value = json_object(line)
+    value = parse_json_object(line)
     if value is None:
         return None
     kind = value.get("type")
@@ -188,18 +188,19 @@ def read_line(line: InputLine) -> InputRequest | None:
         case "message":
             return _parse_message(value)
         case "answer":
-            return AnswerGiven(value["id"], value)
+            return ClientAnswer(value["id"], value)
         case "mode":
             return ModeRequest(cast(Mode, value["mode"]))
         case _:
             return InterruptRequest()
 
 
-def json_object(line: InputLine) -> Mapping[str, Any] | None:
+def parse_json_object(line: InputLine) -> Mapping[str, Any] | None:
     """Parse a line as a JSON object; None if it is empty. Raises `RefusedLine`."""
     if isinstance(line, LineTooLong):
         raise RefusedLine(
-            f"it has {line.size:,} bytes, more than the limit of 64 MB; write the content to a file and mention it"
+            f"it has {line.byte_count:,} bytes, more than the limit of 64 MB; write the content to a file and "
+            "mention it"
         )
     try:
         text = line.decode("utf-8").strip()
@@ -236,15 +237,15 @@ def image_from_base64(data: str) -> Image:
         image_bytes = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
         raise RefusedLine(f"an image is not base64: {error}") from error
-    media_type = picture_type(image_bytes)
+    media_type = image_type(image_bytes)
     if media_type is None:
         raise RefusedLine("models do not accept this kind of image: use PNG, JPEG, GIF or WebP")
-    if len(image_bytes) > MAX_PICTURE_BYTES:
+    if len(image_bytes) > MAX_IMAGE_BYTES:
         raise RefusedLine("an image is larger than 3.9 MB: scale it down first")
     return Image(media_type, data)
 
 
-def answer_to(question: Question, content: Mapping[str, Any]) -> Answer:
+def convert_answer(question: Question, content: Mapping[str, Any]) -> Answer:
     """Convert an `answer` line to an answer for its question. Raises `RefusedLine`."""
     verdict: Any = content.get("verdict")
     note = content.get("note", "")

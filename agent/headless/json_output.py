@@ -22,11 +22,11 @@ def event_json(event: OutputEvent) -> dict[str, object]:
     return {"type": event_type(type(event)), **asdict(event)}
 
 
-def event_type(kind: type[object]) -> str:
+def event_type(event_class: type[object]) -> str:
     """Return the `type` of a class in the output: its name in snake case, with a few exceptions."""
-    if kind in _TYPE_OVERRIDES:
-        return _TYPE_OVERRIDES[kind]
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+    if event_class in _TYPE_OVERRIDES:
+        return _TYPE_OVERRIDES[event_class]
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", event_class.__name__).lower()
 
 
 def result_json(result: RunResult) -> dict[str, object]:
@@ -49,7 +49,7 @@ class JsonOutput:
 
     def end(self, outcome: RunOutcome) -> None:
         self._progress.close()
-        print_json(self._out, result_json(outcome.as_result))
+        print_json(self._out, result_json(outcome.to_result))
 
 
 class StreamOutput:
@@ -68,4 +68,4 @@ class StreamOutput:
         """Do nothing: the result is printed at the end of the run."""
 
     def end(self, outcome: RunOutcome) -> None:
-        print_json(self._out, result_json(outcome.as_result))
+        print_json(self._out, result_json(outcome.to_result))

@@ -21,7 +21,7 @@ _MAX_QUEUED_BATCHES = 8
 class LineTooLong:
     """Replaces a line that was too long and was discarded."""
 
-    size: int
+    byte_count: int
     """Size in bytes."""
 
 
@@ -64,7 +64,7 @@ class LineSplitter:
         return line
 
 
-async def read_lines(descriptor: int, max_line_bytes: int = MAX_LINE_BYTES) -> AsyncGenerator[InputLine, None]:
+async def read_lines(file_descriptor: int, max_line_bytes: int = MAX_LINE_BYTES) -> AsyncGenerator[InputLine, None]:
     """Yield the lines from a file descriptor until it ends or cannot be read. A thread reads them, because asyncio
     cannot wait for regular files; it is a daemon thread, so a read that never returns does not keep the process alive.
     """
@@ -77,7 +77,7 @@ async def read_lines(descriptor: int, max_line_bytes: int = MAX_LINE_BYTES) -> A
         splitter = LineSplitter(max_line_bytes)
         with suppress(RuntimeError):  # the event loop was closed
             with suppress(OSError):
-                while chunk := os.read(descriptor, _READ_CHUNK_BYTES):
+                while chunk := os.read(file_descriptor, _READ_CHUNK_BYTES):
                     if lines := tuple(splitter.feed(chunk)):
                         put(lines)
             put(tuple(splitter.end()))
@@ -89,8 +89,8 @@ async def read_lines(descriptor: int, max_line_bytes: int = MAX_LINE_BYTES) -> A
             yield line
 
 
-def has_reader(descriptor: int) -> bool:
+def has_reader(file_descriptor: int) -> bool:
     """Whether output to a file descriptor can still be read; for a pipe, whether its other end is open."""
     poll = select.poll()
-    poll.register(descriptor, 0)
+    poll.register(file_descriptor, 0)
     return not any(state & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, state in poll.poll(0))

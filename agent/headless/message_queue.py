@@ -12,7 +12,7 @@ class UserMessage:
     """A message from the user."""
 
     message: User
-    steers: bool = False
+    is_steering: bool = False
     """Whether to deliver the message to the running turn. A message that does not steer, or that arrives between turns,
     starts a new turn."""
 
@@ -44,8 +44,8 @@ class MessageQueue:
 
     def take_steering_messages(self) -> tuple[User, ...]:
         """Take the steering messages for the next step. They can be requeued until `acknowledge` is called."""
-        steering = [message for message in self._queued if message.steers]
-        self._queued = [message for message in self._queued if not message.steers]
+        steering = [message for message in self._queued if message.is_steering]
+        self._queued = [message for message in self._queued if not message.is_steering]
         self._unacknowledged += steering
         return tuple(message.message for message in steering)
 

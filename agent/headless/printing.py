@@ -29,19 +29,19 @@ def is_ci_log(environment: Mapping[str, str]) -> bool:
     )
 
 
-def log_safe(text: str, environment: Mapping[str, str]) -> str:
+def escape_for_log(text: str, environment: Mapping[str, str]) -> str:
     """Return the text with a backslash before each command that a CI runner could execute."""
     if not is_ci_log(environment):
         return text
     return _INLINE_COMMAND.sub(r"##\\", _LINE_START_COMMAND.sub(r"\1\\::", text))
 
 
-def log_safe_json(text: str, environment: Mapping[str, str]) -> str:
+def escape_json_for_log(text: str, environment: Mapping[str, str]) -> str:
     """Escape runner commands in JSON without changing its value."""
     return _INLINE_COMMAND.sub(r"#\\u0023", text) if is_ci_log(environment) else text
 
 
-def log_safe_xml(text: str, environment: Mapping[str, str]) -> str:
+def escape_xml_for_log(text: str, environment: Mapping[str, str]) -> str:
     """Escape runner commands in XML without changing its meaning."""
     return _INLINE_COMMAND.sub("#&#35;", _LINE_START_COMMAND.sub(r"\1&#58;:", text)) if is_ci_log(environment) else text
 
@@ -56,5 +56,5 @@ def print_json(out: TextIO, value: Mapping[str, object]) -> None:
         text.encode(out.encoding or "utf-8")
     except UnicodeEncodeError:
         text = json.dumps(value)
-    out.write(log_safe_json(text, os.environ) + "\n")
+    out.write(escape_json_for_log(text, os.environ) + "\n")
     out.flush()

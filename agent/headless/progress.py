@@ -22,7 +22,7 @@ from ebbtide.agent.events.session import (
     ToolStarted,
 )
 from ebbtide.agent.events.view import CompactionFailed, ContextCompacted
-from ebbtide.agent.headless.printing import log_safe
+from ebbtide.agent.headless.printing import escape_for_log
 from ebbtide.agent.headless.stream_events import OutputEvent
 from ebbtide.agent.records.session_state import resume_notices
 from ebbtide.tools.outputs.extent import ellipsize
@@ -39,26 +39,26 @@ class Progress:
 
     def __init__(
         self,
-        err: TextIO,
-        visible: Callable[[str], str],
+        stderr: TextIO,
+        sanitise: Callable[[str], str],
         *,
         is_quiet: bool = False,
         is_verbose: bool = False,
-        status: "RunStatusLine | None" = None,
+        status_line: "RunStatusLine | None" = None,
     ) -> None:
-        """`visible` makes text safe for a terminal. `is_quiet` omits compactions, and `is_verbose` adds every step and
-        call. `status` is the status line."""
-        self._stderr = err
-        self._sanitise = visible
+        """`sanitise` makes text safe for a terminal. `is_quiet` omits compactions, and `is_verbose` adds every step and
+        call. `status_line` is the status line."""
+        self._stderr = stderr
+        self._sanitise = sanitise
         self._is_quiet = is_quiet
-        self._is_terminal = err.isatty()
+        self._is_terminal = stderr.isatty()
         self._is_verbose = is_verbose
-        self._status = status
+        self._status = status_line
         self._step = 0
 
     def show(self, event: OutputEvent) -> None:
         if self._status is not None:
-            self._status.show(event)
+            self._status.update(event)
         match event:
             case RetryScheduled(attempt=attempt, attempts=attempts, delay=delay, reason=reason, left=remaining_seconds):
                 attempt_limit = f" of {attempts}" if attempts else ""
@@ -73,7 +73,7 @@ class Progress:
             case JobEnded(job=job, command=command, how=outcome):
                 self.print_line(f"{job} ended, {outcome}: {ellipsize(command, _MAX_ARGUMENT_CHARS)}")
             case ContextCompacted() if not self._is_quiet:
-                self.print_line(compaction.receipt.announcement(event))
+                self.print_line(compaction.receipt.describe_compaction(event))
             case CompactionFailed(model=model, reason=reason):
                 self.print_line(f"the summary by {model} was not used: {reason}")
             case ModelSwitched(after=new_model, why=cause):
@@ -114,7 +114,7 @@ class Progress:
     def print_line(self, text: str) -> None:
         """Print a line on standard error. A full disk is ignored, so that it affects neither the run nor its exit
         code."""
-        line = log_safe("ebb: " + (self._sanitise(text) if self._is_terminal else text), os.environ)
+        line = escape_for_log("ebb: " + (self._sanitise(text) if self._is_terminal else text), os.environ)
         try:
             if self._status is not None:
                 self._status.print_above(line)

@@ -232,7 +232,7 @@ class RunOutcome:
         self.error = RunError(code, message)
 
     @property
-    def as_result(self) -> RunResult:
+    def to_result(self) -> RunResult:
         strategy_counts = Counter(name for rewrite in self.rewrites for name in rewrite.strategies)
         removed_tokens = sum(rewrite.before_tokens - rewrite.after_tokens for rewrite in self.rewrites)
         usage = self.usage

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Protocol, TextIO, cast
 
 from ebbtide.agent import headless
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.crash import crash_error, log_stray_errors, secrets_of
+from ebbtide.agent.crash import config_secrets, crash_error, log_stray_errors
 from ebbtide.agent.errors import AgentError, UsageError, is_unwritable
 from ebbtide.agent.events.session import Noticed
 from ebbtide.agent.headless.answers import AnswerFile
 from ebbtide.agent.headless.json_output import JsonOutput, StreamOutput
 from ebbtide.agent.headless.progress import Progress
 from ebbtide.agent.headless.result import RunOutcome
-from ebbtide.agent.headless.stop import RunStopper, interrupted_by_signals, stopped_after
-from ebbtide.agent.headless.stream_events import OutputEvent, run_started
+from ebbtide.agent.headless.stop import RunStopper, stop_after, stop_on_signals
+from ebbtide.agent.headless.stream_events import OutputEvent, describe_run
 from ebbtide.agent.headless.text_output import TextOutput
-from ebbtide.agent.headless.turns import Turns
+from ebbtide.agent.headless.turns import HeadlessTurns
 from ebbtide.agent.integration_rows import STREAM_FORMATS, load_integration
 from ebbtide.agent.messages import Text, User
 from ebbtide.agent.prompt.mentions import piped_note
@@ -31,7 +31,7 @@ from ebbtide.agent.sessions import Sessions
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.sandbox.boundary import SandboxState
-from ebbtide.tools.sandbox.system import known_sandbox_kind, sandbox_kind
+from ebbtide.tools.sandbox.system import detected_sandbox_kind, sandbox_kind
 
 if TYPE_CHECKING:  # imported for types only, because few runs are controlled by a client
     from ebbtide.agent.headless.input_messages import InputProtocol
@@ -45,13 +45,13 @@ class HeadlessJob:
     """The prompt and options of a headless run."""
 
     prompt: str
-    format: str = "text"
+    output_format: str = "text"
     """`text`, `json` or one of `STREAM_FORMAT_NAMES`."""
     schema: Mapping[str, object] | None = None
     """JSON Schema that the answer must match."""
-    resume: str | None = None
+    resumed_id_prefix: str | None = None
     """Prefix of the id of the session to resume; empty for the project's latest session."""
-    piped: str = ""
+    piped_text: str = ""
     """Piped input that is too long for the prompt."""
     is_driven: bool = False
     """Whether a client sends further lines on standard input (`driven_run`); the prompt may then be empty."""
@@ -67,7 +67,7 @@ class HeadlessJob:
     """Whether compactions are counted but not reported."""
     is_verbose: bool = False
     """Whether each step and call is reported on stderr."""
-    visible: Callable[[str], str] = str
+    sanitise: Callable[[str], str] = str
     """Makes text safe for a terminal."""
 
 
@@ -88,24 +88,26 @@ class StreamFormat(Protocol):
     takes_hooks: bool
     """Whether the client may provide hooks."""
 
-    def output(self, out: TextIO, progress: Progress | None, *, includes_partials: bool) -> RunOutput: ...
+    def create_output(self, out: TextIO, progress: Progress | None, *, includes_partials: bool) -> RunOutput: ...
 
-    def input(self, sessions: Sessions, session: Session, show: Callable[[OutputEvent], None]) -> "InputProtocol": ...
+    def create_input(
+        self, sessions: Sessions, session: Session, show: Callable[[OutputEvent], None]
+    ) -> "InputProtocol": ...
 
     def exit_code(self, outcome: RunOutcome) -> int: ...
 
 
-async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, err: TextIO | None = None) -> int:
+async def run(sessions: Sessions, job: HeadlessJob, stdout: TextIO | None = None, stderr: TextIO | None = None) -> int:
     """Run the job, print its output, and return the exit code. Raises `UsageError` before any output if the command
     line is invalid."""
     log_stray_errors(sessions.config.folders.logs)
     outcome, stop = RunOutcome(), RunStopper()
     external_format = _create_external_format(job)
     if job.is_driven and external_format is not None and external_format.takes_hooks:
-        sessions.config = replace(sessions.config, takes_hooks=True)
-    answer_file = AnswerFile.open_path(job.answer_file) if job.answer_file is not None else None
-    output = _create_output(job, external_format, out or sys.stdout, err or sys.stderr)
-    with interrupted_by_signals(stop.request), stopped_after(stop, job.max_time):
+        sessions.config = replace(sessions.config, accepts_client_hooks=True)
+    answer_file = AnswerFile.open(job.answer_file) if job.answer_file is not None else None
+    output = _create_output(job, external_format, stdout or sys.stdout, stderr or sys.stderr)
+    with stop_on_signals(stop.request), stop_after(stop, job.max_time):
         try:
             await _run_session(sessions, job, external_format, outcome, output, stop)
         except UsageError:
@@ -115,14 +117,14 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
         except Exception as error:
             if isinstance(error, BrokenPipeError) or is_unwritable(error):
                 raise  # the output cannot be written, for example because its reader is gone
-            secrets = tuple(secrets_of(sessions.config, os.environ))
+            secrets = tuple(config_secrets(sessions.config, os.environ))
             crash = crash_error(error, sessions.config.folders.logs, secrets)
             outcome.fail(crash.code, str(crash), crash.exit_code)
         finally:
             await sessions.close()
         if outcome.stop_reason == "interrupted":
             outcome.record_end(stop.cause)
-        outcome.sandbox = "off" if sessions.config.sandbox == "off" else known_sandbox_kind()
+        outcome.sandbox = "off" if sessions.config.sandbox == "off" else detected_sandbox_kind()
         if answer_file is not None:
             answer_file.write(outcome)
         output.end(outcome)
@@ -131,25 +133,25 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
 
 def _create_external_format(job: HeadlessJob) -> StreamFormat | None:
     """Return the job's output format if an integration provides it; None for a built-in format."""
-    integration = STREAM_FORMATS.get(job.format)
+    integration = STREAM_FORMATS.get(job.output_format)
     return cast(Callable[[], StreamFormat], load_integration(integration))() if integration is not None else None
 
 
 def _create_output(job: HeadlessJob, external_format: StreamFormat | None, out: TextIO, err: TextIO) -> RunOutput:
-    if job.format in STREAM_FORMAT_NAMES:
-        progress = Progress(err, job.visible, is_verbose=True) if job.is_verbose else None
+    if job.output_format in STREAM_FORMAT_NAMES:
+        progress = Progress(err, job.sanitise, is_verbose=True) if job.is_verbose else None
         if external_format is not None:
-            return external_format.output(out, progress, includes_partials=job.includes_partial_messages)
+            return external_format.create_output(out, progress, includes_partials=job.includes_partial_messages)
         return StreamOutput(out, progress)
     progress = _create_progress(job, err)
-    return JsonOutput(out, progress) if job.format == "json" else TextOutput(out, progress, job.visible)
+    return JsonOutput(out, progress) if job.output_format == "json" else TextOutput(out, progress, job.sanitise)
 
 
 def _create_progress(job: HeadlessJob, err: TextIO) -> Progress:
     status = None
     if err.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-        status = headless.status_line.RunStatusLine(err, job.visible, time.monotonic)
-    return Progress(err, job.visible, is_quiet=job.is_quiet, is_verbose=job.is_verbose, status=status)
+        status = headless.status_line.RunStatusLine(err, job.sanitise, time.monotonic)
+    return Progress(err, job.sanitise, is_quiet=job.is_quiet, is_verbose=job.is_verbose, status_line=status)
 
 
 async def _run_session(
@@ -160,22 +162,22 @@ async def _run_session(
     output: RunOutput,
     stop: RunStopper,
 ) -> None:
-    session = await stop.interrupt.race(sessions.open(job.resume, new_id=job.session_id))
+    session = await stop.interrupt.race(sessions.open(job.resumed_id_prefix, new_id=job.session_id))
     if session is None:
         outcome.mark_interrupted()
         return
     outcome.session, outcome.mode, stop.session = session.id, session.mode, session
     session.set_listener(output.show)
-    if job.format in STREAM_FORMAT_NAMES:
-        output.show(run_started(session, await _sandbox_state(sessions.config)))
+    if job.output_format in STREAM_FORMAT_NAMES:
+        output.show(describe_run(session, await _sandbox_state(sessions.config)))
     try:
         if stop.interrupt.is_requested():
             outcome.mark_interrupted()
         elif job.is_driven:
             await _run_driven(sessions, session, job, external_format, outcome, output, stop)
         else:
-            turns = Turns(session, outcome, output.show, stop, job.schema)
-            await turns.run_turn(job.prompt, (piped_note(job.piped),) if job.piped else ())
+            turns = HeadlessTurns(session, outcome, output.show, stop, job.schema)
+            await turns.run_turn(job.prompt, (piped_note(job.piped_text),) if job.piped_text else ())
     finally:
         session = stop.session  # the client's requests may have replaced the session
         running_jobs = session.running_jobs
@@ -196,10 +198,10 @@ async def _run_driven(
     protocol = (
         headless.input_messages.StreamInput()
         if external_format is None
-        else external_format.input(sessions, session, output.show)
+        else external_format.create_input(sessions, session, output.show)
     )
     has_reader = partial(headless.line_reader.has_reader, sys.stdout.fileno())
-    driven_run = headless.driven_run.DrivenRun(
+    driven_run = headless.driven_run.ClientDrivenRun(
         sessions, session, outcome, output.show, stop, has_reader, protocol, job.schema, output.end_turn
     )
     session.set_listener(driven_run.show)

@@ -38,10 +38,10 @@ class _CursorKeepingConsole(Console):
 class RunStatusLine:
     """The status line of one run, shown from its first event on."""
 
-    def __init__(self, err: TextIO, visible: Callable[[str], str], clock: Callable[[], float]) -> None:
-        """`err` is a terminal, `visible` makes text safe for it, and `clock` returns seconds."""
-        self._console = _CursorKeepingConsole(file=err, soft_wrap=True, highlight=False)
-        self._sanitise = visible
+    def __init__(self, terminal: TextIO, sanitise: Callable[[str], str], clock: Callable[[], float]) -> None:
+        """`terminal` is a terminal, `sanitise` makes text safe for it, and `clock` returns seconds."""
+        self._console = _CursorKeepingConsole(file=terminal, soft_wrap=True, highlight=False)
+        self._sanitise = sanitise
         self._clock = clock
         self._start_time = clock()
         self._activity, self._context_usage, self._step = "asking the model", "", 0
@@ -55,7 +55,7 @@ class RunStatusLine:
             redirect_stderr=False,
         )
 
-    def show(self, event: OutputEvent) -> None:
+    def update(self, event: OutputEvent) -> None:
         match event:
             case StepStarted(step=step):
                 self._step, self._activity = step, "asking the model"

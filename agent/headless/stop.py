@@ -33,13 +33,13 @@ class RunStopper:
 
 
 @contextmanager
-def interrupted_by_signals(request: Callable[[], None]) -> Iterator[None]:
+def stop_on_signals(request_stop: Callable[[], None]) -> Iterator[None]:
     """Request an orderly stop on Ctrl-C, SIGTERM or SIGHUP; a second signal of the same kind ends the process. SIGHUP
     is ignored if the process was started with `nohup`."""
     loop = asyncio.get_running_loop()
 
     def interrupt(signal_number: signal.Signals) -> None:
-        request()
+        request_stop()
         loop.remove_signal_handler(signal_number)
 
     handled_signals = [signal.SIGINT, signal.SIGTERM]
@@ -55,9 +55,11 @@ def interrupted_by_signals(request: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def stopped_after(stop: RunStopper, seconds: float | None) -> Iterator[None]:
+def stop_after(stopper: RunStopper, seconds: float | None) -> Iterator[None]:
     """Stop the run after `seconds`."""
-    timer = asyncio.get_running_loop().call_later(seconds, stop.request, "time_limit") if seconds is not None else None
+    timer = (
+        asyncio.get_running_loop().call_later(seconds, stopper.request, "time_limit") if seconds is not None else None
+    )
     try:
         yield
     finally:

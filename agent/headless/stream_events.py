@@ -103,7 +103,7 @@ OutputEvent: TypeAlias = Event | StreamEvent | ControlDone | ControlFailed | Hoo
 """Everything that an output format can receive during a run."""
 
 
-def run_started(session: Session, sandbox: str) -> RunStarted:
+def describe_run(session: Session, sandbox: str) -> RunStarted:
     """Return the first line of the output: a description of the session before its first turn."""
     servers = session.servers.statuses() if session.servers is not None else ()
     extensions = session.extensions.usable_by_user() if session.extensions is not None else ()
@@ -114,7 +114,7 @@ def run_started(session: Session, sandbox: str) -> RunStarted:
         model=session.model,
         mode=session.mode,
         sandbox=sandbox,
-        folder=str(session.root),
+        folder=str(session.working_folder),
         tools=session.tools,
         servers=tuple(StreamServer(server.name, server.phase) for server in servers),
         commands=tuple(extension.name for extension in extensions),

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Callable
 from typing import TextIO
 
-from ebbtide.agent.headless.printing import log_safe
+from ebbtide.agent.headless.printing import escape_for_log
 from ebbtide.agent.headless.progress import Progress
 from ebbtide.agent.headless.result import RunOutcome
 from ebbtide.agent.headless.stream_events import OutputEvent
@@ -18,11 +18,11 @@ _MAX_SUGGESTED_RULES = 5
 class TextOutput:
     """Prints the answer at the end of the run, and reports denied calls and errors on stderr."""
 
-    def __init__(self, out: TextIO, progress: Progress, visible: Callable[[str], str] = str) -> None:
-        """`visible` makes text safe for a terminal."""
+    def __init__(self, out: TextIO, progress: Progress, sanitise: Callable[[str], str] = str) -> None:
+        """`sanitise` makes text safe for a terminal."""
         self._out = out
         self._progress = progress
-        self._sanitise = visible
+        self._sanitise = sanitise
 
     def show(self, event: OutputEvent) -> None:
         self._progress.show(event)
@@ -35,7 +35,7 @@ class TextOutput:
         if outcome.result:
             # A terminal would interpret escape sequences; a pipe only passes them on.
             answer = self._sanitise(terminal_text(outcome.result)) if self._out.isatty() else outcome.result
-            self._out.write(log_safe(answer.rstrip("\n"), os.environ) + "\n")
+            self._out.write(escape_for_log(answer.rstrip("\n"), os.environ) + "\n")
             self._out.flush()
         for call in outcome.denied:
             self._progress.print_line(f"denied {call.tool}: {call.rule}")

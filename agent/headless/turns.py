@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 from ebbtide.agent.errors import SchemaNotMet
 from ebbtide.agent.events.session import Event
-from ebbtide.agent.headless.answers import read_answer, schema_request
+from ebbtide.agent.headless.answers import read_answer, schema_instruction
 from ebbtide.agent.headless.result import RunOutcome
 from ebbtide.agent.headless.stop import RunStopper
 from ebbtide.agent.messages import Image, Note, User
@@ -14,13 +14,13 @@ from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class HeadlessTurns:
     """The turns of one session."""
 
     session: Session
     outcome: RunOutcome
     show: Callable[[Event], None]
-    stop: RunStopper
+    stopper: RunStopper
     schema: Mapping[str, object] | None = None
     """JSON Schema that each answer must match."""
 
@@ -32,21 +32,21 @@ class Turns:
     ) -> None:
         """Run a turn, and a second one if the answer does not match the schema. `pending_messages` is explained in
         `Session.send`. Raises `SchemaNotMet`."""
-        previous_steps, max_steps = self.outcome.steps, self.session.limits.steps
+        previous_steps, max_steps = self.outcome.steps, self.session.limits.max_steps
         if self.schema is None:
             await self.process_events(self.session.send(prompt, attachments, None, pending_messages))
             return
-        prompt_with_schema = f"{prompt}\n\n{schema_request(self.schema)}"
+        prompt_with_schema = f"{prompt}\n\n{schema_instruction(self.schema)}"
         await self.process_events(self.session.send(prompt_with_schema, attachments, None, pending_messages))
         problems = self._schema_problems(self.schema)
         remaining_steps = max_steps and max_steps - (self.outcome.steps - previous_steps)
-        if problems and remaining_steps != 0 and not self.stop.interrupt.is_requested():
+        if problems and remaining_steps != 0 and not self.stopper.interrupt.is_requested():
             retry_prompt = (
                 f"Your answer does not match the JSON Schema: {'; '.join(problems)}. Answer again, with the JSON alone."
             )
             await self.process_events(self.session.send(retry_prompt, (), remaining_steps, pending_messages))
             problems = self._schema_problems(self.schema)
-        if problems and self.stop.interrupt.is_requested():
+        if problems and self.stopper.interrupt.is_requested():
             self.outcome.mark_interrupted()
         elif problems:
             raise SchemaNotMet(f"the answer does not match the schema: {'; '.join(problems)}")

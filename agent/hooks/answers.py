@@ -106,12 +106,12 @@ def parse_answer(event: HookEvent, label: str, process_result: ChildResult, seco
     the hook prints other text with it; any other malformed output only causes a problem line."""
     if event == "after_tool":
         return _parse_text_answer(label, process_result, seconds)
-    hook_output = parse_output(process_result.out)
+    hook_output = parse_output(process_result.output)
     parsed = _parse_json_answer(event, label, hook_output)
     if process_result.code == BLOCKING_EXIT_CODE:
         return _objection_answer(event, label, process_result, parsed or HookAnswer())
     if process_result.code == 0:
-        return _with_context_text(event, label, hook_output, parsed, process_result.out)
+        return _with_context_text(event, label, hook_output, parsed, process_result.output)
     has_error_code = process_result.code is not None and process_result.code > 0
     if parsed is not None and (has_error_code or parsed.verdict == "deny"):
         return parsed
@@ -120,7 +120,7 @@ def parse_answer(event: HookEvent, label: str, process_result: ChildResult, seco
 
 def _parse_text_answer(label: str, process_result: ChildResult, seconds: float) -> HookAnswer:
     """Parse the answer of a hook in `hooks.after_tool`, which is plain text."""
-    text, problem = _decode_message(process_result.out), _decode_message(process_result.err)
+    text, problem = _decode_message(process_result.output), _decode_message(process_result.error_output)
     if process_result.code == 0:
         return HookAnswer(context=text)
     if process_result.code == BLOCKING_EXIT_CODE and problem:
@@ -137,7 +137,7 @@ def _failure_text(process_result: ChildResult, seconds: float) -> str:
         if process_result.code > 0
         else f"was killed by signal {-process_result.code}"
     )
-    first_line = _decode_message(process_result.err).split("\n", 1)[0][:_MAX_PROBLEM_CHARS]
+    first_line = _decode_message(process_result.error_output).split("\n", 1)[0][:_MAX_PROBLEM_CHARS]
     return f"{outcome}: {first_line}" if first_line else outcome
 
 
@@ -218,7 +218,7 @@ def _invalid_answer(event: HookEvent, label: str, problem: str) -> HookAnswer:
     return _problem_answer(event, label, problem)
 
 
-def not_run_answer(event: HookEvent, label: str, problem: str) -> HookAnswer:
+def build_not_run_answer(event: HookEvent, label: str, problem: str) -> HookAnswer:
     """Return the answer for a hook that could not be run."""
     return _problem_answer(event, label, f"could not be run: {problem}")
 
@@ -246,11 +246,13 @@ def merge_answers(answers: Sequence[HookAnswer]) -> HookAnswer:
     )
 
 
-def stricter(one: HookDecision | None, other: HookDecision | None) -> HookDecision | None:
+def stricter_decision(decision: HookDecision | None, other_decision: HookDecision | None) -> HookDecision | None:
     """Return the stricter of two decisions; the first one if they are equally strict."""
-    if one is None or other is None:
-        return one or other
-    return other if _STRICTNESS.index(other.verdict) > _STRICTNESS.index(one.verdict) else one
+    if decision is None or other_decision is None:
+        return decision or other_decision
+    return (
+        other_decision if _STRICTNESS.index(other_decision.verdict) > _STRICTNESS.index(decision.verdict) else decision
+    )
 
 
 def _join_texts(texts: Iterable[str]) -> str:
@@ -262,7 +264,10 @@ def _objection_answer(event: HookEvent, label: str, process_result: ChildResult,
     from standard error."""
     json_reason = parsed.reason if parsed.verdict == "deny" else ""
     reason = (
-        json_reason or _reason_on_stderr(process_result.err) or parsed.reason or _decode_message(process_result.out)
+        json_reason
+        or _reason_on_stderr(process_result.error_output)
+        or parsed.reason
+        or _decode_message(process_result.output)
     )
     if event not in _BLOCKABLE_EVENTS:
         return _problem_answer(

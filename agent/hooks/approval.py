@@ -29,14 +29,14 @@ class TrustStore(TrustReader, Protocol):
 def user_hook_trust(config: Config) -> ProjectTrust:
     """Return the user's decisions about hooks configured for another agent. They apply to all projects, so they are
     stored as if the home folder were the project."""
-    return ProjectTrust(replace(config, project=config.folders.home or config.project))
+    return ProjectTrust(replace(config, project_folder=config.folders.home or config.project_folder))
 
 
-def hook_standing(hook: DeclaredHook, project: "TrustReader", user: ProjectTrust) -> TrustState:
+def hook_trust_state(hook: DeclaredHook, project: "TrustReader", user: ProjectTrust) -> TrustState:
     """Return the approval state of a hook. Only hooks in the state "on" run."""
     if hook.file is None:
         return "on"
-    return (project if hook.owner == "project" else user).trust_state(hook.file.item)
+    return (project if hook.owner == "project" else user).trust_state(hook.file.trust_item)
 
 
 class HookApproval:
@@ -48,14 +48,14 @@ class HookApproval:
         self._postponed_digests: set[str] = set()
 
     def trust_state(self, hook: DeclaredHook) -> TrustState:
-        return hook_standing(hook, self._project_trust, self._user_trust)
+        return hook_trust_state(hook, self._project_trust, self._user_trust)
 
     def decide(self, hook: DeclaredHook, verdict: TrustVerdict | None) -> None:
         """Store a decision about all hooks in the hook's file; None removes it. Raises `ConfigError` if it could not be
         saved; it then applies to this session only."""
         if hook.file is None:
             return
-        item = hook.file.item
+        item = hook.file.trust_item
         if hook.owner == "project":
             self._project_trust.forget(item) if verdict is None else self._project_trust.decide(item, verdict)
         elif verdict is not None:
@@ -67,7 +67,7 @@ class HookApproval:
     async def ask_about_undecided(self, files: Sequence[HookFile]) -> None:
         """Ask about each undecided file in `files`, the user's hook files for another agent. Without a user, these
         files are skipped with a notice."""
-        for item in (file.item for file in files):
+        for item in (file.trust_item for file in files):
             trust_state = self._user_trust.trust_state(item)
             if trust_state in ("on", "refused") or item.digest in self._postponed_digests:
                 continue
@@ -80,7 +80,7 @@ class HookApproval:
                 )
                 continue
             answer = await self._channel.questions.ask_text(
-                approval_question(item, trust_state), OPTIONS, is_lasting=True, takes_words=False
+                approval_question(item, trust_state), OPTIONS, is_lasting=True, accepts_text=False
             )
             if answer in (APPROVE_OPTION, REFUSE_OPTION):
                 try:

@@ -14,7 +14,7 @@ from ebbtide.agent.extensions.extension_files import UnusableFile, read_text_fil
 from ebbtide.agent.hooks.answers import HookDecision
 from ebbtide.agent.hooks.conditions import evaluate_condition
 from ebbtide.agent.hooks.tool_names import ClaudeToolCall, absolute_path
-from ebbtide.tools.commands.named_files import named_files
+from ebbtide.tools.commands.named_files import find_named_files
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize
 
@@ -44,7 +44,7 @@ class ClaudeRules:
     problems: tuple[str, ...] = ()
     """What was ignored and why, one sentence each."""
 
-    def decision_about(self, views: Sequence[ClaudeToolCall], root: str, project: str) -> HookDecision | None:
+    def decide_call(self, views: Sequence[ClaudeToolCall], root: str, project: str) -> HookDecision | None:
         """Return the decision about a call, or None if no rule matches. `views`: the call in Claude Code's terms. If a
         call hides what it runs, a deny rule that may match results in `ask`."""
         home = os.path.expanduser("~")
@@ -77,9 +77,10 @@ def load_claude_rules(config: Config) -> ClaudeRules:
         else []
     )
     project_files = [
-        (config.project / ".claude" / name, config.project, f".claude/{name}") for name in SETTINGS_FILE_NAMES
+        (config.project_folder / ".claude" / name, config.project_folder, f".claude/{name}")
+        for name in SETTINGS_FILE_NAMES
     ]
-    for path, boundary, label in (*home_files, *(project_files if config.project != home else ())):
+    for path, boundary, label in (*home_files, *(project_files if config.project_folder != home else ())):
         if not os.path.lexists(path):
             continue
         try:
@@ -125,7 +126,7 @@ def _with_equivalent_names(view: ClaudeToolCall) -> ClaudeToolCall:
 def _file_views(view: ClaudeToolCall, root: str) -> Iterator[tuple[ClaudeToolCall, bool]]:
     """Yield a read or edit call for each file named in a shell command, and whether this effect is certain."""
     command = view.input.get("command")
-    for file in named_files(command) if isinstance(command, str) and view.name == "Bash" else ():
+    for file in find_named_files(command) if isinstance(command, str) and view.name == "Bash" else ():
         names = _CHANGING_TOOLS if file.is_changed else _READING_TOOLS
         path = absolute_path(os.path.expanduser(file.path), root)
         yield ClaudeToolCall(names[0], {"file_path": path}, names[1:]), file.is_certain or file.is_changed

@@ -38,7 +38,7 @@ def evaluate_condition(condition: str, view: ClaudeToolCall, root: str, project:
     if pattern in ("", "*", "**"):
         return "yes"
     if isinstance(command := view.input.get("command"), str):
-        if any(_matches_pattern(pattern, line) for line in program_lines(command)):
+        if any(_matches_pattern(pattern, line) for line in command_lines(command)):
             return "yes"
         return "unclear" if has_hidden_program(command) or has_unparsed_strings(command) else "no"
     if pattern.startswith("domain:"):
@@ -50,7 +50,7 @@ def evaluate_condition(condition: str, view: ClaudeToolCall, root: str, project:
     return "yes" if is_match else "no"
 
 
-def program_lines(command: str) -> Iterator[str]:
+def command_lines(command: str) -> Iterator[str]:
     """Yield the command line, and each command in it with and without its variable assignments. After a wrapper such as
     `sudo`, the command from each word on is included, since any of these words may begin the actual command."""
     yield command

@@ -14,25 +14,25 @@ from ebbtide.agent.config.hook_tables import (
     HookAction,
     HookEntry,
     HookEvent,
-    HttpTarget,
-    ModelQuestion,
-    ServerCall,
-    read_hooks,
+    HttpAction,
+    McpToolAction,
+    ModelAction,
+    parse_hooks,
 )
 from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.extensions.extension_files import (
     UnusableFile,
-    files_below,
     is_script,
+    list_files_below,
     read_json_table,
     read_text_file,
     scripts_in_words,
 )
-from ebbtide.agent.extensions.extension_folders import ExtensionFolder, ExtensionOwner, extension_folders
+from ebbtide.agent.extensions.extension_folders import ExtensionFolder, ExtensionOwner, find_extension_folders
 from ebbtide.agent.extensions.folder_names import quote_variables
 from ebbtide.agent.extensions.plugins import load_usable_plugins
-from ebbtide.agent.extensions.trust import TrustItem, digest_of_text
+from ebbtide.agent.extensions.trust import TrustItem, hash_texts
 from ebbtide.agent.hooks.matchers import never_matches_reason
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.process.shell import shell_argv
@@ -43,9 +43,9 @@ MODEL_TIMEOUT_S, AGENT_TIMEOUT_S = 30.0, 60.0
 """Default timeouts of hooks that ask a model or an agent, in seconds."""
 _EVENT_TIMEOUTS_S: Mapping[HookEvent, float] = {"UserPromptSubmit": 30.0, "SessionEnd": 5.0}
 """Default timeouts for events during which the user waits, in seconds."""
-PROJECT_DIR, PLUGIN_ROOT = "CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT"
+PROJECT_DIR_VARIABLE, PLUGIN_ROOT_VARIABLE = "CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT"
 """Environment variables with the path of the project or plugin folder, for hooks."""
-_FOLDER_VARIABLE = re.compile(rf"\$\{{({PROJECT_DIR}|{PLUGIN_ROOT})\}}")
+_FOLDER_VARIABLE = re.compile(rf"\$\{{({PROJECT_DIR_VARIABLE}|{PLUGIN_ROOT_VARIABLE})\}}")
 SANDBOXED_HOOKS_NOTE = (
     "Hooks run automatically, without asking: in the sandbox without network access, or as you if there is no "
     "sandbox; local servers and your model may be sent events. They can deny calls or ask, but not allow them."
@@ -59,13 +59,13 @@ UNSANDBOXED_HOOKS_NOTE = (
 class HookFile:
     """A file that declares hooks and needs approval, in the state in which the session read it at its start."""
 
-    item: TrustItem
+    trust_item: TrustItem
     current_digest: Callable[[], str] = field(repr=False)
     """Returns the digest of the file as it is now. Raises `UnusableFile`."""
 
     def is_unchanged(self) -> bool:
         try:
-            return self.current_digest() == self.item.digest
+            return self.current_digest() == self.trust_item.digest
         except UnusableFile:
             return False
 
@@ -76,11 +76,11 @@ class DeclaredHook:
 
     entry: HookEntry
     owner: ExtensionOwner
-    source: str
+    declared_in: str
     """The path of the declaring file, as shown to the user."""
     file: HookFile | None = None
     """The file that must be approved; None if no approval is needed."""
-    plugin: str = ""
+    plugin_folder: str = ""
     """The folder of the plugin that contains the hook; empty if none does."""
 
     @property
@@ -92,23 +92,23 @@ class DeclaredHook:
         """Timeout in seconds."""
         if self.entry.timeout is not None:
             return self.entry.timeout
-        if isinstance(action := self.entry.action, ModelQuestion):
-            return AGENT_TIMEOUT_S if action.reads_files else MODEL_TIMEOUT_S
+        if isinstance(action := self.entry.action, ModelAction):
+            return AGENT_TIMEOUT_S if action.may_read_files else MODEL_TIMEOUT_S
         return _EVENT_TIMEOUTS_S.get(self.event, DEFAULT_TIMEOUT_S)
 
     @property
-    def problem(self) -> str:
+    def unusable_reason(self) -> str:
         """Why the hook will never run; empty if it can."""
         action = self.entry.action
-        if self.owner == "project" and isinstance(action, HttpTarget) and not action.is_local:
-            return f"{self.label} is skipped: a project's hooks may only reach servers on this machine"
-        if self.owner == "project" and isinstance(action, ServerCall):
-            return f"{self.label} is skipped: a project's hooks cannot call tools without asking"
+        if self.owner == "project" and isinstance(action, HttpAction) and not action.is_local:
+            return f"{self.phrase} is skipped: a project's hooks may only reach servers on this machine"
+        if self.owner == "project" and isinstance(action, McpToolAction):
+            return f"{self.phrase} is skipped: a project's hooks cannot call tools without asking"
         never_reason = never_matches_reason(self.entry.matcher, is_for_calls=self.event in CALL_EVENTS)
-        return f"{self.label} is skipped: {never_reason}" if never_reason else ""
+        return f"{self.phrase} is skipped: {never_reason}" if never_reason else ""
 
     @property
-    def label(self) -> str:
+    def phrase(self) -> str:
         """How messages refer to the hook."""
         if self.event == "after_tool":
             return f"the hook for `{self.entry.matcher}`"
@@ -116,7 +116,7 @@ class DeclaredHook:
 
     def argv(self, project: str) -> tuple[str, ...]:
         """Return the program and its arguments; empty for a hook that does not run a program."""
-        folders = {PROJECT_DIR: project, PLUGIN_ROOT: self.plugin}
+        folders = {PROJECT_DIR_VARIABLE: project, PLUGIN_ROOT_VARIABLE: self.plugin_folder}
         match self.entry.action:
             case str() as command:
                 return shell_argv(quote_variables(command, folders))
@@ -149,17 +149,17 @@ def collect_hooks(config: Config) -> DeclaredHooks:
     source = str(config.folders.config / "config.toml")
     hooks = [DeclaredHook(entry, "user", source) for entry in config.hooks]
     problems: list[str] = []
-    for folder in extension_folders("hook", config):
+    for folder in find_extension_folders("hook", config):
         for name in ("hooks.json",) if folder.source == "ebb" else _claude_settings_names(folder):
-            path = folder.folder / name
+            path = folder.path / name
             if os.path.lexists(path):
                 hooks += _hooks_in_file(path, folder, config, problems)
     for plugin in load_usable_plugins(config) if os.path.isdir(config.folders.data / "plugins") else ():
         folder = ExtensionFolder("hook", "plugin", "claude", plugin.folder, plugin.folder)
         for path in plugin.declaring_files("hooks", "hooks/hooks.json"):
             hooks += _hooks_in_file(path, folder, config, problems)
-    problems += filter(None, (hook.problem for hook in hooks))
-    return DeclaredHooks(tuple(hook for hook in hooks if not hook.problem), tuple(problems))
+    problems += filter(None, (hook.unusable_reason for hook in hooks))
+    return DeclaredHooks(tuple(hook for hook in hooks if not hook.unusable_reason), tuple(problems))
 
 
 def _claude_settings_names(folder: ExtensionFolder) -> tuple[str, ...]:
@@ -172,7 +172,7 @@ def _hooks_in_file(path: Path, folder: ExtensionFolder, config: Config, problems
         tables, entries = _read_hook_file(path, folder.boundary, display_path, problems)
         if not entries:
             return
-        plugin = str(folder.folder) if folder.owner == "plugin" else ""
+        plugin = str(folder.path) if folder.owner == "plugin" else ""
         file = None
         if folder.owner == "project" or (folder.owner == "user" and folder.source != "ebb"):
 
@@ -207,15 +207,15 @@ def _read_hook_file(
         return {}, ()
     if not isinstance(tables, dict):
         raise UnusableFile("its `hooks` is not a table of events")
-    entries, entry_problems = read_hooks(tables)
+    entries, entry_problems = parse_hooks(tables)
     problems += [f"`{display_path}`: {problem}" for problem in entry_problems]
     return tables, entries
 
 
 def _referenced_scripts(entries: Sequence[HookEntry], config: Config) -> tuple[Path, ...]:
     """Return the project's scripts that the commands refer to. Their contents must be approved as well."""
-    words = (word for entry in entries for word in _action_words(entry.action, config.project))
-    return scripts_in_words(words, config.project, config.project)
+    words = (word for entry in entries for word in _action_words(entry.action, config.project_folder))
+    return scripts_in_words(words, config.project_folder, config.project_folder)
 
 
 def _action_words(action: HookAction, project: Path) -> Iterator[str]:
@@ -231,7 +231,7 @@ def _action_words(action: HookAction, project: Path) -> Iterator[str]:
         case _:
             words = []
     for word in words:
-        for name in (f"${{{PROJECT_DIR}}}", f"${PROJECT_DIR}"):
+        for name in (f"${{{PROJECT_DIR_VARIABLE}}}", f"${PROJECT_DIR_VARIABLE}"):
             word = word.replace(name, str(project))
         yield word
 
@@ -241,23 +241,27 @@ def _approval_digest(tables: Mapping[str, object], scripts: Sequence[Path], conf
     `hooks` folder, the digest includes all other scripts of that folder, since scripts call each other. Raises
     `UnusableFile`."""
     folders = {path.parent for path in scripts if path.parent.name == "hooks"}
-    other_scripts = {path for folder in folders for path in files_below(folder, config.project) if is_script(path)}
+    other_scripts = {
+        path for folder in folders for path in list_files_below(folder, config.project_folder) if is_script(path)
+    }
     files = sorted({*scripts, *other_scripts})
-    relative_names = {path: str(path.relative_to(config.project)) for path in files}  # equal in linked worktrees
+    relative_names = {path: str(path.relative_to(config.project_folder)) for path in files}  # equal in linked worktrees
     contents = (
-        digest_part for path in files for digest_part in (relative_names[path], read_text_file(path, config.project))
+        digest_part
+        for path in files
+        for digest_part in (relative_names[path], read_text_file(path, config.project_folder))
     )
-    return digest_of_text(json.dumps(tables, sort_keys=True), *contents)
+    return hash_texts(json.dumps(tables, sort_keys=True), *contents)
 
 
 def _approval_lines(entries: Sequence[HookEntry], config: Config) -> tuple[str, ...]:
     lines = [line for entry in entries for line in entry.summary.replace("\n", "\n    ").splitlines()]
-    script_names = [str(path.relative_to(config.project)) for path in _referenced_scripts(entries, config)]
+    script_names = [str(path.relative_to(config.project_folder)) for path in _referenced_scripts(entries, config)]
     return (*lines, *(f"runs the file {name}" for name in script_names))
 
 
 def _display_path(path: Path, config: Config) -> str:
-    if path.is_relative_to(config.project):
-        return str(path.relative_to(config.project))
+    if path.is_relative_to(config.project_folder):
+        return str(path.relative_to(config.project_folder))
     home = config.folders.home
     return f"~/{path.relative_to(home)}" if home is not None and path.is_relative_to(home) else str(path)

@@ -6,9 +6,9 @@ import secrets
 from collections.abc import Mapping
 
 from ebbtide.tools.base import Workspace
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tools.process.child import run_with_input
-from ebbtide.tools.process.shell import Launch, child_environment, shell
+from ebbtide.tools.process.shell import Launch, child_environment, shell_path
 from ebbtide.tools.sandbox.sandbox import Sandbox
 
 _SHELL_TIMEOUT_S = 10.0
@@ -27,19 +27,19 @@ class EnvFile:
         """`sandbox`: the sandbox in which the hook runs, or None. `variables`: the hook's own variables, which the
         lines of the file may use."""
         self._hook_variables = variables
-        visible_folder = sandbox.visible_scratch if sandbox is not None else None
+        visible_folder = sandbox.visible_temp_folder if sandbox is not None else None
         self._sandbox = sandbox if visible_folder is not None else None
-        folder = workspace.outputs if sandbox is None or visible_folder is None else sandbox.scratch
+        folder = workspace.outputs_folder if sandbox is None or visible_folder is None else sandbox.temp_folder
         name = f"hook-env-{secrets.token_hex(4)}.sh"
         self._path = folder / name
         self._path_for_hook = self._path if visible_folder is None else visible_folder / name
         self._root = workspace.root
-        self._session_variables = workspace.variables if self._sandbox is None else self._sandbox.variables
+        self._session_variables = workspace.environment_variables if self._sandbox is None else self._sandbox.variables
 
     @property
     def variable(self) -> Mapping[str, str]:
         """The environment variable with the path of the file, for the hook. The file is created."""
-        make_private(self._path.parent)
+        create_private_folder(self._path.parent)
         self._path.touch(mode=0o600)
         return {"CLAUDE_ENV_FILE": str(self._path_for_hook)}
 
@@ -49,11 +49,11 @@ class EnvFile:
             if self._path.is_symlink() or not self._path.is_file() or not self._path.stat().st_size:
                 return
             environment = child_environment() | self._session_variables | dict(self._hook_variables)
-            launch = Launch((shell(), "-c", _DUMP_SCRIPT, "sh", str(self._path_for_hook)), environment)
+            launch = Launch((shell_path(), "-c", _DUMP_SCRIPT, "sh", str(self._path_for_hook)), environment)
             if self._sandbox is not None:
                 launch = await asyncio.to_thread(self._sandbox.wrap, launch, self._root)
             result = await run_with_input(launch, b"", self._root, _SHELL_TIMEOUT_S, _MAX_ENVIRONMENT_BYTES)
-            self._session_variables.update(changed_variables(result.out))
+            self._session_variables.update(changed_variables(result.output))
         except (OSError, ValueError):
             return  # Later commands run with an unchanged environment.
         finally:

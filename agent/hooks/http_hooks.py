@@ -8,13 +8,13 @@ from collections.abc import Collection, Mapping
 
 import httpx2
 
-from ebbtide.agent.config.hook_tables import HttpTarget
+from ebbtide.agent.config.hook_tables import HttpAction
 from ebbtide.tools.process.child import ChildResult
 
 _VARIABLE_REFERENCE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 
 
-async def post_hook(target: HttpTarget, payload: bytes, timeout: float, max_bytes: int) -> ChildResult:
+async def post_hook(target: HttpAction, payload: bytes, timeout: float, max_bytes: int) -> ChildResult:
     """Send a hook's input and return the server's response, limited to `max_bytes` bytes. Redirects are not followed.
     Raises `ConnectionError` if the server cannot be reached or rejects the request, `ValueError` for invalid headers.
     """

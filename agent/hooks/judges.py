@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeAlias
 
-from ebbtide.agent.config.hook_tables import HookEvent, ModelQuestion, ProgramCall, ServerCall
+from ebbtide.agent.config.hook_tables import ClientAction, HookEvent, McpToolAction, ModelAction
 from ebbtide.agent.hooks.answers import BLOCKING_EXIT_CODE
 from ebbtide.agent.hooks.printed_json import parse_output
 from ebbtide.tools.outputs.extent import truncate
@@ -25,36 +25,44 @@ AskProgram: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
 """Calls the client's function with the given id; input and output are JSON. Raises `ValueError` if it fails."""
 
 
-class Judges(Protocol):
+class HookBackends(Protocol):
     """The models, agents and MCP servers that hooks may ask."""
 
-    async def model(self, question: str, model: str) -> str:
+    async def ask_model(self, question: str, model: str) -> str:
         """Return a model's answer; an empty `model` means the default. Raises `ValueError`."""
 
-    async def agent(self, question: str, model: str) -> str:
+    async def ask_agent(self, question: str, model: str) -> str:
         """Return the answer of an agent that may read files. Raises `ValueError`."""
 
-    async def server(self, server: str, tool: str, arguments: Mapping[str, object]) -> tuple[str, bool]:
+    async def call_server_tool(self, server: str, tool: str, arguments: Mapping[str, object]) -> tuple[str, bool]:
         """Call a tool of an MCP server; return its output and whether it reports an error. Raises `ValueError`."""
 
 
 async def ask_model(
-    question: ModelQuestion, event: HookEvent, payload: bytes, timeout: float, judges: Judges | None, *, is_own: bool
+    question: ModelAction,
+    event: HookEvent,
+    payload: bytes,
+    timeout: float,
+    judges: HookBackends | None,
+    *,
+    is_own: bool,
 ) -> ChildResult:
     """Ask a model or an agent and convert the answer to hook output. A project's hook cannot choose another provider.
     Raises `ValueError`."""
     if judges is None:
         raise ValueError("this session asks no models")
-    ask = judges.agent if question.reads_files else judges.model
+    ask = judges.ask_agent if question.may_read_files else judges.ask_model
     model = question.model if is_own or "/" not in question.model else ""
     try:
         async with asyncio.timeout(timeout):
-            return judge_verdict(await ask(judge_prompt(question.prompt, payload), model), event)
+            return parse_verdict(await ask(build_judge_prompt(question.prompt, payload), model), event)
     except TimeoutError:
         return ChildResult(None, b"", b"")
 
 
-async def ask_server(call: ServerCall, payload: bytes, timeout: float, judges: Judges | None) -> ChildResult:
+async def call_server_tool(
+    call: McpToolAction, payload: bytes, timeout: float, judges: HookBackends | None
+) -> ChildResult:
     """Call an MCP tool and convert the result to hook output. Raises `ValueError`."""
     if judges is None:
         raise ValueError("this session has no servers")
@@ -62,7 +70,7 @@ async def ask_server(call: ServerCall, payload: bytes, timeout: float, judges: J
     arguments = {key: fill_placeholders(value, tables) for key, value in json.loads(call.input).items()}
     try:
         async with asyncio.timeout(timeout):
-            text, has_failed = await judges.server(call.server, call.tool, arguments)
+            text, has_failed = await judges.call_server_tool(call.server, call.tool, arguments)
     except TimeoutError:
         return ChildResult(None, b"", b"")
     return (
@@ -72,7 +80,7 @@ async def ask_server(call: ServerCall, payload: bytes, timeout: float, judges: J
     )
 
 
-async def ask_program(call: ProgramCall, payload: bytes, timeout: float, ask: AskProgram | None) -> ChildResult:
+async def ask_program(call: ClientAction, payload: bytes, timeout: float, ask: AskProgram | None) -> ChildResult:
     """Call the client's function and convert the answer to hook output. If the call fails, a hook that must answer
     counts as objecting; for others, `ValueError` is raised."""
     if ask is None:
@@ -93,7 +101,7 @@ async def ask_program(call: ProgramCall, payload: bytes, timeout: float, ask: As
     )
 
 
-def judge_prompt(prompt: str, payload: bytes) -> str:
+def build_judge_prompt(prompt: str, payload: bytes) -> str:
     """Return the prompt with the event data inserted at `$ARGUMENTS`, or appended if the prompt does not contain it."""
     event_data = truncate(payload.decode("utf-8", "replace").strip(), _MAX_INPUT_CHARS)
     question = (
@@ -104,7 +112,7 @@ def judge_prompt(prompt: str, payload: bytes) -> str:
     return f"{question}\n\n{ANSWER_FORMAT}"
 
 
-def judge_verdict(answer: str, event: HookEvent) -> ChildResult:
+def parse_verdict(answer: str, event: HookEvent) -> ChildResult:
     """Convert a model's answer to hook output: an objection with its reason, or no decision. At `PermissionRequest`,
     the model can also allow the call, but only if the verdict ends the answer: earlier text may be a quotation."""
     printed = parse_output(answer.encode("utf-8", "replace"))

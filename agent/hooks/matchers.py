@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 
-from ebbtide.agent.hooks.conditions import may_match, program_lines
+from ebbtide.agent.hooks.conditions import command_lines, may_match
 from ebbtide.agent.hooks.tool_names import PATH_ARGUMENTS, ClaudeToolCall, has_claude_name
 
 _NAME_LIST = re.compile(r"[\w |,-]*")
@@ -77,7 +77,7 @@ def _matches_as_regex(pattern: str, rule: str, view: ClaudeToolCall, root: str, 
         return False
     if isinstance(command := view.input.get("command"), str):
         search = _search_function(f"^(?:{pattern})")
-        return search is not None and any(search(line) for line in program_lines(command))
+        return search is not None and any(search(line) for line in command_lines(command))
     search = _search_function(pattern)
     return search is not None and any(
         search(path) for key in PATH_ARGUMENTS if isinstance(path := view.input.get(key), str)

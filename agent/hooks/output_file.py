@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ebbtide.tools.base import PrintedLog, Result
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.private_folder import create_private_folder
 
 _CHUNK_BYTES = 1 << 20
 
@@ -17,7 +17,7 @@ def output_file(result: Result, folder: Path) -> Iterator[Path]:
     """Yield the path for a file with the raw bytes of an output, which `write_output` writes. It can be read only by
     the user, and is deleted afterwards."""
     for needed_folder in (folder.parent, folder):  # each separately, because `mkdir` does not apply the mode to parents
-        make_private(needed_folder)
+        create_private_folder(needed_folder)
     path = (result.log.path.parent if result.log else folder) / f"hook-{secrets.token_hex(8)}"
     try:
         yield path

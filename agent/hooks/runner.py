@@ -10,23 +10,23 @@ from pathlib import Path
 
 from ebbtide.agent import hooks as agent_hooks
 from ebbtide.agent.channel import Channel
-from ebbtide.agent.config.hook_tables import HookEvent, HttpTarget, ModelQuestion, ProgramCall, ServerCall
+from ebbtide.agent.config.hook_tables import ClientAction, HookEvent, HttpAction, McpToolAction, ModelAction
 from ebbtide.agent.config.options import Mode
 from ebbtide.agent.events.session import HookStatus
 from ebbtide.agent.extensions.trust import TrustState
 from ebbtide.agent.hooks.answers import (
     MAX_OUTPUT_BYTES,
     HookAnswer,
+    build_not_run_answer,
     is_async_answer,
     merge_answers,
-    not_run_answer,
     parse_answer,
 )
 from ebbtide.agent.hooks.approval import HookApproval
 from ebbtide.agent.hooks.conditions import may_match
-from ebbtide.agent.hooks.declarations import PLUGIN_ROOT, PROJECT_DIR, DeclaredHook
+from ebbtide.agent.hooks.declarations import PLUGIN_ROOT_VARIABLE, PROJECT_DIR_VARIABLE, DeclaredHook
 from ebbtide.agent.hooks.env_file import EnvFile
-from ebbtide.agent.hooks.judges import AskProgram, Judges, ask_model, ask_program, ask_server
+from ebbtide.agent.hooks.judges import AskProgram, HookBackends, ask_model, ask_program, call_server_tool
 from ebbtide.agent.hooks.matchers import matches_call, matches_names
 from ebbtide.agent.hooks.tool_names import ClaudeToolCall
 from ebbtide.tools.base import Workspace
@@ -39,21 +39,24 @@ MAX_CONCURRENT_HOOKS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class HookRecord:
+class HookStatistics:
     """Statistics of one hook in the session."""
 
-    runs: int = 0
-    objections: int = 0
-    failures: int = 0
+    run_count: int = 0
+    objection_count: int = 0
+    failure_count: int = 0
     problem: str = ""
     """The most recent problem."""
 
-    def with_answer(self, answer: HookAnswer) -> "HookRecord":
+    def with_answer(self, answer: HookAnswer) -> "HookStatistics":
         failures, problem = (
-            (self.failures + 1, answer.problems[-1]) if answer.problems else (self.failures, self.problem)
+            (self.failure_count + 1, answer.problems[-1]) if answer.problems else (self.failure_count, self.problem)
         )
         return replace(
-            self, objections=self.objections + (answer.verdict == "deny"), failures=failures, problem=problem
+            self,
+            objection_count=self.objection_count + (answer.verdict == "deny"),
+            failure_count=failures,
+            problem=problem,
         )
 
 
@@ -67,31 +70,31 @@ class HookRunner:
         workspace: Workspace,
         channel: Channel,
         approval: HookApproval,
-        mode: Callable[[], Mode],
+        get_mode: Callable[[], Mode],
         notify_once: Callable[[str], None],
         on_late_answer: Callable[[DeclaredHook, HookAnswer], None],
     ) -> None:
         """`notify_once` shows the user a problem once; `on_late_answer` receives the answers of asynchronous hooks."""
         self._hooks, self._project = tuple(hooks), str(project)
         self._workspace, self._channel, self._approval = workspace, channel, approval
-        self._get_mode, self._notify_once, self._on_late_answer = mode, notify_once, on_late_answer
-        self._records = {id(hook): HookRecord() for hook in hooks}
+        self._get_mode, self._notify_once, self._on_late_answer = get_mode, notify_once, on_late_answer
+        self._records = {id(hook): HookStatistics() for hook in hooks}
         self._background_tasks: set[asyncio.Task[object]] = set()
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_HOOKS)
-        self.judges: Judges | None = None
+        self.judges: HookBackends | None = None
         """The models, agents and MCP servers that hooks may ask; None until the session has them."""
         self._ask_program: AskProgram | None = None
 
-    def add(self, hooks: Sequence[DeclaredHook], program: AskProgram) -> None:
-        """Add hooks of the client program. `program` asks it."""
-        self._hooks, self._ask_program = (*self._hooks, *hooks), program
-        self._records |= {id(hook): HookRecord() for hook in hooks}
+    def add(self, hooks: Sequence[DeclaredHook], ask_program: AskProgram) -> None:
+        """Add hooks of the client program. `ask_program` asks it."""
+        self._hooks, self._ask_program = (*self._hooks, *hooks), ask_program
+        self._records |= {id(hook): HookStatistics() for hook in hooks}
 
     def has_hooks(self, event: HookEvent) -> bool:
         return any(hook.event == event for hook in self._hooks)
 
     @property
-    def records(self) -> tuple[tuple[DeclaredHook, TrustState, HookRecord], ...]:
+    def records(self) -> tuple[tuple[DeclaredHook, TrustState, HookStatistics], ...]:
         """All hooks in order of precedence, each with its approval state and statistics."""
         return tuple((hook, self._approval.trust_state(hook), self._records[id(hook)]) for hook in self._hooks)
 
@@ -109,11 +112,11 @@ class HookRunner:
         if not matching_hooks:
             return HookAnswer()
         payload = await build_input()
-        foreground_hooks = [hook for hook in matching_hooks if not hook.entry.in_background]
+        foreground_hooks = [hook for hook in matching_hooks if not hook.entry.runs_in_background]
         for hook in matching_hooks:
             record = self._records[id(hook)]
-            self._records[id(hook)] = replace(record, runs=record.runs + 1)
-            if hook.entry.in_background:
+            self._records[id(hook)] = replace(record, run_count=record.run_count + 1)
+            if hook.entry.runs_in_background:
                 self.run_in_background(self._run_async_hook(hook, payload))
         with self._show_status(foreground_hooks):
             async with asyncio.TaskGroup() as group:
@@ -131,7 +134,7 @@ class HookRunner:
                 and self._is_condition_met(hook, call)
                 and await self._may_run(hook)
             ):
-                unique_hooks[hook.entry.action, hook.plugin, hook.owner] = hook
+                unique_hooks[hook.entry.action, hook.plugin_folder, hook.owner] = hook
         return tuple(unique_hooks.values())
 
     @contextmanager
@@ -166,7 +169,7 @@ class HookRunner:
         return matches_call(hook.entry.matcher, call, root, self._project, home)
 
     def _is_condition_met(self, hook: DeclaredHook, call: ClaudeToolCall | None) -> bool:
-        if hook.entry.once and self._records[id(hook)].runs:
+        if hook.entry.is_once_per_session and self._records[id(hook)].run_count:
             return False
         if not hook.entry.condition:
             return True
@@ -179,7 +182,7 @@ class HookRunner:
         if hook.file is None or await asyncio.to_thread(hook.file.is_unchanged):
             return True
         self._notify_once(
-            f"the hooks of `{hook.source}` were disabled: they, or files that they run, have changed since they "
+            f"the hooks of `{hook.declared_in}` were disabled: they, or files that they run, have changed since they "
             "were approved; a new session asks about them"
         )
         return False
@@ -225,14 +228,14 @@ class HookRunner:
         self, hook: DeclaredHook, payload: bytes, on_first_line: Callable[[bytes], object]
     ) -> ChildResult:
         match hook.entry.action:
-            case HttpTarget() as target:
+            case HttpAction() as target:
                 return await agent_hooks.http_hooks.post_hook(target, payload, hook.timeout, MAX_OUTPUT_BYTES)
-            case ModelQuestion() as question:
+            case ModelAction() as question:
                 is_from_user = hook.owner != "project"
                 return await ask_model(question, hook.event, payload, hook.timeout, self.judges, is_own=is_from_user)
-            case ServerCall() as call:
-                return await ask_server(call, payload, hook.timeout, self.judges)
-            case ProgramCall() as call:
+            case McpToolAction() as call:
+                return await call_server_tool(call, payload, hook.timeout, self.judges)
+            case ClientAction() as call:
                 return await ask_program(call, payload, hook.timeout, self._ask_program)
             case _:
                 may_write = self._get_mode() != "plan"
@@ -247,9 +250,9 @@ class HookRunner:
 async def run_and_parse(hook: DeclaredHook, run: Callable[[], Awaitable[ChildResult]]) -> HookAnswer:
     """Await `run`, which runs the hook, and return the parsed answer."""
     try:
-        return parse_answer(hook.event, hook.label, await run(), hook.timeout)
+        return parse_answer(hook.event, hook.phrase, await run(), hook.timeout)
     except (OSError, ValueError) as error:  # a command with a NUL byte raises ValueError
-        return not_run_answer(hook.event, hook.label, str(error))
+        return build_not_run_answer(hook.event, hook.phrase, str(error))
 
 
 async def run_program(
@@ -265,10 +268,10 @@ async def run_program(
     as it is printed; `may_write`: whether a sandboxed hook may change the working folder. Raises `OSError` or
     `ValueError`."""
     root = workspace.root
-    variables = {PROJECT_DIR: project}
+    variables = {PROJECT_DIR_VARIABLE: project}
     environment = child_environment() | diff_override_variables((root,)) | variables
-    if hook.plugin:
-        environment[PLUGIN_ROOT] = hook.plugin
+    if hook.plugin_folder:
+        environment[PLUGIN_ROOT_VARIABLE] = hook.plugin_folder
     sandbox = workspace.sandbox if hook.owner == "project" else None
     env_file = EnvFile(workspace, sandbox, variables) if hook.event == "SessionStart" else None
     if env_file is not None:

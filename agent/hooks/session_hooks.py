@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from ebbtide.agent.channel import Channel
-from ebbtide.agent.config.hook_tables import HookEvent, ModelQuestion, ServerCall
+from ebbtide.agent.config.hook_tables import HookEvent, McpToolAction, ModelAction
 from ebbtide.agent.config.options import Mode
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.events.permissions import PermissionAsked, QuestionAsked
@@ -23,9 +23,9 @@ from ebbtide.agent.hooks.answers import HookAnswer, HookDecision, merge_answers
 from ebbtide.agent.hooks.approval import HookApproval
 from ebbtide.agent.hooks.claude_rules import ClaudeRules, load_claude_rules
 from ebbtide.agent.hooks.declarations import DeclaredHook, DeclaredHooks, collect_hooks
-from ebbtide.agent.hooks.judges import AskProgram, Judges
-from ebbtide.agent.hooks.runner import HookRecord, HookRunner
-from ebbtide.agent.hooks.tool_names import CLAUDE_MODES, ClaudeToolCall, claude_views
+from ebbtide.agent.hooks.judges import AskProgram, HookBackends
+from ebbtide.agent.hooks.runner import HookRunner, HookStatistics
+from ebbtide.agent.hooks.tool_names import CLAUDE_MODES, ClaudeToolCall, to_claude_calls
 from ebbtide.agent.hooks.transcript import HookTranscript, ReadMessages
 from ebbtide.agent.messages import Message, ToolCall
 from ebbtide.tools.base import Workspace
@@ -53,27 +53,27 @@ class SessionHooks:
     def __init__(
         self,
         declared: DeclaredHooks,
-        session: str,
+        session_id: str,
         project: Path,
         workspace: Workspace,
         channel: Channel,
         transcript: HookTranscript,
         *,
-        mode: Callable[[], Mode],
+        get_mode: Callable[[], Mode],
         approval: HookApproval,
-        source: StartSource | None = "startup",
+        start_source: StartSource | None = "startup",
         save_checkpoint: SaveCheckpoint,
         claude_rules: ClaudeRules | None = None,
     ) -> None:
-        """`source`: how the session begins; None if it continues as if it had never been closed. `save_checkpoint`
-        saves a checkpoint before hooks at the end of a turn. `claude_rules` comes from Claude Code's settings
-        files."""
+        """`start_source`: how the session begins; None if it continues as if it had never been closed.
+        `save_checkpoint` saves a checkpoint before hooks at the end of a turn. `claude_rules` comes from Claude Code's
+        settings files."""
         self._runner = HookRunner(
-            declared.hooks, project, workspace, channel, approval, mode, self._notice_once, self._queue_late_answer
+            declared.hooks, project, workspace, channel, approval, get_mode, self._notice_once, self._queue_late_answer
         )
-        self._session_id, self._root = session, str(workspace.root)
+        self._session_id, self._root = session_id, str(workspace.root)
         self._channel, self._transcript = channel, transcript
-        self._get_mode, self._approval, self._save_checkpoint = mode, approval, save_checkpoint
+        self._get_mode, self._approval, self._save_checkpoint = get_mode, approval, save_checkpoint
         self._project, self._claude_rules = str(project), claude_rules or ClaudeRules()
         self._user_files = tuple(
             dict.fromkeys(hook.file for hook in declared.hooks if hook.owner == "user" and hook.file)
@@ -83,8 +83,8 @@ class SessionHooks:
         self._reported_problems: set[str] = set(declared.problems)
         """Problems already shown, so that a broken hook is not reported at every call."""
         self._unreported_problems = list(declared.problems)
-        self._start_source = source
-        self.has_begun = source is None
+        self._start_source = start_source
+        self.has_begun = start_source is None
         self.end_reason: EndReason | None = "other"
         """The reason reported to `SessionEnd` hooks; None if the session is reopened immediately, so that they do not
         run."""
@@ -94,21 +94,21 @@ class SessionHooks:
         self._idle_timer: asyncio.TimerHandle | None = None
         channel.observe_events(self._notify_when_waiting)
 
-    def set_judges(self, judges: Judges) -> None:
+    def set_judges(self, judges: HookBackends) -> None:
         """Set the models, agents and MCP servers that hooks may ask."""
         self._runner.judges = judges
 
-    def add(self, hooks: Sequence[DeclaredHook], program: AskProgram) -> None:
+    def add(self, hooks: Sequence[DeclaredHook], ask_program: AskProgram) -> None:
         """Add hooks of the client program, which answers them itself."""
-        self._runner.add(hooks, program)
+        self._runner.add(hooks, ask_program)
 
     @property
     def needs_judges(self) -> bool:
         """Whether any hook asks a model or an MCP server."""
-        return any(isinstance(hook.entry.action, ModelQuestion | ServerCall) for hook, _, _ in self._runner.records)
+        return any(isinstance(hook.entry.action, ModelAction | McpToolAction) for hook, _, _ in self._runner.records)
 
     @property
-    def records(self) -> Sequence[tuple[DeclaredHook, TrustState, HookRecord]]:
+    def records(self) -> Sequence[tuple[DeclaredHook, TrustState, HookStatistics]]:
         """All hooks in order of precedence, each with its approval state and statistics."""
         return self._runner.records
 
@@ -142,13 +142,13 @@ class SessionHooks:
         """Return the decision of the Claude Code rules about a call; None if no rule matches."""
         if not self._claude_rules.rules:
             return None
-        return self._claude_rules.decision_about(claude_views(call, self._root), self._root, self._project)
+        return self._claude_rules.decide_call(to_claude_calls(call, self._root), self._root, self._project)
 
-    async def ask_before_call(self, call: ToolCall, agent: Mapping[str, object]) -> tuple[HookAnswer, str]:
-        """Ask `PreToolUse` hooks about a call. Return the answer and the tool's name in Claude Code. `agent` describes
-        the sub-agent that made the call, if any."""
-        views = claude_views(call, self._root)
-        answer = await self.ask_about_call("PreToolUse", call, agent)
+    async def ask_before_call(self, call: ToolCall, agent_fields: Mapping[str, object]) -> tuple[HookAnswer, str]:
+        """Ask `PreToolUse` hooks about a call. Return the answer and the tool's name in Claude Code. `agent_fields`
+        describes the sub-agent that made the call, if any."""
+        views = to_claude_calls(call, self._root)
+        answer = await self.ask_about_call("PreToolUse", call, agent_fields)
         if answer.arguments is not None and not (len(views) == 1 and views[0].is_complete):
             self._notice_once(
                 f"a hook changes the input of `{call.name}`, which is not supported here; the change is ignored"
@@ -160,7 +160,7 @@ class SessionHooks:
         """Ask the hooks of an event about a call. `extra_fields`: additional fields about its output and the sub-agent
         that made it."""
         answers = []
-        for view in claude_views(call, self._root):
+        for view in to_claude_calls(call, self._root):
             payload = {"tool_name": view.name, "tool_input": dict(view.input), "tool_use_id": call.id, **extra_fields}
             answers.append(await self.run_hooks(event, view.names, payload, view))
         return merge_answers(answers)
@@ -173,7 +173,7 @@ class SessionHooks:
             return ""
         async with self._save_checkpoint(reads_only=False):
             answer = await self.run_hooks("Stop", (), payload)
-        reason = objection(answer)
+        reason = objection_text(answer)
         if not reason or self._channel.interrupt.is_requested():
             return ""
         self._objection_count += 1
@@ -185,27 +185,29 @@ class SessionHooks:
             return ""
         return reason
 
-    async def subagent_context(self, agent: str, kind: str) -> str:
+    async def subagent_context(self, agent_id: str, agent_type: str) -> str:
         """Run `SubagentStart` hooks, and return the context that they add."""
-        return (await self.run_hooks("SubagentStart", (kind,), {"agent_id": agent, "agent_type": kind})).context
+        return (
+            await self.run_hooks("SubagentStart", (agent_type,), {"agent_id": agent_id, "agent_type": agent_type})
+        ).context
 
     async def objection_to_subagent_stop(
-        self, agent: str, kind: str, last_message: str, messages: Sequence[Message], *, was_continued: bool
+        self, agent_id: str, agent_type: str, last_message: str, messages: Sequence[Message], *, was_continued: bool
     ) -> str:
         """Ask `SubagentStop` hooks after a sub-agent's answer. Return why it should continue; empty if it may stop.
-        `agent`: the sub-agent's id; `kind`: the name of its definition; `messages`: its whole conversation;
+        `agent_id`: the sub-agent's id; `agent_type`: the name of its definition; `messages`: its whole conversation;
         `was_continued`: whether a hook already made it continue."""
         if not self.has_hooks("SubagentStop"):
             return ""
-        transcript = await self._transcript.write_agent_transcript(agent, messages)
+        transcript = await self._transcript.write_agent_transcript(agent_id, messages)
         payload = {
             "stop_hook_active": was_continued,
-            "agent_id": agent,
-            "agent_type": kind,
+            "agent_id": agent_id,
+            "agent_type": agent_type,
             "agent_transcript_path": transcript,
             "last_assistant_message": last_message,
         }
-        return objection(await self.run_hooks("SubagentStop", (kind,), payload))
+        return objection_text(await self.run_hooks("SubagentStop", (agent_type,), payload))
 
     async def ask_before_compaction(self, trigger: CompactionTrigger, focus: str) -> HookAnswer:
         """Ask hooks about a planned compaction. An objection counts only if the user requested the compaction."""
@@ -266,8 +268,8 @@ class SessionHooks:
     def _queue_late_answer(self, hook: DeclaredHook, answer: HookAnswer) -> None:
         """Queue the text of an asynchronous hook's answer for the next message to the model."""
         self._show_notices(answer)
-        if reason := objection(answer):
-            self._pending_context.append((hook.event, "\n".join(filter(None, (hook.entry.preface, reason)))))
+        if reason := objection_text(answer):
+            self._pending_context.append((hook.event, "\n".join(filter(None, (hook.entry.output_preface, reason)))))
 
     async def _hook_input(self, event: HookEvent, payload: Mapping[str, object]) -> bytes:
         """Return the JSON that a hook reads from standard input, with `payload` and the fields common to all events."""
@@ -293,7 +295,7 @@ class SessionHooks:
     def _notify_when_waiting(self, event: Event) -> None:
         match event:
             case PermissionAsked():
-                name = claude_views(ToolCall("", event.name, event.arguments), self._root)[0].name
+                name = to_claude_calls(ToolCall("", event.name, event.arguments), self._root)[0].name
                 self._notify("permission_prompt", f"ebb needs your permission to use {name}")
             case QuestionAsked() | PlanSubmitted():
                 self._notify("elicitation_dialog", "ebb needs your answer")
@@ -322,19 +324,19 @@ class SessionHooks:
         await self._run_and_report("Notification", (kind,), payload)
 
 
-def objection(answer: HookAnswer) -> str:
+def objection_text(answer: HookAnswer) -> str:
     """Return the hooks' text that the model should act on; empty if they have no objection and add no context."""
     return "\n".join(filter(None, (answer.reason if answer.verdict == "deny" else "", answer.context)))
 
 
 def create_session_hooks(
     config: Config,
-    session: str,
+    session_id: str,
     workspace: Workspace,
     channel: Channel,
-    read: ReadMessages,
-    mode: Callable[[], Mode],
-    source: StartSource | None,
+    read_messages: ReadMessages,
+    get_mode: Callable[[], Mode],
+    start_source: StartSource | None,
     trust: SessionTrust,
     save_checkpoint: SaveCheckpoint,
 ) -> SessionHooks | None:
@@ -342,22 +344,26 @@ def create_session_hooks(
     the client cannot add hooks."""
     declared, rules = collect_hooks(config), load_claude_rules(config)
     declared = replace(declared, problems=(*declared.problems, *rules.problems))
-    if not (declared.hooks or declared.problems or rules.rules or config.takes_hooks):
+    if not (declared.hooks or declared.problems or rules.rules or config.accepts_client_hooks):
         return None
-    transcript = HookTranscript(workspace.outputs / "transcript.jsonl", session, workspace.root, read)
+    transcript = HookTranscript(
+        workspace.outputs_folder / "transcript.jsonl", session_id, workspace.root, read_messages
+    )
     approval = HookApproval(config, channel, trust)
-    project_items = [hook.file.item for hook in declared.hooks if hook.owner == "project" and hook.file is not None]
+    project_items = [
+        hook.file.trust_item for hook in declared.hooks if hook.owner == "project" and hook.file is not None
+    ]
     trust.add(tuple(dict.fromkeys(project_items)))
     return SessionHooks(
         declared,
-        session,
-        config.project,
+        session_id,
+        config.project_folder,
         workspace,
         channel,
         transcript,
-        mode=mode,
+        get_mode=get_mode,
         approval=approval,
-        source=source,
+        start_source=start_source,
         save_checkpoint=save_checkpoint,
         claude_rules=rules,
     )

@@ -13,7 +13,7 @@ from ebbtide.agent.channel import Channel
 from ebbtide.agent.config.hook_tables import HookEvent
 from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.events.session import Noticed
-from ebbtide.agent.hooks.answers import HookAnswer, HookDecision, not_run_answer, stricter
+from ebbtide.agent.hooks.answers import HookAnswer, HookDecision, build_not_run_answer, stricter_decision
 from ebbtide.agent.hooks.declarations import DeclaredHook, after_tool_hooks
 from ebbtide.agent.hooks.output_file import output_file, write_output
 from ebbtide.agent.hooks.runner import run_and_parse, run_program
@@ -22,12 +22,12 @@ from ebbtide.agent.hooks.tool_names import absolute_path
 from ebbtide.agent.messages import OutputStatus, ToolCall
 from ebbtide.agent.view.stubs import HOOK_NOTE_PREFIX
 from ebbtide.tools.base import AppliedChange, Arguments, Result, Tool, ToolError, Workspace
-from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.files.change import comparable_content
-from ebbtide.tools.files.line_diff import Region, differing_regions
-from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.line_diff import Region, find_differing_regions
+from ebbtide.tools.files.paths import display_path
 from ebbtide.tools.files.text import binary_kind, decode_file
-from ebbtide.tools.foreign_calls import translated_arguments
+from ebbtide.tools.foreign_calls import translate_arguments
 from ebbtide.tools.outputs.extent import join_limited
 from ebbtide.tools.tool_traits import role_of
 
@@ -44,7 +44,7 @@ class ToolHooks:
         self,
         hooks: SessionHooks | None,
         after_tool: Sequence[AfterToolHook],
-        session: str,
+        session_id: str,
         project: Path,
         workspace: Workspace,
         channel: Channel,
@@ -55,7 +55,7 @@ class ToolHooks:
         saves checkpoints before hooks, such as formatters, change files after a call. `agent_fields`: fields for hooks
         about the sub-agent that makes the calls, if any."""
         self._hooks, self._after_tool, self._agent_fields = hooks, after_tool_hooks(after_tool), agent_fields
-        self._session_id, self._project = session, project
+        self._session_id, self._project = session_id, project
         self._workspace, self._channel, self._save_checkpoint = workspace, channel, save_checkpoint
         self.root = str(workspace.root)
         self._contexts: dict[str, str] = {}
@@ -78,20 +78,20 @@ class ToolHooks:
         answer, name = await self._hooks.ask_before_call(call, self._agent_fields)
         if answer.context and answer.verdict != "deny":
             self._contexts[call.id] = _context_note(name, answer.context)
-        decision = stricter(answer.decision, rule_decision)
+        decision = stricter_decision(answer.decision, rule_decision)
         if answer.arguments is None or answer.verdict == "deny":
             return call, decision
         try:
             properties = tool.schema.get("properties")
             parameter_names = tuple(properties) if isinstance(properties, Mapping) else ()
-            new_arguments = translated_arguments(tool.name, name, answer.arguments, parameter_names, self.root)
+            new_arguments = translate_arguments(tool.name, name, answer.arguments, parameter_names, self.root)
             changed_call = replace(
                 call, arguments=_keep_equal_paths(new_arguments, call.arguments, self.root), source=""
             )
             find_tool(changed_call)
         except ToolError as error:
             return call, HookDecision("deny", f"it changed the input into one that cannot be used: {error}")
-        return changed_call, stricter(decision, self._hooks.rule_decision(changed_call))
+        return changed_call, stricter_decision(decision, self._hooks.rule_decision(changed_call))
 
     async def decide_for_user(self, call: ToolCall) -> HookDecision | None:
         """Run `PermissionRequest` hooks for a call that needs the user's approval, and return their decision; None if
@@ -101,23 +101,29 @@ class ToolHooks:
         return (await self._hooks.ask_about_call("PermissionRequest", call, self._agent_fields)).decision
 
     async def run_after(
-        self, call: ToolCall, status: OutputStatus, raw: Result, *, reads_only: bool, is_for: Callable[[str], bool]
+        self,
+        call: ToolCall,
+        status: OutputStatus,
+        result: Result,
+        *,
+        reads_only: bool,
+        rule_matches: Callable[[str], bool],
     ) -> tuple[str, Result]:
         """Run hooks after a call. Return their feedback for the model, and the result, whose output they may have
-        replaced. `reads_only`: the call cannot have changed files. `is_for`: returns whether a permission rule
+        replaced. `reads_only`: the call cannot have changed files. `rule_matches`: returns whether a permission rule
         is about the call."""
         context = self._contexts.pop(call.id, "")
-        after_tool = [hook for hook in self._after_tool if is_for(hook.entry.matcher)]
+        after_tool = [hook for hook in self._after_tool if rule_matches(hook.entry.matcher)]
         event: HookEvent = "PostToolUseFailure" if status == "failed" else "PostToolUse"
         hooks = self._hooks if self._hooks is not None and self._hooks.has_hooks(event) else None
         if role_of(call.name) == "recall_output" or not (after_tool or hooks):
-            return context, raw
+            return context, result
         feedback: list[str] = []
         answer = HookAnswer()
         try:
-            with output_file(raw, self._workspace.outputs) as path:
-                size = await asyncio.to_thread(write_output, raw, path)
-                payload = await self._output_fields(call, status, raw, path) if hooks is not None else {}
+            with output_file(result, self._workspace.outputs_folder) as path:
+                size = await asyncio.to_thread(write_output, result, path)
+                payload = await self._output_fields(call, status, result, path) if hooks is not None else {}
                 file_fields = {"output_path": str(path), "bytes": size}
                 async with self._save_checkpoint(reads_only=reads_only):
                     feedback = await self._run_after_tool(after_tool, call, status, file_fields)
@@ -127,17 +133,17 @@ class ToolHooks:
                         )
         except OSError as error:
             self._report_unwritten(after_tool, hooks, error)
-        change_note = changes_after_write(call, raw.file_changes, self._workspace)
+        change_note = describe_hook_changes(call, result.file_changes, self._workspace)
         feedback_texts = (context, change_note, *feedback, *feedback_lines(call.name, answer))
-        return "\n".join(filter(None, feedback_texts)), raw if answer.output is None else _with_replaced_output(
-            raw, answer.output
+        return "\n".join(filter(None, feedback_texts)), result if answer.output is None else _with_replaced_output(
+            result, answer.output
         )
 
     async def _output_fields(
         self, call: ToolCall, status: OutputStatus, result: Result, path: Path
     ) -> Mapping[str, object]:
         """Return the fields that describe an output to the session's hooks."""
-        text = (await asyncio.to_thread(read_beginning, path, MAX_HOOK_OUTPUT_BYTES)).decode("utf-8", "replace")
+        text = (await asyncio.to_thread(read_prefix, path, MAX_HOOK_OUTPUT_BYTES)).decode("utf-8", "replace")
         if status == "failed":
             return {"error": text, "is_interrupt": False}
         return {"tool_response": _claude_response(call, text, result, self.root)}
@@ -171,7 +177,9 @@ class ToolHooks:
     def _report_unwritten(self, after_tool: Sequence[DeclaredHook], hooks: SessionHooks | None, error: OSError) -> None:
         problem = f"could not be written to a file: {error}"
         for hook in after_tool[:1]:
-            self._channel.emit(Noticed(not_run_answer(hook.event, hook.label, f"the output {problem}").problems[0]))
+            self._channel.emit(
+                Noticed(build_not_run_answer(hook.event, hook.phrase, f"the output {problem}").problems[0])
+            )
         if hooks is not None:
             self._channel.emit(Noticed(f"hooks were not run for an output, since it {problem}"))
 
@@ -198,7 +206,7 @@ def _with_replaced_output(result: Result, output: str) -> Result:
     exit_text = result.program.told if result.program is not None else ""
     text = f"{output.rstrip(chr(10))}\n{exit_text}" if exit_text else output
     program = replace(result.program, is_silent=False) if result.program is not None else None
-    without_output = replace(result, log=None, full_text=None, pictures=(), files=(), extent=None, problems=None)
+    without_output = replace(result, log=None, full_text=None, images=(), files=(), extent=None, problems=None)
     return replace(without_output, text=text, program=program)
 
 
@@ -226,7 +234,7 @@ def _claude_response(call: ToolCall, text: str, result: Result, root: str) -> ob
     path = absolute_path(str(call.arguments.get("path", "")), root)
     match role_of(call.name):
         case "run_command" | "read_job":
-            printed = result.program.printed_in(text) if result.program is not None else text
+            printed = result.program.printed_text(text) if result.program is not None else text
             code = result.program.code if result.program is not None else None
             return {"stdout": printed, "stderr": "", "interrupted": False, "isImage": False, "exit_code": code}
         case "write_file" | "edit_file" | "edit_cells" | "patch_files":
@@ -243,23 +251,23 @@ def _claude_response(call: ToolCall, text: str, result: Result, root: str) -> ob
 # Changes that hooks made.
 
 
-def changes_after_write(call: ToolCall, written_files: Sequence[AppliedChange], workspace: Workspace) -> str:
+def describe_hook_changes(call: ToolCall, written_files: Sequence[AppliedChange], workspace: Workspace) -> str:
     """List the line numbers that hooks, such as formatters, changed in files that the call has just written. The files
     then count as read, so that the model can edit them again without reading them. The text of the lines is not
     included, because rules may forbid reading the file."""
     file_lines = []
     for written_file in written_files:
-        current_content = comparable_content(written_file.path) if written_file.after is not None else None
+        current_content = comparable_content(written_file.path) if written_file.new_content is not None else None
         if (
-            written_file.after is None
+            written_file.new_content is None
             or current_content is None
-            or workspace.seen.view_state(written_file.path, current_content) == "current"
+            or workspace.seen_files.view_state(written_file.path, current_content) == "current"
         ):
             continue
-        changed_lines = _changed_lines_text(written_file.after, current_content)
+        changed_lines = _changed_lines_text(written_file.new_content, current_content)
         if changed_lines:
-            workspace.seen.record_partial_view(written_file.path, current_content)
-            file_lines.append(f"`{display(written_file.path, workspace.root)}`, {changed_lines}")
+            workspace.seen_files.record_partial_view(written_file.path, current_content)
+            file_lines.append(f"`{display_path(written_file.path, workspace.root)}`, {changed_lines}")
     return (
         f"{HOOK_NOTE_PREFIX}`{call.name}` has changed what it wrote:]\n" + "\n".join(file_lines) if file_lines else ""
     )
@@ -271,7 +279,7 @@ def _changed_lines_text(old_content: bytes, new_content: bytes) -> str:
     if binary_kind(old_content) or binary_kind(new_content):
         return ""
     old_lines, new_lines = (decode_file(content).normalised_text.splitlines() for content in (old_content, new_content))
-    regions = differing_regions(old_lines, new_lines)
+    regions = find_differing_regions(old_lines, new_lines)
     return (
         join_limited(list(map(_region_text, regions)), MAX_LISTED_REGIONS) if len(regions) <= MAX_LISTED_REGIONS else ""
     )

@@ -58,7 +58,7 @@ def _tools_by_claude_name() -> Mapping[str, str]:
     return {name.replace("_", "").lower(): tool_name for tool_name, name in claude_names} | {"patch": ApplyPatch.name}
 
 
-def claude_views(call: ToolCall, root: str) -> tuple[ClaudeToolCall, ...]:
+def to_claude_calls(call: ToolCall, root: str) -> tuple[ClaudeToolCall, ...]:
     """Return the call in Claude Code's terms; a patch results in one view for each changed file. `root` is the working
     folder."""
     traits = traits_of(call.name)
@@ -70,8 +70,8 @@ def claude_views(call: ToolCall, root: str) -> tuple[ClaudeToolCall, ...]:
     for name in PATH_ARGUMENTS if call.name in _claude_names() else ():
         if isinstance(path := arguments.get(name), str):
             arguments[name] = absolute_path(path, root)
-    if traits.to_claude is not None:
-        traits.to_claude(arguments)
+    if traits.convert_to_claude is not None:
+        traits.convert_to_claude(arguments)
     if traits.role == "edit_file" and isinstance(edits := arguments.get("edits"), list):
         arguments["edits"] = [_claude_edit(edit, argument_names) for edit in edits]
         return (ClaudeToolCall("MultiEdit", arguments, ("Edit",), our_name=call.name),)
@@ -80,11 +80,11 @@ def claude_views(call: ToolCall, root: str) -> tuple[ClaudeToolCall, ...]:
 
 def claude_name_and_arguments(call: ToolCall, root: str) -> tuple[str, Mapping[str, object]]:
     """Return the name and arguments of a call in Claude Code's terms. A patch keeps our name and arguments."""
-    view = claude_views(call, root)[0]
+    view = to_claude_calls(call, root)[0]
     return (view.name, view.input) if view.is_complete else (call.name, call.arguments)
 
 
-def our_names(theirs: Sequence[str]) -> tuple[str, ...]:
+def to_our_names(theirs: Sequence[str]) -> tuple[str, ...]:
     """Return our names for tool names, which may be ours or Claude Code's, such as `Read` and `Bash(git log:*)`. Case
     and the part in parentheses are ignored. Unknown names are returned unchanged."""
     names = (name.partition("(")[0].strip() for name in theirs)

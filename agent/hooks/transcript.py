@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from ebbtide.agent.hooks.tool_names import claude_name_and_arguments
 from ebbtide.agent.messages import Image, Message, Text, ToolCall, ToolOutput, Usage, User
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.private_folder import create_private_folder
 
 UsageByMessage: TypeAlias = Mapping[int, Usage]
 """Token usage of replies, by message index."""
@@ -22,11 +22,11 @@ ReadMessages: TypeAlias = Callable[[int], Awaitable[tuple[Sequence[Message], int
 class HookTranscript:
     """The transcript of one session. It is written on demand, and only new messages are appended."""
 
-    def __init__(self, path: Path, session: str, root: Path, read: ReadMessages) -> None:
+    def __init__(self, path: Path, session_id: str, root: Path, read_messages: ReadMessages) -> None:
         self.path = path
         self.problem = ""
         """Why the transcript cannot be written; empty if it can."""
-        self._session_id, self._root, self._read_messages = session, str(root), read
+        self._session_id, self._root, self._read_messages = session_id, str(root), read_messages
         self._next_index, self._last_uuid = 0, ""
         self._lock = asyncio.Lock()
 
@@ -57,7 +57,7 @@ class HookTranscript:
         ).write_new_messages()
 
     def _append(self, messages: Sequence[Message], usage_by_message: UsageByMessage, *, is_new: bool) -> None:
-        make_private(self.path.parent)
+        create_private_folder(self.path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if is_new else os.O_APPEND)
         with open(os.open(self.path, flags, 0o600), "wb") as file:
             for index, message in enumerate(messages):

@@ -20,10 +20,10 @@ from ebbtide.agent.prompt.attachments import (
     file_note,
     fit_message,
     folder_note,
-    picture_note,
+    image_note,
 )
-from ebbtide.agent.prompt.mentions import MAX_ATTACHMENTS, MentionReading, attachment_room, mentions
-from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.prompt.mentions import MAX_ATTACHMENTS, MentionReading, attachment_byte_limit, find_mentions
+from ebbtide.agent.window.measure import measure_budget
 from ebbtide.agent.window.session_context import ModelContext, WindowContext
 from ebbtide.tools.base import ReadLimits, ToolError, Workspace
 from ebbtide.tools.files.paths import locate_existing, path_kind
@@ -39,13 +39,13 @@ async def attach_mentioned_files(
     user_message: User, runner: CallRunner, model: ModelContext, emit: Callable[[Event], None]
 ) -> User:
     """Attach the files and folders that the message mentions, as many as fit in addition to its other parts."""
-    remaining_bytes = attachment_room(model.provider.window.effective)
+    remaining_bytes = attachment_byte_limit(model.provider.window.effective)
     remaining_bytes -= sum(
         _note_bytes(part) for part in user_message.parts if not (isinstance(part, Note) and part.kind == "piped")
     )
     parts: list[UserPart] = []
     reading_by_path = dict[Path, MentionReading]()
-    for readings in mentions(user_message.text):
+    for readings in find_mentions(user_message.text):
         first_match = _first_existing(readings, runner.workspace)
         if first_match is None:
             if readings[0].is_certain:
@@ -81,9 +81,9 @@ async def attach_mentioned_files(
 def fit_user_message(message: User, window: WindowContext) -> User:
     """Return the message in a form that can be sent. If it is too long, its text is shortened, and the full text is
     stored."""
-    windows = (window.model.known_window, *(target.window for target in window.model.targets.fallbacks))
+    windows = (window.model.known_window, *(target.window for target in window.model.models.fallbacks))
     largest_window = max(window.effective for window in windows)  # fallback models may have larger windows
-    return fit_message(message, largest_window, largest_window - budget_of(Conversation(), window).used)
+    return fit_message(message, largest_window, largest_window - measure_budget(Conversation(), window).used)
 
 
 def _note_bytes(part: UserPart) -> int:
@@ -125,13 +125,13 @@ async def _attach_file(
 ) -> tuple[UserPart, ...]:
     workspace = runner.workspace
     limits = ReadLimits(min(remaining_bytes, workspace.read_limits.max_bytes), workspace.read_limits.max_line_chars)
-    arguments: dict[str, object] = {"path": str(path), "offset": reading.first}
-    if reading.last is not None:
-        arguments["limit"] = reading.last - reading.first + 1
+    arguments: dict[str, object] = {"path": str(path), "offset": reading.first_line}
+    if reading.last_line is not None:
+        arguments["limit"] = reading.last_line - reading.first_line + 1
     result = await Read().run(arguments, replace(workspace, read_limits=limits, granted_paths=frozenset([str(path)])))
-    if result.pictures:
-        encoded = base64.b64encode(result.pictures[0].data).decode("ascii")
-        return picture_note(reading.name), Image(result.pictures[0].media_type, encoded)
+    if result.images:
+        encoded = base64.b64encode(result.images[0].data).decode("ascii")
+        return image_note(reading.name), Image(result.images[0].media_type, encoded)
     return (file_note(reading.name, result.text, result.extent),)
 
 

@@ -11,7 +11,7 @@ from dataclasses import field
 from pathlib import Path
 
 from ebbtide.agent.prompt.build import InstructionFile
-from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.files.byte_order import MAX_MARK_BYTES, to_utf8
 from ebbtide.tools.lazy import dataclass, regex
 
@@ -40,18 +40,20 @@ _TEXT_SUFFIXES = (".md", ".mdc", ".markdown", ".txt")
 _IMPORT_LINE = regex(r"^\s*(?:[-*]\s+)?@(?:\\ |\S)+\s*$")
 
 
-def instruction_files(root: Path, project: Path, user_folder: Path, home: Path | None = None) -> tuple[Path, ...]:
+def find_instruction_files(
+    working_folder: Path, project: Path, config_folder: Path, home: Path | None = None
+) -> tuple[Path, ...]:
     """Return the user's file, then the project's files from its top folder down to the working folder. `home`: where to
     look for other programs' files; None skips them."""
     return (
-        *first_user_file(user_folder, home),
-        *(path for folder in folders_down_to(root, project) for path in instruction_files_in(folder)),
+        *find_user_file(config_folder, home),
+        *(path for folder in folders_down_to(working_folder, project) for path in instruction_files_in(folder)),
     )
 
 
-def first_user_file(user_folder: Path, home: Path | None) -> tuple[Path, ...]:
+def find_user_file(config_folder: Path, home: Path | None) -> tuple[Path, ...]:
     """Return the path of the user's own instruction file in a tuple; empty if there is none."""
-    own_files = [user_folder / name for name in MAIN_FILE_NAMES]
+    own_files = [config_folder / name for name in MAIN_FILE_NAMES]
     foreign_files = [home / name for name in FOREIGN_USER_FILES] if home is not None else []
     return tuple(path for path in (*own_files, *foreign_files) if path.is_file())[:1]
 
@@ -76,7 +78,7 @@ def instruction_files_in(folder: Path) -> Iterator[Path]:
 
 def _extends(main_file: Path, path: Path) -> bool:
     try:
-        text, _ = _decode_text(read_beginning(path, MAX_FILE_BYTES))
+        text, _ = _decode_text(read_prefix(path, MAX_FILE_BYTES))
     except OSError:
         return False
     imported = (os.path.normpath(_import_path(name, path.parent)) for name in _imported_names(text, path.parent))
@@ -103,7 +105,7 @@ class InstructionReader:
             raise UnreadableFile(f"earlier files already take {MAX_TOTAL_BYTES} bytes")
         limit = min(MAX_FILE_BYTES, self.remaining_bytes)
         try:
-            data = to_utf8(read_beginning(path, MAX_MARK_BYTES * (limit + 2)))
+            data = to_utf8(read_prefix(path, MAX_MARK_BYTES * (limit + 2)))
         except OSError as error:
             raise UnreadableFile(f"it cannot be read: {error.strerror or error}") from error
         if b"\0" in data:

@@ -24,13 +24,13 @@ from ebbtide.agent.input.instruction_files import (
 from ebbtide.agent.messages import Assistant, Conversation, Note, User
 from ebbtide.agent.prompt.build import InstructionFile, Instructions
 from ebbtide.agent.tool_specs import executed_call
-from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.window.measure import measure_budget
 from ebbtide.agent.window.session_context import WindowContext
 from ebbtide.tools import search
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.commands.named_files import named_files
+from ebbtide.tools.commands.named_files import find_named_files
 from ebbtide.tools.files.diff import unified_diff
-from ebbtide.tools.files.paths import display, locate
+from ebbtide.tools.files.paths import display_path, locate_path
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.plain_text import printable_name
 
@@ -106,7 +106,7 @@ class FileInstructionUpdates:
             self._searched_folders.clear()  # search again, because files may have been added between turns
             self._rules.clear()
             self._folder_chains.clear()
-        restored_notes = self._lost_notes(conversation, window.watch.epoch)
+        restored_notes = self._lost_notes(conversation, window.prefix_watch.rewrite_count)
         notes = [
             *restored_notes,
             *self._changed_notes(),
@@ -114,7 +114,7 @@ class FileInstructionUpdates:
         ]
         if not notes:
             return message
-        budget = budget_of(conversation.plus(message), window)
+        budget = measure_budget(conversation.plus(message), window)
         remaining_bytes = max(budget.window.effective - budget.used, 0) * _BYTES_PER_TOKEN // _ROOM_DIVISOR
         return replace(message, parts=(*message.parts, *_fit_notes(notes, remaining_bytes)))
 
@@ -254,7 +254,7 @@ class FileInstructionUpdates:
             yield _note(file.path, file.section, file.text)
             self._emit(
                 Noticed(
-                    f"`{printable_name(display(Path(file.path), self._root))}` loaded: its instructions "
+                    f"`{printable_name(display_path(Path(file.path), self._root))}` loaded: its instructions "
                     "apply from now on"
                 )
             )
@@ -270,7 +270,7 @@ class FileInstructionUpdates:
 
 def _iter_project_folders(folder: Path, top: Path) -> Iterator[Path]:
     scope = search.walk.walk_scope(str(top))
-    rules = search.walk.rules_inside(str(top), scope.above, scope.is_tracked)
+    rules = search.walk.rules_in_folder(str(top), scope.outer_rules, scope.is_tracked)
     yield top
     folder_below = top
     for name in folder.relative_to(top).parts:
@@ -278,7 +278,7 @@ def _iter_project_folders(folder: Path, top: Path) -> Iterator[Path]:
         if name in _FOREIGN_FOLDERS or search.walk.is_ignored(str(folder_below), True, rules):
             return
         yield folder_below
-        rules = search.walk.rules_inside(str(folder_below), rules, scope.is_tracked)
+        rules = search.walk.rules_in_folder(str(folder_below), rules, scope.is_tracked)
 
 
 def _used_paths(message: User, conversation: Conversation, runner: CallRunner) -> _UsedPaths:
@@ -301,13 +301,13 @@ def _used_paths(message: User, conversation: Conversation, runner: CallRunner) -
             used |= dict.fromkeys(map(Path, subjects))
             written |= dict.fromkeys(map(Path, subjects if tool.effect == "write" else ()))
         elif tool.effect == "run":
-            for file in (file for line in subjects for file in named_files(line)):
+            for file in (file for line in subjects for file in find_named_files(line)):
                 path = Path(os.path.normpath(root / os.path.expanduser(file.path)))
                 (written if file.is_changed else used)[path] = None
     attached = [part.name for part in message.parts if isinstance(part, Note) and part.kind in ("file", "folder")]
     for name in attached:
         with suppress(ToolError):
-            used[locate(name, runner.workspace)] = None
+            used[locate_path(name, runner.workspace)] = None
     existing_candidates = (*used, *(path for path in written if path not in used))
     return _UsedPaths(tuple(path for path in existing_candidates if os.path.lexists(path)), tuple(written))
 

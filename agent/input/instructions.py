@@ -13,44 +13,44 @@ from ebbtide.agent.input.base_text import base_text
 from ebbtide.agent.input.instruction_files import (
     InstructionReader,
     UnreadableFile,
-    first_user_file,
+    find_instruction_files,
+    find_user_file,
     folders_down_to,
     has_rule_folder,
-    instruction_files,
     read_with_imports,
 )
 from ebbtide.agent.prompt.build import InstructionFile, Instructions
-from ebbtide.agent.prompt.reminder_notes import MODE_MEANINGS, PRESENCE_MEANINGS
-from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS, PRESENCE_DESCRIPTIONS
+from ebbtide.tools.files.bounded import read_prefix
 
 MAX_GIT_FILE_BYTES = 4_096
 """Maximum number of bytes read of a git file that names a branch or folder."""
 
 
 def load_instructions(
-    root: Path,
+    working_folder: Path,
     project: Path,
-    user_folder: Path,
+    config_folder: Path,
     today: date,
     *,
     data_folder: Path | None = None,
     home: Path | None = None,
     mode: str = "",
-    is_attended: bool = True,
+    is_interactive: bool = True,
     model: str = "",
     missing_tools: Set[str] = frozenset(),
     is_short: bool = False,
 ) -> Instructions:
-    """Return the sections of the system prompt for a session in `root`. Unreadable files are omitted and reported.
-    `is_attended`: whether the user is present to answer; `home`: where to look for other programs' files; other
-    arguments as in `base_text`."""
+    """Return the sections of the system prompt for a session in `working_folder`. Unreadable files are omitted and
+    reported. `is_interactive`: whether the user is present to answer; `home`: where to look for other programs' files;
+    other arguments as in `base_text`."""
     reader = InstructionReader()
-    files = _read_files(root, project, user_folder, home, reader)
+    files = _read_files(working_folder, project, config_folder, home, reader)
     return Instructions(
         base=base_text(model, missing_tools, is_short=is_short),
-        environment=_environment_text(root, project, today, mode, is_interactive=is_attended),
+        environment=_environment_text(working_folder, project, today, mode, is_interactive=is_interactive),
         project="\n\n".join(file.section for file in files),
-        memories=_memory_text(project, user_folder, data_folder),
+        memories=_memory_text(project, config_folder, data_folder),
         files=files,
         problems=tuple(reader.problems),
     )
@@ -60,9 +60,9 @@ def _read_files(
     root: Path, project: Path, user_folder: Path, home: Path | None, reader: InstructionReader
 ) -> tuple[InstructionFile, ...]:
     """Return the instruction files, imports and rules that the system prompt of a new session contains."""
-    user_file_paths = first_user_file(user_folder, home)
+    user_file_paths = find_user_file(user_folder, home)
     files: list[InstructionFile] = []
-    for path in instruction_files(root, project, user_folder, home):
+    for path in find_instruction_files(root, project, user_folder, home):
         # The user's own file may be a link into another folder, such as a dotfiles repository.
         allowed_folders = (path.parent, path.resolve().parent, project) if path in user_file_paths else (project, root)
         files += read_with_imports(path, f"# Instructions from {path}", allowed_folders, reader)
@@ -73,7 +73,7 @@ def _read_files(
     return tuple(files)
 
 
-def memory_folder(data_folder: Path, project: Path) -> Path:
+def project_memory_folder(data_folder: Path, project: Path) -> Path:
     """Return the folder for the memories of a project, one Markdown file per entry."""
     project_key = hashlib.blake2b(str(project).encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
     return data_folder / "memories" / f"{project.name or 'root'}-{project_key}"
@@ -81,7 +81,7 @@ def memory_folder(data_folder: Path, project: Path) -> Path:
 
 def _memory_text(project: Path, user_folder: Path, data_folder: Path | None) -> str:
     reader = InstructionReader()
-    project_memory_files = sorted(memory_folder(data_folder, project).glob("*.md")) if data_folder else []
+    project_memory_files = sorted(project_memory_folder(data_folder, project).glob("*.md")) if data_folder else []
     user_memory_file = user_folder / "memory.md"
     titled_paths = [(user_memory_file, "# What the user wants remembered")] if user_memory_file.exists() else []
     titled_paths += [
@@ -98,7 +98,7 @@ def _memory_text(project: Path, user_folder: Path, data_folder: Path | None) -> 
 
 def git_branch(project: Path) -> str:
     """Return the checked-out branch; empty outside a git work tree or on a detached head."""
-    head = git_head(project)
+    head = read_git_head(project)
     return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") and head.isprintable() else ""
 
 
@@ -108,11 +108,11 @@ def branch_or_commit(folder: Path) -> str:
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if (ancestor / ".git").exists()), None)
     if work_tree is None:
         return ""
-    head = git_head(work_tree)
+    head = read_git_head(work_tree)
     return git_branch(work_tree) or (head[:8] if all(character in "0123456789abcdef" for character in head) else "")
 
 
-def git_head(project: Path) -> str:
+def read_git_head(project: Path) -> str:
     """Return the content of git's HEAD file: `ref: refs/heads/…` or a commit; empty outside a git work tree."""
     git_path = project / ".git"
     try:
@@ -125,10 +125,10 @@ def git_head(project: Path) -> str:
 
 def _read_one_line_file(path: Path) -> str:
     """Return the content of a one-line git file. Raises `OSError`."""
-    return read_beginning(path, MAX_GIT_FILE_BYTES).decode("utf-8", "replace").strip()
+    return read_prefix(path, MAX_GIT_FILE_BYTES).decode("utf-8", "replace").strip()
 
 
-def with_mode_replaced(instructions: Instructions, mode: str, new_mode: str) -> Instructions:
+def replace_mode(instructions: Instructions, mode: str, new_mode: str) -> Instructions:
     """Return the system prompt with its line about `mode` replaced by one about `new_mode`; without that line if
     `new_mode` is empty."""
     old_line, new_line = (f"\n{_mode_line(mode_name)}\n" for mode_name in (mode, new_mode))
@@ -136,7 +136,7 @@ def with_mode_replaced(instructions: Instructions, mode: str, new_mode: str) -> 
 
 
 def _mode_line(mode: str) -> str:
-    return f"Permission mode: {mode} ({MODE_MEANINGS[mode]})" if mode in MODE_MEANINGS else ""
+    return f"Permission mode: {mode} ({MODE_DESCRIPTIONS[mode]})" if mode in MODE_DESCRIPTIONS else ""
 
 
 def _environment_text(root: Path, project: Path, today: date, mode: str, *, is_interactive: bool) -> str:
@@ -146,7 +146,7 @@ def _environment_text(root: Path, project: Path, today: date, mode: str, *, is_i
         f"Working folder: {root} ({git_status}{f', branch {branch}' if branch else ''})",
         f"System: {os.uname().sysname} {os.uname().machine}",
         _mode_line(mode),
-        f"{PRESENCE_MEANINGS[is_interactive]}.",
+        f"{PRESENCE_DESCRIPTIONS[is_interactive]}.",
         f"Date: {today.isoformat()}",
     ]
     return "\n".join(line for line in lines if line)

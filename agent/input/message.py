@@ -9,7 +9,7 @@ from ebbtide.agent.messages import Conversation, Note, User
 from ebbtide.agent.prompt.attachments import needs_fitting
 from ebbtide.agent.prompt.reminder_notes import job_change_notes, job_notes
 from ebbtide.agent.request.fit import begin_session
-from ebbtide.agent.request.reply_reader import help_for
+from ebbtide.agent.request.reply_reader import small_model_support_for
 from ebbtide.agent.request.turn_model import with_requested_model
 from ebbtide.agent.view.message_text import steering_message
 from ebbtide.agent.view.stubs import HOOK_NOTE_PREFIX
@@ -75,8 +75,8 @@ async def continuation_after_answer(
 ) -> Conversation | None:
     """Return the conversation with a message that makes the model continue after its answer; None if it need not
     continue."""
-    model_help = help_for(model.facts)
-    if model_help is not None and (reminder := model_help.work_reminder(conversation)) is not None:
+    model_help = small_model_support_for(model.facts)
+    if model_help is not None and (reminder := model_help.unfinished_work_reminder(conversation)) is not None:
         await turn.recorder.record_user_message(reminder)
         turn.emit(Noticed("the model has not changed anything yet, so it is asked to"))
         return conversation.plus(reminder)
@@ -101,12 +101,12 @@ async def sync_server_tools(conversation: Conversation, ctx: SessionContext) -> 
         await race(calls.trust.ask_about_undecided())
     if calls.servers is None:
         return conversation
-    is_first_request = not window.watch.has_sent
-    await race(calls.servers.settle(first=is_first_request))
-    if not is_first_request or not window.tools.served.has_changed:
+    is_first_request = not window.prefix_watch.has_sent
+    await race(calls.servers.prepare_turn(is_first=is_first_request))
+    if not is_first_request or not window.tools.server_tools.has_changed:
         return conversation
-    is_warm = not window.watch.is_cache_cold(window.model.facts)
-    if is_warm and window.watch.has_same_prefix(window.instructions.text, window.tools.offered):
+    is_warm = not window.prefix_watch.is_cache_cold(window.model.facts)
+    if is_warm and window.prefix_watch.has_same_prefix(window.instructions.text, window.tools.offered):
         return conversation
     return begin_session(conversation, window, ctx.turn.emit)
 
@@ -121,9 +121,9 @@ async def expand_mentions(message: User, ctx: SessionContext) -> User:
     if "@" in message.text or needs_fitting(message):
         message = input.attach.fit_user_message(message, window)  # first, as attaching may be interrupted
         expanded = await race(input.attach.attach_mentioned_files(message, calls.runner, window.model, emit)) or message
-    model_help = help_for(window.model.facts)
+    model_help = small_model_support_for(window.model.facts)
     if model_help is not None and message.text.strip():
-        expanded = await race(model_help.with_first_look(expanded, calls.runner, window, emit)) or expanded
+        expanded = await race(model_help.with_initial_files(expanded, calls.runner, window, emit)) or expanded
     if calls.servers is None:
         return expanded
     with_server_mentions = await race(calls.servers.expand_mentions(message)) or message

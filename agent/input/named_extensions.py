@@ -6,10 +6,10 @@ import secrets
 from collections.abc import Callable
 from dataclasses import replace
 
-from ebbtide.agent.calls.execute import CallRunner, run_unrecorded
+from ebbtide.agent.calls.execute import CallRunner, run_unrecorded_call
 from ebbtide.agent.calls.policy import parse_rule
 from ebbtide.agent.calls.skill_bounds import activate_skill
-from ebbtide.agent.control_calls import TASK
+from ebbtide.agent.control_calls import TASK_TOOL
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.events.session import Event, ToolFinished, ToolStarted
 from ebbtide.agent.extensions import agent_files
@@ -18,7 +18,7 @@ from ebbtide.agent.extensions.expansion import expand_arguments
 from ebbtide.agent.extensions.extension_files import UnusableFile
 from ebbtide.agent.extensions.front_matter import BrokenFrontMatter
 from ebbtide.agent.extensions.session_extensions import SessionExtensions, UserInvocable
-from ebbtide.agent.extensions.skills import skill_body, skill_line
+from ebbtide.agent.extensions.skills import format_skill_line, read_skill_body
 from ebbtide.agent.input.attach import attach_mentioned_files
 from ebbtide.agent.messages import Note, Text, ToolCall, User
 from ebbtide.agent.prompt.mentions import note_with_heading
@@ -43,16 +43,18 @@ async def expand_invocation(message: User, extensions: SessionExtensions, ctx: S
     """Expand the command or skill that the message invokes, and announce skills that the model does not know yet.
     Raises `UsageError` if the command or skill cannot be used, since there is then no text to send."""
     window = ctx.window
-    new_skills = extensions.take_new_skills(window.instructions.skills, window.watch.epoch)
-    listing = "\n".join(map(skill_line, new_skills))
+    new_skills = extensions.take_new_skills(window.instructions.skills, window.prefix_watch.rewrite_count)
+    listing = "\n".join(map(format_skill_line, new_skills))
     notes = (
         [Note(f"[The user also allows these skills; read a skill before you do what it describes:\n{listing}]")]
         if new_skills
         else []
     )
-    task_description = next((spec.description for spec in window.tools.own if spec.name == TASK), None)
-    if task_description is not None and (agents := extensions.take_new_agents(task_description, window.watch.epoch)):
-        listing = "\n".join(map(agent_files.agent_line, agents))
+    task_description = next((spec.description for spec in window.tools.own_specs if spec.name == TASK_TOOL), None)
+    if task_description is not None and (
+        agents := extensions.take_new_agents(task_description, window.prefix_watch.rewrite_count)
+    ):
+        listing = "\n".join(map(agent_files.format_agent_line, agents))
         notes.append(Note(f"[The user also allows these agents for `task`:\n{listing}]"))
     invocation = _INVOCATION.fullmatch(message.text.strip())
     extension = extensions.find_by_name(invocation[1]) if invocation is not None else None
@@ -68,7 +70,7 @@ async def _expanded_notes(
     extension: UserInvocable, arguments: str, extensions: SessionExtensions, ctx: SessionContext
 ) -> tuple[Note, ...]:
     runner, recorder, emit = ctx.calls.runner, ctx.records.recorder, ctx.turn.emit
-    kind = extension.item.kind
+    kind = extension.trust_item.kind
     if extensions.trust_state(extension) != "on":
         raise UsageError(f"the {kind} `/{extension.name}` of this project is not approved; see `/trust`")
     if isinstance(extension, CustomCommand):
@@ -83,21 +85,23 @@ async def _expanded_notes(
                 f"the skill `/{extension.name}` has changed since it was approved; start a new session to review it"
             )
         try:
-            text, syntax = skill_body(extension), "markdown"
+            text, syntax = read_skill_body(extension), "markdown"
         except (UnusableFile, BrokenFrontMatter) as error:
             raise UsageError(f"the skill `/{extension.name}` cannot be read: {error}") from error
         tool_sentence = (
-            f" It works with {', '.join(extension.tools)}; other tools need approval." if extension.tools else ""
+            f" It works with {', '.join(extension.requested_tools)}; other tools need approval."
+            if extension.requested_tools
+            else ""
         )
         heading = (
             f"The user asks for the skill `{extension.name}`, in `{extension.path.parent}`.{tool_sentence} It says:\n\n"
         )
         activate_skill(extension, runner.approver)
     if extension.model:
-        ctx.model.targets.turn_request = TurnModelRequest(extension.model, f"`/{extension.name}`")
+        ctx.model.models.turn_request = TurnModelRequest(extension.model, f"`/{extension.name}`")
     await _offer_rules(extension, extensions, runner)
     variables = {"CLAUDE_PROJECT_DIR": recorder.project, "CLAUDE_SESSION_ID": recorder.session_id}
-    expansion = expand_arguments(text, syntax, arguments, extension.arguments, variables)
+    expansion = expand_arguments(text, syntax, arguments, extension.argument_names, variables)
     pieces, expanded_chars = list[str](), 0
     for part in expansion.parts:
         pieces.append(await _run_command(part.text, extension, runner, emit) if part.is_shell else part.text)
@@ -120,7 +124,7 @@ async def _offer_rules(extension: UserInvocable, extensions: SessionExtensions, 
     """Ask the user whether to allow the tools that an extension requests, for this session. Do nothing if they are
     already allowed, or if the permission mode never asks."""
     approver = runner.approver
-    if approver.ask is None or approver.policy.mode not in ("ask", "accept-edits"):
+    if approver.ask_user is None or approver.policy.mode not in ("ask", "accept-edits"):
         return
     allowed = {str(rule) for rule in approver.policy.allow}
     rules = [rule for rule in extensions.take_rules_to_offer(extension) if str(parse_rule(rule)) not in allowed]
@@ -140,10 +144,10 @@ async def _run_command(
     sandboxed. Raises `UsageError` if it may not run."""
     call = ToolCall(f"command-{secrets.token_hex(4)}", Bash.name, {"command": command})
     emit(ToolStarted(call.id, call.name, call.arguments))
-    result = await run_unrecorded(call, runner)
+    result = await run_unrecorded_call(call, runner)
     if isinstance(result, str):
         emit(ToolFinished(call.id, call.name, "denied", result))
         raise UsageError(f"`/{extension.name}` was not sent, because `{ellipsize(command, 200)}` may not run: {result}")
     text = truncated_output(result, MAX_OUTPUT_BYTES).removesuffix(SUCCESS_ENDING)
-    emit(ToolFinished(call.id, call.name, "failed" if result.failed else "done", text, program=result.program))
+    emit(ToolFinished(call.id, call.name, "failed" if result.has_failed else "done", text, program=result.program))
     return text

@@ -30,6 +30,6 @@ async def announce_restored_files(
     workspace = calls.runner.workspace
     paths = [workspace.root / name for name in files]
     for path in paths:
-        workspace.seen.forget(path)
+        workspace.seen_files.forget(path)
     await turn.recorder.forget_files(paths)
     return RestoreAnnouncement(conversation.plus(message))

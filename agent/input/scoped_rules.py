@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ebbtide.agent.extensions.extension_files import UnusableFile, files_below
+from ebbtide.agent.extensions.extension_files import UnusableFile, list_files_below
 from ebbtide.agent.extensions.front_matter import BrokenFrontMatter, one_line_value, split_front_matter
 from ebbtide.agent.input.instruction_files import RULE_FOLDERS, InstructionReader, UnreadableFile
 from ebbtide.agent.prompt.build import InstructionFile
@@ -36,7 +36,7 @@ class ScopedRule:
     """A file with one rule."""
 
     path: Path
-    folder: Path
+    base_folder: Path
     """The folder that the rule's patterns are relative to."""
     scope: RuleScope
     patterns: tuple[str, ...]
@@ -48,9 +48,9 @@ class ScopedRule:
 
     def applies_to(self, path: Path) -> bool:
         """Whether one of the patterns matches a file."""
-        if not path.is_relative_to(self.folder):
+        if not path.is_relative_to(self.base_folder):
             return False
-        relative_path = path.relative_to(self.folder).as_posix()
+        relative_path = path.relative_to(self.base_folder).as_posix()
         return any(glob.covers(relative_path) for glob in self.globs)
 
     @property
@@ -75,7 +75,7 @@ def _read_rule_folder(
     try:
         paths = [
             path
-            for path in files_below(folder / rule_folder, boundary)
+            for path in list_files_below(folder / rule_folder, boundary)
             if path.name.endswith(_RULE_FILE_ENDINGS[rule_folder])
         ]
     except UnusableFile as error:

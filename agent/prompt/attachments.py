@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ebbtide.agent.messages import Image, Message, Note, Text, User, UserPart
-from ebbtide.agent.prompt.mentions import attachment_room, note_with_heading
+from ebbtide.agent.prompt.mentions import attachment_byte_limit, note_with_heading
 from ebbtide.agent.tokens.estimate import estimate_message, estimate_text
 from ebbtide.agent.tokens.images import image_size
 from ebbtide.agent.view.long_texts import (
@@ -33,15 +33,15 @@ def file_note(name: str, text: str, extent: Extent | None = None) -> Note:
     return note_with_heading(f"`{name}` holds:\n\n", text, "file", name, description)
 
 
-def picture_note(name: str) -> Note:
+def image_note(name: str) -> Note:
     """Return the note that precedes an attached image."""
     return Note(f"`{name}` is this picture:", kind="picture", name=name)
 
 
-def folder_note(name: str, entries: Sequence[str], left_out: int) -> Note:
-    omission_lines = [f"({left_out:,} more: `glob` lists them)"] if left_out else []
+def folder_note(name: str, entries: Sequence[str], omitted_count: int) -> Note:
+    omission_lines = [f"({omitted_count:,} more: `glob` lists them)"] if omitted_count else []
     listing = "\n".join([*entries, *omission_lines]) or "nothing that git does not ignore"
-    count = len(entries) + left_out
+    count = len(entries) + omitted_count
     description = f"folder, {count:,} entr{'ies' if count != 1 else 'y'}"
     return note_with_heading(f"The folder `{name}` holds:\n\n", listing, "folder", name, description)
 
@@ -51,7 +51,7 @@ def attachment_labels(parts: Sequence[UserPart]) -> tuple[str, ...]:
     return tuple(_iter_labels(parts))
 
 
-def is_attached_picture(parts: Sequence[UserPart], index: int) -> bool:
+def is_attached_image(parts: Sequence[UserPart], index: int) -> bool:
     """Whether the image at `index` is one that `attachment_labels` lists."""
     previous_part = parts[index - 1] if index else None
     return isinstance(previous_part, Note) and previous_part.kind == "picture"
@@ -106,21 +106,21 @@ BYTES_PER_TOKEN = 3
 _ORIGIN_NOTE = '[What came with this message is kept under ref_id="{}".]'
 
 
-def fit_message(message: User, effective: int, free: int) -> User:
-    """Return the message in a form that fits into `free` tokens. Long text and piped input are sent in full if there is
-    room for them; otherwise, only their head and tail are sent. Other attachments get a share of the window, whose size
-    is `effective` tokens. The full content is stored under the message's reference. Returns `message` itself if nothing
-    is too long."""
+def fit_message(message: User, window_tokens: int, free_tokens: int) -> User:
+    """Return the message in a form that fits into `free_tokens` tokens. Long text and piped input are sent in full if
+    there is room for them; otherwise, only their head and tail are sent. Other attachments get a share of the window,
+    whose size is `window_tokens` tokens. The full content is stored under the message's reference. Returns `message`
+    itself if nothing is too long."""
     parts = [with_sendable_text(part, "") if isinstance(part, Text | Note) else part for part in message.parts]
     text_sizes = [
         estimate_text(part.text) for part in parts if isinstance(part, Text | Note) and _is_user_content(part)
     ]
-    is_too_much = sum(text_sizes) > max(free // FULL_TEXT_DIVISOR, MIN_TEXT_TOKENS)
+    is_too_much = sum(text_sizes) > max(free_tokens // FULL_TEXT_DIVISOR, MIN_TEXT_TOKENS)
     max_text_tokens = (
-        fair_limit(text_sizes, max(free // EXCERPT_DIVISOR, MIN_TEXT_TOKENS)) if is_too_much else sys.maxsize
+        fair_limit(text_sizes, max(free_tokens // EXCERPT_DIVISOR, MIN_TEXT_TOKENS)) if is_too_much else sys.maxsize
     )
     note_sizes = [byte_size(part.text) for part in parts if isinstance(part, Note) and not _is_user_content(part)]
-    attachment_bytes = attachment_room(effective)
+    attachment_bytes = attachment_byte_limit(window_tokens)
     max_attachment_bytes = (
         max(fair_limit(note_sizes, attachment_bytes), MIN_ATTACHMENT_BYTES)
         if sum(note_sizes) > attachment_bytes
@@ -183,17 +183,17 @@ def compacted_request_parts(message: User) -> tuple[UserPart, ...]:
 
 
 def shrink_attachments(
-    request: User, max_tokens: int, *, keeps_pictures: bool = True, shortens_text: bool = False
+    request: User, max_tokens: int, *, keeps_images: bool = True, shortens_text: bool = False
 ) -> User:
     """Shorten the attachments until the request takes at most `max_tokens` tokens, or as far as possible.
-    `keeps_pictures`: keep the images, which cannot be shortened, only removed. `shortens_text`: the user's long text
+    `keeps_images`: keep the images, which cannot be shortened, only removed. `shortens_text`: the user's long text
     may be shortened as well. Return the same request if it already fits or nothing can be shortened."""
     if estimate_message(request) <= max_tokens:
         return request
     sizes = [byte_size(part.text) for part in request.parts if isinstance(part, Note) and _is_shrinkable(part)]
     shrunk = request
     for max_bytes in _halving_sizes(max(sizes, default=0)):
-        shrunk = User(tuple(_shrunk_parts(request.parts, max_bytes, keeps_pictures)))
+        shrunk = User(tuple(_shrunk_parts(request.parts, max_bytes, keeps_images)))
         if estimate_message(shrunk) <= max_tokens:
             break
     if shortens_text and estimate_message(shrunk) > max_tokens:
@@ -201,7 +201,7 @@ def shrink_attachments(
     return request if shrunk.parts == request.parts else shrunk
 
 
-def with_picture_notes(request: User) -> User:
+def with_image_notes(request: User) -> User:
     """Return the request with its images replaced by notes that say where to find them."""
     refs, image_number = _message_refs(request.parts), 0
     parts = list[UserPart]()

@@ -15,7 +15,7 @@ class Section:
 
     name: str
     text: str
-    cacheable: bool
+    is_cacheable: bool
     """Whether the section is part of the prefix that all sessions of the project share."""
 
 
@@ -30,14 +30,14 @@ class PromptBuilder:
         if not text:
             return self
         sections = (*self.sections, Section(name, text, cacheable))
-        return PromptBuilder(tuple(sorted(sections, key=lambda section: not section.cacheable)))
+        return PromptBuilder(tuple(sorted(sections, key=lambda section: not section.is_cacheable)))
 
     def build(self) -> tuple[str, tuple[int, ...]]:
         """Return the text, and for each cacheable section the offset at which it ends, in characters."""
         text, ends = "", []
         for section in self.sections:
             text += ("\n\n" if text else "") + section.text
-            if section.cacheable:
+            if section.is_cacheable:
                 ends.append(len(text))
         return text, tuple(ends)
 
@@ -98,15 +98,15 @@ class Instructions:
 class Prompt:
     system: str
     messages: tuple[Message, ...]
-    stable: int = 0
+    stable_chars: int = 0
     """Length of the prefix of `system` that other sessions share, in characters."""
 
 
-def build_prompt(conversation: Conversation, instructions: Instructions, *, images: bool = True) -> Prompt:
+def build_prompt(conversation: Conversation, instructions: Instructions, *, supports_images: bool = True) -> Prompt:
     """Return the system prompt and the messages of the next request: the summary, if there is one, then the
     conversation. For a model without image support, notes replace the images."""
-    messages = with_supported_parts(messages_in_view(conversation), images=images)
-    return assemble_prompt(merge_users(messages), instructions)
+    messages = with_supported_parts(messages_in_view(conversation), supports_images=supports_images)
+    return assemble_prompt(merge_user_messages(messages), instructions)
 
 
 def assemble_prompt(messages: tuple[Message, ...], instructions: Instructions) -> Prompt:
@@ -115,9 +115,9 @@ def assemble_prompt(messages: tuple[Message, ...], instructions: Instructions) -
     return Prompt(system, messages, ends[-1] if ends else 0)
 
 
-def with_supported_parts(messages: tuple[Message, ...], *, images: bool) -> tuple[Message, ...]:
+def with_supported_parts(messages: tuple[Message, ...], *, supports_images: bool) -> tuple[Message, ...]:
     """Return the messages in the form for a model with or without image support."""
-    return messages if images else tuple(_without_images(message) for message in messages)
+    return messages if supports_images else tuple(_without_images(message) for message in messages)
 
 
 def _without_images(message: Message) -> Message:
@@ -141,7 +141,7 @@ def _describe_images(part: UserPart) -> UserPart:
             return part
 
 
-def merge_users(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+def merge_user_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """Merge adjacent user messages, because some APIs require alternating roles."""
     merged: list[Message] = []
     for message in messages:

@@ -30,8 +30,8 @@ class MentionReading:
     """One possible meaning of a mention."""
 
     path: str
-    first: int = 1
-    last: int | None = None
+    first_line: int = 1
+    last_line: int | None = None
     """The last line; None for the end of the file."""
     is_certain: bool = False
     """Whether it is in quotation marks, so that it can only be a path."""
@@ -44,12 +44,12 @@ class MentionReading:
             path = re.sub(r'(?=[\s"\\])', r"\\", path)
         elif re.search(r"\s|^@", path):
             path = f'"{path}"'
-        if self.first == 1 and self.last is None:
+        if self.first_line == 1 and self.last_line is None:
             return f"@{path}"
-        return f"@{path}:{self.first}" + ("" if self.last == self.first else f"-{self.last}")
+        return f"@{path}:{self.first_line}" + ("" if self.last_line == self.first_line else f"-{self.last_line}")
 
 
-def mentions(text: str) -> tuple[tuple[MentionReading, ...], ...]:
+def find_mentions(text: str) -> tuple[tuple[MentionReading, ...], ...]:
     """Return the mentions in a text. Each is a tuple of its possible meanings, the most likely first. An email address
     is not a mention."""
     unique_readings = dict.fromkeys(_readings(match) for match in _MENTION.finditer(text))
@@ -97,14 +97,14 @@ def piped_note(text: str) -> Note:
     return note_with_heading("What the user piped in:\n\n", text, "piped")
 
 
-def note_with_heading(heading: str, text: str, kind: NoteKind = "told", name: str = "", about: str = "") -> Note:
+def note_with_heading(heading: str, text: str, kind: NoteKind = "told", name: str = "", description: str = "") -> Note:
     """Return a note with `text` under a heading."""
-    return Note(heading + text, kind=kind, name=name, heading=len(heading), about=about)
+    return Note(heading + text, kind=kind, name=name, heading=len(heading), about=description)
 
 
-def attachment_room(effective: int) -> int:
-    """Return the number of bytes that attachments may take in a window of `effective` tokens."""
-    return min(MAX_ATTACHMENT_BYTES, effective // WINDOW_DIVISOR * BYTES_PER_TOKEN)
+def attachment_byte_limit(window_tokens: int) -> int:
+    """Return the number of bytes that attachments may take in a window of `window_tokens` tokens."""
+    return min(MAX_ATTACHMENT_BYTES, window_tokens // WINDOW_DIVISOR * BYTES_PER_TOKEN)
 
 
 _WORD = regex(r"[^\s\"'`<>()\[\]{},;]+")

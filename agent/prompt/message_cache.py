@@ -4,7 +4,7 @@ from collections.abc import Set
 from dataclasses import field, replace
 
 from ebbtide.agent.messages import Assistant, Conversation, Message, User, extend_tuple
-from ebbtide.agent.prompt.build import Instructions, Prompt, assemble_prompt, merge_users, with_supported_parts
+from ebbtide.agent.prompt.build import Instructions, Prompt, assemble_prompt, merge_user_messages, with_supported_parts
 from ebbtide.agent.tokens.incremental import IncrementalFold, is_prefix
 from ebbtide.agent.view.visible import summary_messages, visible_messages
 from ebbtide.tools.lazy import dataclass
@@ -31,7 +31,7 @@ class ViewCache:
         default_factory=lambda: IncrementalFold(str, _newest_user_text)
     )
 
-    def messages(self, conversation: Conversation) -> tuple[Message, ...]:
+    def visible_messages(self, conversation: Conversation) -> tuple[Message, ...]:
         """Return the messages as the model sees them. The result equals that of `visible_messages`."""
         if not conversation.masked and not conversation.retold:
             return conversation.messages
@@ -63,22 +63,28 @@ class ViewCache:
         )
         return visible_messages(recent_part)[known_count - start :]
 
-    def prompt(self, conversation: Conversation, instructions: Instructions, *, images: bool = True) -> Prompt:
+    def build_prompt(
+        self, conversation: Conversation, instructions: Instructions, *, supports_images: bool = True
+    ) -> Prompt:
         """Return the system prompt and messages of the next request. The result equals that of `build_prompt`."""
-        visible, opening = self.messages(conversation), (conversation.summary, images)
+        visible, opening = self.visible_messages(conversation), (conversation.summary, supports_images)
         if self._opening_key != opening or not is_prefix(self._merged_visible, visible):
-            self._merged = merge_users(with_supported_parts(summary_messages(conversation.summary), images=images))
+            self._merged = merge_user_messages(
+                with_supported_parts(summary_messages(conversation.summary), supports_images=supports_images)
+            )
             self._merged_visible, self._opening_key = (), opening
-        new_messages = merge_users(with_supported_parts(visible[len(self._merged_visible) :], images=images))
+        new_messages = merge_user_messages(
+            with_supported_parts(visible[len(self._merged_visible) :], supports_images=supports_images)
+        )
         # Only the last known and the first new message may have to be merged; all others stay the same objects.
-        merged_pair = merge_users((*self._merged[-1:], *new_messages[:1]))
+        merged_pair = merge_user_messages((*self._merged[-1:], *new_messages[:1]))
         if new_messages and len(merged_pair) == 1:
             self._merged, new_messages = self._merged[:-1], (*merged_pair, *new_messages[1:])
         self._merged = extend_tuple(self._merged, *new_messages)
         self._merged_visible = visible
         return assemble_prompt(self._merged, instructions)
 
-    def outputs_so_far(self, conversation: Conversation) -> int:
+    def count_outputs(self, conversation: Conversation) -> int:
         """Return the number of outputs in the session."""
         return conversation.outputs_before + self._output_count.value_for(conversation.messages)
 

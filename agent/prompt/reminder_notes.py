@@ -14,10 +14,10 @@ from ebbtide.agent.messages import Conversation, Note, NoteKind, User
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.process.jobs import EndedJob
 
-NOTE_STEP = 5
+NOTE_STEP_PERCENT = 5
 """Percentage points by which the context must grow before the next note."""
 
-MODE_MEANINGS = {
+MODE_DESCRIPTIONS = {
     "ask": "reading runs without asking, including plain `ls`, `cat`, `rg`, `git diff` and the like; calls that may "
     "change something need the user's approval",
     "accept-edits": "reading and changing files of the project runs without asking; other changes need the user's "
@@ -28,7 +28,7 @@ MODE_MEANINGS = {
     "instructions",
 }
 """Explanations of the permission modes for the model."""
-PRESENCE_MEANINGS = {
+PRESENCE_DESCRIPTIONS = {
     True: "The user is present and can answer",
     False: "No user is present to answer: anything that needs approval is refused. Decide yourself and state your "
     "assumptions",
@@ -40,10 +40,10 @@ PRESENCE_MEANINGS = {
 class ReminderFacts:
     """Facts that the model should know in addition to the conversation."""
 
-    used: float = 0.0
+    used_percent: float = 0.0
     """Percentage of the effective window that the next request takes."""
     mode: str = ""
-    attended: bool = True
+    is_interactive: bool = True
     """Whether a user is present to answer."""
     date: str = ""
     branch: str = ""
@@ -51,72 +51,86 @@ class ReminderFacts:
     """The open items of the todo list, one per line."""
     scratchpad: str = ""
     """The model's own notes; repeated after a rewrite."""
-    deferred: int = 0
+    deferred_count: int = 0
     """Number of deferred tools."""
-    hosted: bool = False
+    has_hosted_search: bool = False
     """Whether the provider's own search finds the deferred tools."""
-    folders: str = ""
+    added_folders: str = ""
     """Additional working folders, one per line."""
-    served: str = ""
+    server_tool_changes: str = ""
     """How the tools that servers offer now differ from the model's list, as a phrase for a note."""
-    instructions: tuple[tuple[str, str], ...] = ()
+    server_instructions: tuple[tuple[str, str], ...] = ()
     """Instructions of MCP servers, as pairs of name and text."""
-    instructed: frozenset[str] = frozenset()
+    sent_instruction_digests: frozenset[str] = frozenset()
     """Digests of the instructions that were already sent."""
-    epoch: int = 0
+    rewrite_count: int = 0
     """Number of rewrites of the view so far; each removes earlier notes."""
     can_compact: bool = True
     """Whether the model has the tool that compacts the conversation."""
 
 
-def due_notes(now: ReminderFacts, announced: ReminderFacts, note_at: float = 0.80) -> tuple[Note, ...]:
+def due_notes(now: ReminderFacts, announced: ReminderFacts, first_note_share: float = 0.80) -> tuple[Note, ...]:
     """Return notes on what has changed since `announced`, which is what the model knows. After a rewrite, earlier notes
-    are gone, so `announced` is what the system prompt says, and the notes are repeated. `note_at`: fraction of the
-    window at which the first note about context usage is due."""
-    is_after_rewrite = now.epoch != announced.epoch
+    are gone, so `announced` is what the system prompt says, and the notes are repeated. `first_note_share`: fraction of
+    the window at which the first note about context usage is due."""
+    is_after_rewrite = now.rewrite_count != announced.rewrite_count
     notes = [
         Note(_mode_text(now.mode) if now.mode != announced.mode else "", kind="mode", name=now.mode),
-        _presence_note(now.attended) if now.attended != announced.attended else Note(""),
+        _presence_note(now.is_interactive) if now.is_interactive != announced.is_interactive else Note(""),
         Note(f"[The date is now {now.date}.]" if now.date != announced.date else ""),
         Note(f"[The git branch is now {now.branch}.]" if now.branch and now.branch != announced.branch else ""),
-        Note(_folders_text(now.folders) if now.folders != announced.folders else "", kind="folders", name=now.folders),
+        Note(
+            _folders_text(now.added_folders) if now.added_folders != announced.added_folders else "",
+            kind="folders",
+            name=now.added_folders,
+        ),
         Note(f"[Open todos:\n{now.todos}]" if is_after_rewrite and now.todos else ""),
         Note(f"[Your notes:\n{now.scratchpad}]" if is_after_rewrite and now.scratchpad else ""),
-        _deferred_note(now.deferred, now.hosted) if _should_announce_deferred(now, announced) else Note(""),
+        _deferred_note(now.deferred_count, now.has_hosted_search)
+        if _should_announce_deferred(now, announced)
+        else Note(""),
         Note(
-            _server_tools_text(now.served, is_after_rewrite) if now.served != announced.served else "",
+            _server_tools_text(now.server_tool_changes, is_after_rewrite)
+            if now.server_tool_changes != announced.server_tool_changes
+            else "",
             kind="servers",
-            name=now.served,
+            name=now.server_tool_changes,
         ),
-        _instructions_note(now.instructions, announced.instructed),
-        _context_note(now.used, now.can_compact)
-        if _note_level(now, note_at) > (0 if is_after_rewrite else _note_level(announced, note_at))
+        _instructions_note(now.server_instructions, announced.sent_instruction_digests),
+        _context_note(now.used_percent, now.can_compact)
+        if _note_level(now, first_note_share) > (0 if is_after_rewrite else _note_level(announced, first_note_share))
         else Note(""),
     ]
     return tuple(note for note in notes if note.text)
 
 
-def context_correction(conversation: Conversation, used: float, note_at: float = 0.80) -> Note | None:
+def context_correction_note(
+    conversation: Conversation, used_percent: float, first_note_share: float = 0.80
+) -> Note | None:
     """Return a note that corrects the newest note about context usage; None if usage is no lower than that note
     says."""
     note = _newest_note(conversation, "context")
-    if note is None or _note_level(ReminderFacts(float(note.name)), note_at) <= _note_level(
-        ReminderFacts(used), note_at
+    if note is None or _note_level(ReminderFacts(float(note.name)), first_note_share) <= _note_level(
+        ReminderFacts(used_percent), first_note_share
     ):
         return None
-    text = f"[Context: {floor(used)}% used now. Earlier figures are out of date.]"
-    return Note(text, kind="context", name=f"{floor(used)}")
+    text = f"[Context: {floor(used_percent)}% used now. Earlier figures are out of date.]"
+    return Note(text, kind="context", name=f"{floor(used_percent)}")
 
 
-def with_announced(now: ReminderFacts, announced: ReminderFacts, note_at: float = 0.80) -> ReminderFacts:
+def facts_after_notes(now: ReminderFacts, announced: ReminderFacts, first_note_share: float = 0.80) -> ReminderFacts:
     """Return what the model knows after it has received the notes. If the context has become smaller without a rewrite,
     the higher usage is kept."""
     now = replace(
         now,
-        instructed=announced.instructed.union(_instruction_digest(*instruction) for instruction in now.instructions),
+        sent_instruction_digests=announced.sent_instruction_digests.union(
+            _instruction_digest(*instruction) for instruction in now.server_instructions
+        ),
     )
-    if now.epoch == announced.epoch and _note_level(announced, note_at) > _note_level(now, note_at):
-        return replace(now, used=announced.used)
+    if now.rewrite_count == announced.rewrite_count and _note_level(announced, first_note_share) > _note_level(
+        now, first_note_share
+    ):
+        return replace(now, used_percent=announced.used_percent)
     return now
 
 
@@ -129,13 +143,13 @@ def announced_facts(conversation: Conversation, initial: ReminderFacts) -> Remin
     return replace(
         initial,
         mode=mode.name if mode else initial.mode,
-        attended=presence.name == "attended" if presence else initial.attended,
-        used=float(context_usage.name) if context_usage else initial.used,
-        deferred=int(deferred.name) if deferred else initial.deferred,
-        hosted=deferred.kind == "searched" if deferred else initial.hosted,
-        served=server_changes.name if server_changes else initial.served,
-        folders=folders.name if folders else initial.folders,
-        instructed=initial.instructed.union(
+        is_interactive=presence.name == "attended" if presence else initial.is_interactive,
+        used_percent=float(context_usage.name) if context_usage else initial.used_percent,
+        deferred_count=int(deferred.name) if deferred else initial.deferred_count,
+        has_hosted_search=deferred.kind == "searched" if deferred else initial.has_hosted_search,
+        server_tool_changes=server_changes.name if server_changes else initial.server_tool_changes,
+        added_folders=folders.name if folders else initial.added_folders,
+        sent_instruction_digests=initial.sent_instruction_digests.union(
             digest
             for message in conversation.messages
             for part in message.parts
@@ -156,8 +170,8 @@ def _newest_note(conversation: Conversation, *kinds: NoteKind) -> Note | None:
 def _note_level(facts: ReminderFacts, note_at: float) -> int:
     """Return the number of note steps by which the context exceeds the threshold of the first note; 0 below the
     threshold."""
-    excess = facts.used - 100 * note_at
-    return 0 if excess < 0 else 1 + floor(excess / NOTE_STEP)
+    excess = facts.used_percent - 100 * note_at
+    return 0 if excess < 0 else 1 + floor(excess / NOTE_STEP_PERCENT)
 
 
 def _context_note(used: float, can_compact: bool) -> Note:
@@ -167,7 +181,7 @@ def _context_note(used: float, can_compact: bool) -> Note:
 
 
 def _mode_text(mode: str) -> str:
-    meaning = f": {MODE_MEANINGS[mode]}" if mode in MODE_MEANINGS else ""
+    meaning = f": {MODE_DESCRIPTIONS[mode]}" if mode in MODE_DESCRIPTIONS else ""
     plan_hint = " Pass the plan as Markdown in `plan`; call it even if it is not in your tool list."
     return f"[The permission mode is now `{mode}`{meaning}.{plan_hint if mode == 'plan' else ''}]" if mode else ""
 
@@ -180,7 +194,7 @@ def _folders_text(folders: str) -> str:
 
 def _presence_note(is_interactive: bool) -> Note:
     return Note(
-        f"[From now on: {PRESENCE_MEANINGS[is_interactive]}.]",
+        f"[From now on: {PRESENCE_DESCRIPTIONS[is_interactive]}.]",
         kind="presence",
         name="attended" if is_interactive else "alone",
     )
@@ -188,9 +202,12 @@ def _presence_note(is_interactive: bool) -> Note:
 
 def _should_announce_deferred(now: ReminderFacts, announced: ReminderFacts) -> bool:
     """Whether the number of deferred tools, or the way to find them, must be announced."""
-    if not now.deferred:
-        return bool(announced.deferred)
-    return (now.deferred, now.hosted) != (announced.deferred, announced.hosted) or now.epoch != announced.epoch
+    if not now.deferred_count:
+        return bool(announced.deferred_count)
+    return (now.deferred_count, now.has_hosted_search) != (
+        announced.deferred_count,
+        announced.has_hosted_search,
+    ) or now.rewrite_count != announced.rewrite_count
 
 
 def _deferred_note(deferred_count: int, has_hosted_search: bool) -> Note:
@@ -233,19 +250,19 @@ JOB_ENDED_PROMPT = (
 )
 
 
-def job_notes(ended: Iterable[EndedJob]) -> tuple[Note, ...]:
+def job_notes(ended_jobs: Iterable[EndedJob]) -> tuple[Note, ...]:
     """Return a note about these jobs; empty if there are none. Their output is indented, so that it cannot be mistaken
     for one of the program's own notes."""
-    jobs = tuple(ended)
+    jobs = tuple(ended_jobs)
     if not jobs:
         return ()
     text = "\n".join(["[Background jobs that have ended:", *map(_job_text, jobs)])
     return (Note(f"{text}]", kind="jobs", name=" ".join(job.id for job in jobs)),)
 
 
-def job_change_notes(news: Sequence[str]) -> tuple[Note, ...]:
+def job_change_notes(changes: Sequence[str]) -> tuple[Note, ...]:
     """Return a note with other changes of jobs; empty if there are none."""
-    return (Note(f"[Background jobs: {'; '.join(news)}.]"),) if news else ()
+    return (Note(f"[Background jobs: {'; '.join(changes)}.]"),) if changes else ()
 
 
 def reported_job_ids(message: User) -> tuple[str, ...]:
@@ -255,6 +272,6 @@ def reported_job_ids(message: User) -> tuple[str, ...]:
 
 
 def _job_text(job: EndedJob) -> str:
-    heading = f"- {job.id} (`{job.command}`): {job.how}"
+    heading = f"- {job.id} (`{job.command}`): {job.outcome}"
     last_lines = indent("\n".join(job.last_lines), "  ")
     return f"{heading}. Its last lines:\n{last_lines}" if last_lines else heading

@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 
 from ebbtide.agent.messages import Assistant, Message, Note, Ranges, Text, ToolCall, ToolOutput, User
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.secrets.key_formats import detect_secrets, encoded_forms, incomplete_secret_start, known_secrets
+from ebbtide.tools.secrets.key_formats import detect_secrets, encoded_forms, find_incomplete_secret, known_secrets
 
 _TOKEN = regex(r"⟦secret:[^⟦⟧\s]{1,200}#[0-9A-Fa-f]{1,12}⟧")
 """A token, including malformed ones."""
@@ -72,7 +72,7 @@ class SecretTokens:
             offset = secret.end
         return "".join([*clean_pieces, text[offset:]])
 
-    def hide_in(self, text: str, ranges: Ranges) -> tuple[str, Ranges]:
+    def hide_with_ranges(self, text: str, ranges: Ranges) -> tuple[str, Ranges]:
         """Return the text without its secrets, and the ranges adjusted to the new text."""
         if self.hide(text) is text:
             return text, ranges
@@ -93,7 +93,7 @@ class SecretTokens:
         def hide_next(chunk: str) -> str:
             nonlocal pending
             text = pending + chunk
-            end = incomplete_secret_start(text, self._names_by_secret)
+            end = find_incomplete_secret(text, self._names_by_secret)
             end = min(
                 [
                     end,
@@ -181,7 +181,7 @@ class SecretTokens:
         clean: object = part
         match part:
             case ToolOutput(text=text, inserted=inserted):
-                hidden, moved = self.hide_in(text, inserted)
+                hidden, moved = self.hide_with_ranges(text, inserted)
                 clean = part if hidden is text else replace(part, text=hidden, inserted=moved)
             case Text(native=None, text=text) | Note(text=text):
                 hidden = self.hide(text)

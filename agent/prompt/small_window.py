@@ -12,23 +12,23 @@ _BUILTIN_KINDS = ("builtin", "rare")
 
 
 def tools_for_window(
-    specs: Sequence[ToolSpec], effective: int, *, is_small_model: bool = False
+    specs: Sequence[ToolSpec], window_tokens: int, *, is_small_model: bool = False
 ) -> tuple[ToolSpec, ...]:
     """Return the tools offered in an effective window of this size. Tools of servers stay unchanged. They depend on
     nothing that changes during a session, because new definitions would invalidate the provider's cache.
     `is_small_model`: small models get the tools of a small window."""
-    if effective >= MEDIUM_LIMIT_TOKENS and not is_small_model:
+    if window_tokens >= MEDIUM_LIMIT_TOKENS and not is_small_model:
         return tuple(specs)
     return tuple(
         _shorten_spec(spec, is_small_model)
-        if spec.kind == "builtin" and (is_small_model or effective < SMALL_LIMIT_TOKENS)
+        if spec.kind == "builtin" and (is_small_model or window_tokens < SMALL_LIMIT_TOKENS)
         else spec
         for spec in specs
-        if spec.kind not in _BUILTIN_KINDS or not is_omitted(spec.name, effective, is_small_model=is_small_model)
+        if spec.kind not in _BUILTIN_KINDS or not is_omitted(spec.name, window_tokens, is_small_model=is_small_model)
     )
 
 
-def is_omitted(name: str, effective: int, *, is_small_model: bool = False) -> bool:
+def is_omitted(name: str, window_tokens: int, *, is_small_model: bool = False) -> bool:
     """Whether a built-in tool is omitted in an effective window of this size."""
     traits = traits_of(name)
     policy = traits.small_windows
@@ -38,11 +38,11 @@ def is_omitted(name: str, effective: int, *, is_small_model: bool = False) -> bo
         case "always":
             return False
         case "usually":
-            return effective < TINY_LIMIT_TOKENS
+            return window_tokens < TINY_LIMIT_TOKENS
         case "optional":
-            return effective < SMALL_LIMIT_TOKENS
+            return window_tokens < SMALL_LIMIT_TOKENS
         case "capable_models":
-            return effective < MEDIUM_LIMIT_TOKENS
+            return window_tokens < MEDIUM_LIMIT_TOKENS
 
 
 def _shorten_spec(spec: ToolSpec, is_small_model: bool) -> ToolSpec:

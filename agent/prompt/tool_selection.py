@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from ebbtide.agent.tool_specs import CALL, SEARCH, Group, HostedSearch, ToolKind, ToolSpec
+from ebbtide.agent.tool_specs import CALL_TOOL, SEARCH_TOOL, Group, HostedSearch, ToolKind, ToolSpec
 from ebbtide.tools.outputs.extent import ellipsize
 
 MAX_GROUP_TOOLS = 10
@@ -21,7 +21,7 @@ _DEFAULT_GROUP = "tools"
 """Name of the group for tools whose names contain no server."""
 
 
-def groups_of(names: Sequence[str]) -> Mapping[str, Group]:
+def group_tools(names: Sequence[str]) -> Mapping[str, Group]:
     """Return the group of each tool: the tools of one server, in order, at most `MAX_GROUP_TOOLS` to a group."""
     servers: dict[str, list[str]] = {}
     for name in names:
@@ -66,29 +66,30 @@ _DEFERRAL_ORDER: Mapping[ToolKind, int] = {"rare": 0, "mcp": 1, "skill": 2}
 
 def select_tools(
     specs: Sequence[ToolSpec],
-    deferred: AbstractSet[str] = frozenset(),
+    deferred_names: AbstractSet[str] = frozenset(),
     search: HostedSearch = "none",
     *,
-    finders: bool = False,
+    offers_search: bool = False,
 ) -> tuple[ToolSpec, ...]:
     """Return the offered tools in order. If several tools have the same name, the first one is used. Deferred tools are
-    omitted, or marked as deferred if the provider searches for them. `finders`: offer the search tools even if nothing
-    is deferred."""
+    omitted, or marked as deferred if the provider searches for them. `offers_search`: offer the search tools even if
+    nothing is deferred."""
     unique_specs = _unique_specs(specs)
-    needs_search = finders or (bool(deferred) and search == "none")
-    offered = [spec for spec in unique_specs if needs_search or spec.name not in (SEARCH, CALL)]
+    needs_search = offers_search or (bool(deferred_names) and search == "none")
+    offered = [spec for spec in unique_specs if needs_search or spec.name not in (SEARCH_TOOL, CALL_TOOL)]
     if search == "none":
-        rare_names = [spec.name for spec in unique_specs if spec.kind == "rare" and spec.name in deferred]
-        return tuple(_with_rare_tools(spec, rare_names) for spec in offered if spec.name not in deferred)
+        rare_names = [spec.name for spec in unique_specs if spec.kind == "rare" and spec.name in deferred_names]
+        return tuple(_with_rare_tools(spec, rare_names) for spec in offered if spec.name not in deferred_names)
     groups = _deferrable_groups(unique_specs) if search == "grouped" else {}
     return tuple(
-        replace(spec, deferred=groups.get(spec.name, Group())) if spec.name in deferred else spec for spec in offered
+        replace(spec, deferred=groups.get(spec.name, Group())) if spec.name in deferred_names else spec
+        for spec in offered
     )
 
 
 def _with_rare_tools(spec: ToolSpec, rare_names: Sequence[str]) -> ToolSpec:
     """Return the search tool with the deferred built-in tools added to its description; any other tool unchanged."""
-    if spec.name != SEARCH or not rare_names:
+    if spec.name != SEARCH_TOOL or not rare_names:
         return spec
     return replace(spec, description=f"{spec.description} Among them: {', '.join(rare_names)}.")
 
@@ -96,8 +97,8 @@ def _with_rare_tools(spec: ToolSpec, rare_names: Sequence[str]) -> ToolSpec:
 def tools_to_defer(
     specs: Sequence[ToolSpec],
     max_definition_tokens: int,
-    size: Callable[[ToolSpec], int],
-    last_uses: Mapping[str, float],
+    count_tokens: Callable[[ToolSpec], int],
+    last_used_at: Mapping[str, float],
     search: HostedSearch = "none",
     *,
     offers_search: bool = False,
@@ -107,13 +108,13 @@ def tools_to_defer(
     """Return the names of the tools to defer so that the definitions shown take at most `max_definition_tokens` tokens.
     Rarely needed tools are always deferred, followed by MCP tools and then skills as far as necessary. Within a kind,
     the least recently used tools are deferred first, and of those never used, the last ones in the list. Empty if
-    deferring would not make requests smaller. `size`: counts the tokens of a definition. `last_uses`: when each tool
-    was last used. `offers_search`: the search tools are offered even if nothing is deferred. `user_deferred`: tools
-    that the user wants deferred in any case. `max_tools`: maximum number of definitions that the provider accepts;
-    tools beyond it are deferred even if no search can find them."""
+    deferring would not make requests smaller. `count_tokens`: counts the tokens of a definition. `last_used_at`: when
+    each tool was last used. `offers_search`: the search tools are offered even if nothing is deferred. `user_deferred`:
+    tools that the user wants deferred in any case. `max_tools`: maximum number of definitions that the provider
+    accepts; tools beyond it are deferred even if no search can find them."""
     unique_specs = _unique_specs(specs)
-    sizes = {spec.name: size(spec) for spec in unique_specs}
-    search_tool_sizes = sizes.pop(SEARCH, None), sizes.pop(CALL, None)
+    sizes = {spec.name: count_tokens(spec) for spec in unique_specs}
+    search_tool_sizes = sizes.pop(SEARCH_TOOL, None), sizes.pop(CALL_TOOL, None)
     max_definitions = len(unique_specs) if max_tools is None else max_tools
     definition_count = len(sizes) + (len(unique_specs) - len(sizes) if offers_search else 0)
     exceeds_max_tools = definition_count > max_definitions
@@ -131,7 +132,7 @@ def tools_to_defer(
         key=lambda spec: (
             spec.name not in user_deferred,
             _DEFERRAL_ORDER[spec.kind],
-            last_uses.get(spec.name, float("-inf")),
+            last_used_at.get(spec.name, float("-inf")),
             -positions[spec.name],
         ),
     )
@@ -155,7 +156,10 @@ def tools_to_defer(
             )
         group = groups.get(spec.name)
         if group is not None and group not in counted_groups:
-            remaining_tokens, definition_count = remaining_tokens + size(_group_spec(group)), definition_count + 1
+            remaining_tokens, definition_count = (
+                remaining_tokens + count_tokens(_group_spec(group)),
+                definition_count + 1,
+            )
             counted_groups.add(group)
         remaining_tokens, definition_count = remaining_tokens - sizes[spec.name], definition_count - 1
         deferred.append(spec.name)
@@ -166,11 +170,11 @@ def tools_to_defer(
     )
 
 
-def definitions_size(specs: Sequence[ToolSpec], size: Callable[[ToolSpec], int]) -> int:
+def definition_tokens(specs: Sequence[ToolSpec], count_tokens: Callable[[ToolSpec], int]) -> int:
     """Return the size of the definitions that the model sees. For deferred tools, it sees only their groups."""
     groups = dict.fromkeys(spec.deferred for spec in specs if spec.deferred is not None and spec.deferred.name)
-    visible = sum(size(spec) for spec in specs if spec.deferred is None)
-    return visible + sum(size(_group_spec(group)) for group in groups)
+    visible = sum(count_tokens(spec) for spec in specs if spec.deferred is None)
+    return visible + sum(count_tokens(_group_spec(group)) for group in groups)
 
 
 def _unique_specs(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
@@ -182,7 +186,7 @@ def _unique_specs(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
 
 def _deferrable_groups(specs: Sequence[ToolSpec]) -> Mapping[str, Group]:
     """Return the group of each tool that may be deferred, whether or not it is."""
-    return groups_of([spec.name for spec in specs if spec.kind in _DEFERRAL_ORDER])
+    return group_tools([spec.name for spec in specs if spec.kind in _DEFERRAL_ORDER])
 
 
 def _group_spec(group: Group) -> ToolSpec:

@@ -35,13 +35,13 @@ class ModelFacts:
     """The provider's own search for deferred tools: `plain` (Anthropic), `grouped` (OpenAI) or `none`."""
     max_tools: int | None = None
     """Maximum number of tool definitions that the provider accepts in one request; None if there is no limit."""
-    known: bool = True
+    is_known: bool = True
     """Whether anything but the defaults is known about the model."""
-    calls_in_text: bool = False
+    writes_calls_as_text: bool = False
     """Whether calls that the model writes as text are run as tool calls."""
     may_repeat: bool = False
     """Whether the model may get stuck in a loop. If so, a reply that keeps repeating itself is stopped."""
-    parameters: float | None = None
+    parameter_count: float | None = None
     """Number of parameters, from the server or the model's name; None if neither states it."""
     temperature: float | None = None
     """Temperature set in requests; None leaves it to the server."""
@@ -55,7 +55,7 @@ class ModelFacts:
     """Whether the provider guarantees `cache_ttl` and restarts it at each use."""
     sources: tuple[tuple[str, str], ...] = ()
     """Pairs of a fact's name and its source: `registry`, `config`, `live` or `default`."""
-    server: str = ""
+    server_digest: str = ""
     """Digest of the server's address: another server may run a different model under the same name."""
 
     @property
@@ -67,7 +67,7 @@ class ModelFacts:
     def is_small(self) -> bool:
         """Whether the model is so small that it needs guidance. Such models begin work without looking at any file,
         write calls into their text, and report changes that they did not make."""
-        return self.parameters is not None and self.parameters <= MAX_SMALL_MODEL_PARAMETERS
+        return self.parameter_count is not None and self.parameter_count <= MAX_SMALL_MODEL_PARAMETERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,11 @@ class Request:
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]
     max_output_tokens: int
-    session: str
+    session_id: str
     """Stable id of the session. Some providers use it to route requests to the same cache."""
     effort: str | None = None
     """Thinking effort: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`; None leaves it to the model."""
-    stable: int = 0
+    shared_prefix_chars: int = 0
     """Number of characters at the start of `system` that other sessions also send. They are sent as a separate block.
     """
     breakpoints: Breakpoints = field(default_factory=Breakpoints)
@@ -94,8 +94,10 @@ def without_secrets(request: Request, secrets: SecretTokens) -> Request:
     system, messages = secrets.hide_in_system(request.system), secrets.hide_in_messages(request.messages)
     if system == request.system and messages is request.messages:
         return request
-    stable = len(secrets.hide_in_system(request.system[: request.stable])) if request.stable else 0
-    return replace(request, system=system, messages=messages, stable=stable)
+    stable = (
+        len(secrets.hide_in_system(request.system[: request.shared_prefix_chars])) if request.shared_prefix_chars else 0
+    )
+    return replace(request, system=system, messages=messages, shared_prefix_chars=stable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +153,16 @@ class Reply:
     message: Assistant
     usage: Usage
     stop_reason: StopReason
-    passes: int = 1
+    pass_count: int = 1
     """How often the provider read the request: once, plus once after each of its own searches. `usage` may be the sum
     of all passes."""
-    skipped: int = 0
+    skipped_frame_count: int = 0
     """Number of unreadable frames that were skipped."""
 
     @property
     def single_pass_usage(self) -> Usage:
         """Usage of the reply if it took a single pass; otherwise empty, because the usage of one pass is unknown."""
-        return self.usage if self.passes == 1 else Usage()
+        return self.usage if self.pass_count == 1 else Usage()
 
 
 Chunk: TypeAlias = TextChunk | ReasoningChunk | CallChunk | Reply

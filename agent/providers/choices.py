@@ -23,12 +23,12 @@ class ModelChoice:
 
     model: str
     """`provider/name`."""
-    window: int | None = None
+    window_tokens: int | None = None
     """Context window, in tokens."""
     prices: Prices | None = None
-    tools: bool | None = None
-    images: bool | None = None
-    thinking: bool | None = None
+    supports_tools: bool | None = None
+    supports_images: bool | None = None
+    supports_thinking: bool | None = None
     has_key: bool = True
     """Whether the model can be used now: its key is set, or it needs none."""
     key_variable: str = ""
@@ -41,7 +41,7 @@ class ModelChoice:
         return self.model.partition("/")[0]
 
 
-def model_choices(
+def list_model_choices(
     config: Config, environment: Mapping[str, str], local_models: Sequence[str] = ()
 ) -> tuple[ModelChoice, ...]:
     """Return the models to choose from: configured models, then models that can be used now, then all others; newest
@@ -142,7 +142,7 @@ def provider_models(provider: str, config: Config) -> tuple[str, ...]:
     return tuple(f"{provider}/{name}" for name in registry_models(provider, config.folders.model_tables))
 
 
-def switch_cost(choice: ModelChoice, tokens: int) -> float | None:
-    """Return the cost of writing `tokens` tokens to the model's cache, in US dollars; None if its prices are
+def switch_cost(choice: ModelChoice, token_count: int) -> float | None:
+    """Return the cost of writing `token_count` tokens to the model's cache, in US dollars; None if its prices are
     unknown."""
-    return None if choice.prices is None else tokens * choice.prices.per_token(tokens).cache_write
+    return None if choice.prices is None else token_count * choice.prices.per_token(token_count).cache_write

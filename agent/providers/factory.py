@@ -24,23 +24,23 @@ from ebbtide.agent.providers.meter import Meter
 from ebbtide.agent.providers.registry import for_third_party_server, registry_facts, with_cache_lifetime
 from ebbtide.agent.providers.setup import (
     DEFAULT_MODELS,
+    build_window,
     find_endpoint,
     find_setting,
-    find_window,
     has_key,
     is_official_server,
     registry_overrides,
     uses_key_command,
 )
 from ebbtide.agent.providers.summarisers import CheaperSummarisers, Summarisers
-from ebbtide.agent.providers.tokenizers import load_in_background, load_tokenizer, token_factor
+from ebbtide.agent.providers.tokenizers import load_in_background, load_tokenizer, tokens_per_o200k_token
 from ebbtide.agent.tokens.estimate import Estimator, Ruler
 from ebbtide.agent.tokens.images import ImageRule
 
 WireName = Literal["sdk", "http"]
 LOCAL_PROVIDERS = ("ollama", "scripted")
 """Providers that cost no money. No tokenizer is downloaded for them."""
-ANY_MODEL_PROVIDERS = ("openai-chat", "ollama", *CHAT_HOSTS)
+OPEN_MODEL_PROVIDERS = ("openai-chat", "ollama", *CHAT_HOSTS)
 """Providers whose servers may run any model, with any chat template."""
 ENOUGH_USAGE_SAMPLES = 20
 """Number of usage samples at which a tokenizer no longer improves the estimates."""
@@ -74,7 +74,7 @@ def known_facts_and_window(config: Config, model: str) -> tuple[ModelFacts, Wind
         registry_overrides(config, config.provider(provider), provider, model_name) if provider in PROVIDERS else {}
     )
     facts = registry_facts(provider, model_name, overrides, config.folders.model_tables)
-    return facts, find_window(facts, config)
+    return facts, build_window(facts, config)
 
 
 def split_model(model: str) -> tuple[str, str]:
@@ -92,18 +92,19 @@ async def build_provider(
     model: str,
     environment: Mapping[str, str],
     *,
-    is_precise: bool = False,
+    has_accurate_estimates: bool = False,
     secrets: SecretTokens | None = None,
     cache_lifetime: CacheLifetime | None = None,
 ) -> Provider:
     """Create the provider for a model, ready for requests.
 
-    `is_precise`: see `find_window`. `secrets`: hides secrets in requests. `cache_lifetime`: how long the provider is to
-    keep its cache, if it offers a choice; None for its default. Raises `AuthFailed`, and `UsageError` if
-    the model is invalid or if a cost limit is set and its prices are unknown.
-    """
+    `has_accurate_estimates`: see `build_window`. `secrets`: hides secrets in requests. `cache_lifetime`: how long the
+    provider is to keep its cache, if it offers a choice; None for its default. Raises `AuthFailed`, and `UsageError` if
+    the model is invalid or if a cost limit is set and its prices are unknown."""
     secrets = secrets or SecretTokens(environment)
-    provider = await _connect_model(config, model, environment, secrets, cache_lifetime, is_precise=is_precise)
+    provider = await _connect_model(
+        config, model, environment, secrets, cache_lifetime, is_precise=has_accurate_estimates
+    )
     if config.max_cost is not None and provider.facts.prices is None:
         await provider.close()
         raise UsageError(f"the prices of `{model}` are unknown, so `--max-cost` cannot be enforced; leave it out")
@@ -122,7 +123,7 @@ async def _connect_model(
     provider_name, model_name = split_model(model)
     if provider_name == "scripted":
         scripted = wires.scripted.Scripted(wires.scripted.read_script(Path(model_name)), model_name, secrets=secrets)
-        scripted.window_override = find_window(scripted.facts, config, is_precise=is_precise)
+        scripted.window_override = build_window(scripted.facts, config, has_accurate_estimates=is_precise)
         return scripted
     settings = config.provider(provider_name)
     endpoint, keys = await _endpoint_with_key(provider_name, config, environment)
@@ -136,15 +137,15 @@ async def _connect_model(
     temperature_setting = find_setting(config, provider_name, model_name, "temperature")
     facts = replace(
         facts,
-        server=server,
-        calls_in_text=should_read_text_calls(config, provider_name, model_name),
-        may_repeat=provider_name in ANY_MODEL_PROVIDERS,
+        server_digest=server,
+        writes_calls_as_text=should_read_text_calls(config, provider_name, model_name),
+        may_repeat=provider_name in OPEN_MODEL_PROVIDERS,
         temperature=None if temperature_setting is None else temperature_setting.value,
     )
     wire: WireName = "http" if settings.wire == "auto" else settings.wire
 
     def find_facts_window(facts: ModelFacts) -> Window:
-        return find_window(facts, config, is_precise=is_precise)
+        return build_window(facts, config, has_accurate_estimates=is_precise)
 
     return await _create_wire_provider(provider_name, facts, endpoint, wire, find_facts_window, secrets, keys)
 
@@ -167,7 +168,7 @@ def should_read_text_calls(config: Config, provider: str, model: str) -> bool:
     servers may not parse them."""
     setting = find_setting(config, provider, model, "tool_calls")
     mode = "auto" if setting is None else setting.value
-    return provider in ANY_MODEL_PROVIDERS if mode == "auto" else mode == "text"
+    return provider in OPEN_MODEL_PROVIDERS if mode == "auto" else mode == "text"
 
 
 async def _create_wire_provider(
@@ -186,18 +187,18 @@ async def _create_wire_provider(
             adapter = wires.openai_responses.ADAPTER
         case _ if provider_name == "openai-chat" or provider_name in CHAT_HOSTS:
             adapter = wires.openai_chat.ADAPTER
-            facts = await wires.served_facts.with_served_facts(endpoint, facts)
+            facts = await wires.served_facts.add_served_facts(endpoint, facts)
         case _ if provider_name in CLOUDS:
             adapter, endpoint, wire = wires.clouds.cloud_adapter(provider_name, facts.name, endpoint, wire)
         case "ollama":
             adapter = wires.ollama.ADAPTER
-            facts = await wires.ollama.live_facts(endpoint, facts)
+            facts = await wires.ollama.fetch_live_facts(endpoint, facts)
         case _:
             raise AssertionError(f"{provider_name} has no adapter")
     return wires.adapter.WireProvider(adapter, facts, find_facts_window(facts), endpoint, wire, secrets, keys)
 
 
-async def reach_provider(
+async def check_provider(
     name: str, config: Config, environment: Mapping[str, str], timeout_s: float
 ) -> tuple[str, int, float]:
     """Check a provider by requesting its list of models, which is free. Return the host, the HTTP status and the time
@@ -213,11 +214,11 @@ def proxy_route(url: str) -> str | None:
     """Return a description of the proxy that the environment sets for a URL; None if there is none. Raises
     `RouteFailed` if the setting is invalid."""
     wires.proxies.check_proxy(url)
-    proxy = wires.proxies.proxy_for(url)
+    proxy = wires.proxies.find_proxy(url)
     return None if proxy is None else proxy.description
 
 
-def make_meter(config: Config, model: str, estimator: Estimator, *, interactive: bool) -> Meter:
+def create_meter(config: Config, model: str, estimator: Estimator, *, is_interactive: bool) -> Meter:
     """Create the meter of a session. A configured tokenizer is loaded now, from a local vocabulary. An interactive
     session with few usage samples downloads and loads the default tokenizer in the background."""
     provider, _, name = model.partition("/")
@@ -226,11 +227,11 @@ def make_meter(config: Config, model: str, estimator: Estimator, *, interactive:
     tokenizer_setting = find_setting(config, provider, name, "tokenizer")
     if tokenizer_setting is not None:
         return Meter(estimator, Ruler(load_tokenizer(str(tokenizer_setting.value), folder, name), images))
-    if not interactive or provider in LOCAL_PROVIDERS or estimator.samples >= ENOUGH_USAGE_SAMPLES:
+    if not is_interactive or provider in LOCAL_PROVIDERS or estimator.sample_count >= ENOUGH_USAGE_SAMPLES:
         return Meter(estimator, Ruler(images=images))
 
     def load(meter: Meter) -> None:
-        factor = token_factor(provider, name)
+        factor = tokens_per_o200k_token(provider, name)
         load_in_background(
             "o200k_base",
             folder,
@@ -243,7 +244,7 @@ def make_meter(config: Config, model: str, estimator: Estimator, *, interactive:
 def build_summarisers(
     config: Config,
     environment: Mapping[str, str],
-    own_facts: Callable[[], ModelFacts],
+    get_own_facts: Callable[[], ModelFacts],
     *,
     secrets: SecretTokens | None = None,
 ) -> Summarisers | CheaperSummarisers:
@@ -255,10 +256,10 @@ def build_summarisers(
         return await build_provider(config, model, environment, secrets=secrets)
 
     if chosen is None:
-        return CheaperSummarisers(own_facts, summariser_candidates(config), connect)
+        return CheaperSummarisers(get_own_facts, summariser_candidates(config), connect)
     if chosen != FASTEST_SUMMARISER:
         return Summarisers([chosen], connect)
-    return Summarisers(available_models(config, environment), connect, measure=True)
+    return Summarisers(available_models(config, environment), connect, by_speed=True)
 
 
 def summariser_candidates(config: Config) -> tuple[ModelFacts, ...]:
@@ -268,7 +269,7 @@ def summariser_candidates(config: Config) -> tuple[ModelFacts, ...]:
     return tuple(known_facts_and_window(config, model)[0] for model in remote_models)
 
 
-def session_models(config: Config, model: str, provider: Provider, connect: ConnectModel) -> SessionModels:
+def create_session_models(config: Config, model: str, provider: Provider, connect: ConnectModel) -> SessionModels:
     """Return a session's model with its fallbacks. Raises `UsageError` for an invalid model."""
     return SessionModels(provider, configured_fallbacks(config, model), connect)
 

@@ -18,13 +18,15 @@ class ConnectedModel:
 
     provider: Provider
     meter: Meter
-    server: str = ""
+    answered_server_digest: str = ""
     """Digest of the address where the model last answered, in any session."""
 
     def answered_models(self, mark: RequestMark | None) -> set[str]:
         """Return a set with the model's id if the model has answered before at its current address; otherwise an empty
         set. `mark`: the session's last request."""
-        is_known = has_answered(mark, self.provider) or (self.server and self.server == self.provider.facts.server)
+        is_known = has_answered(mark, self.provider) or (
+            self.answered_server_digest and self.answered_server_digest == self.provider.facts.server_digest
+        )
         return {self.provider.facts.id} if is_known else set()
 
 

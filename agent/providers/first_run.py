@@ -58,7 +58,7 @@ def is_first_run(config: Config, environment: Mapping[str, str]) -> bool:
     return config.model is None and not has_default_key and not (config.folders.config / "config.toml").exists()
 
 
-def detected_keys(environment: Mapping[str, str]) -> tuple[DetectedKey, ...]:
+def detect_keys(environment: Mapping[str, str]) -> tuple[DetectedKey, ...]:
     """Return the environment variables whose names suggest an API key. Their values are not checked."""
     return tuple(
         DetectedKey(variable, provider)
@@ -77,7 +77,7 @@ def ollama_address(environment: Mapping[str, str]) -> str:
     return url if is_loopback(urlsplit(url).hostname or "") else OLLAMA_URL
 
 
-def local_servers(url: str = OLLAMA_URL) -> tuple[LocalModelServer, ...]:
+def detect_local_servers(url: str = OLLAMA_URL) -> tuple[LocalModelServer, ...]:
     """Return the model servers that respond on this machine, with their models, Ollama first. `url`: Ollama's address.
     Each probe times out after `PROBE_TIMEOUT_S`."""
     probes = [("Ollama", url, f"{url}/api/tags", "models", "name")]
@@ -105,7 +105,7 @@ def _fetch_model_names(url: str, list_key: str, name_key: str) -> tuple[str, ...
     return tuple(name for name in names if isinstance(name, str) and name.isprintable() and name)
 
 
-async def try_key(config: Config, environment: Mapping[str, str], model: str, key: str) -> None:
+async def check_key(config: Config, environment: Mapping[str, str], model: str, key: str) -> None:
     """Test a key with a short question to a model. Raises `AgentError` if there is no answer."""
     provider_name = model.partition("/")[0]
     variable = key_variable(provider_name, config.provider(provider_name))

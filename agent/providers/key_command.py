@@ -8,7 +8,7 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from ebbtide.agent.errors import AuthFailed, UsageError
-from ebbtide.agent.providers.keys import MAX_KEY_CHARS, validated_key, without_stored_keys
+from ebbtide.agent.providers.keys import MAX_KEY_CHARS, validate_key, without_stored_keys
 from ebbtide.tools import process
 from ebbtide.tools.outputs.plain_text import terminal_text
 from ebbtide.tools.secrets.redaction import learn_secret, redact_options, redact_text
@@ -67,18 +67,18 @@ class KeyCommand:
             )
         except (OSError, ValueError) as error:  # a command with a NUL byte raises ValueError
             raise self._failure(f"cannot be started: {error}") from error
-        printed = result.out.decode("utf-8", "replace")
+        printed = result.output.decode("utf-8", "replace")
         if result.code is None:
             raise self._failure(f"did not finish within {KEY_COMMAND_TIMEOUT_S:.0f} s")
         if result.code != 0:
             failed = "failed with exit code" if result.code > 0 else "was ended by signal"
-            errors = terminal_text(result.err.decode("utf-8", "replace")).strip()
+            errors = terminal_text(result.error_output.decode("utf-8", "replace")).strip()
             reason = self._redacted(errors.partition("\n")[0], printed)
             raise self._failure(f"{failed} {abs(result.code)}{': ' if reason else ''}{reason}")
         if not printed.strip():
             raise self._failure("printed nothing")
         try:
-            key = validated_key(printed)
+            key = validate_key(printed)
         except UsageError:  # its text does not say what printed the key
             raise self._failure("did not print a valid key: expected one line without spaces") from None
         learn_secret(key)

@@ -12,7 +12,7 @@ from ebbtide.agent.config.private_table import PrivateTable
 from ebbtide.agent.errors import ConfigError, UsageError
 from ebbtide.tools.lazy import dataclass
 
-KeyPlace: TypeAlias = Literal["keyring", "file"]
+KeyStorage: TypeAlias = Literal["keyring", "file"]
 
 KEY_FILE_NAME = "keys.json"
 _KEYRING_SERVICE = "ebbtide"
@@ -31,7 +31,7 @@ class StoredKey:
     """The place where a key is stored, and the address that it may be sent to."""
 
     origin: str
-    place: KeyPlace
+    storage: KeyStorage
 
 
 class KeyStore:
@@ -45,7 +45,7 @@ class KeyStore:
         """Return the stored keys by provider. Raises `ConfigError` if they cannot be read."""
         return {name: StoredKey(entry["origin"], entry["place"]) for name, entry in self._read_entries().items()}
 
-    def key_for(self, provider: str) -> str | None:
+    def read_key(self, provider: str) -> str | None:
         """Return a provider's key; None if none is stored or if the keyring does not return it. Raises `ConfigError` if
         the stored keys cannot be read."""
         entry = self._read_entries().get(provider)
@@ -53,14 +53,14 @@ class KeyStore:
             return None
         return entry.get("key") if entry["place"] == "file" else _key_from_keyring(provider)
 
-    def put(self, provider: str, origin: str, key: str) -> KeyPlace:
+    def store_key(self, provider: str, origin: str, key: str) -> KeyStorage:
         """Store a key, replacing any earlier one, and return where it is stored. Raises `ConfigError` if that fails."""
-        place: KeyPlace = "keyring" if _store_in_keyring(provider, key) else "file"
+        place: KeyStorage = "keyring" if _store_in_keyring(provider, key) else "file"
         entry = {"origin": origin, "place": place, **({"key": key} if place == "file" else {})}
         self._write(lambda entries: {**entries, provider: entry})
         return place
 
-    def remove(self, provider: str) -> bool:
+    def remove_key(self, provider: str) -> bool:
         """Remove a provider's key. Return whether there was one. Raises `ConfigError` if that fails."""
         previous_entries = self._read_entries()
         if previous_entries.get(provider, {}).get("place") == "keyring":
@@ -81,18 +81,18 @@ class KeyStore:
             return change(entries)
 
         self._read_entries()
-        self._table.change(change_private_file)
+        self._table.update(change_private_file)
 
 
-def validated_key(written: str) -> str:
+def validate_key(text: str) -> str:
     """Return the key without surrounding whitespace. Raises `UsageError` if it is invalid."""
-    key = written.strip()
+    key = text.strip()
     if not key or len(key) > MAX_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key:
         raise UsageError("not a valid key: expected one line without spaces")
     return key
 
 
-def with_stored_keys(folder: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
+def add_stored_keys(folder: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
     """Return the environment with the stored keys added, under names that only `stored_key` reads. If they cannot be
     read, none is added; `ebb doctor` reports the reason."""
     store = KeyStore(folder)
@@ -101,7 +101,7 @@ def with_stored_keys(folder: Path, environment: Mapping[str, str]) -> Mapping[st
     variables: dict[str, str] = {}
     try:
         for provider, stored in store.stored_keys().items():
-            if key := store.key_for(provider):
+            if key := store.read_key(provider):
                 name = _variable_suffix(provider)
                 variables |= {f"{_KEY_PREFIX}{name}": key, f"{_ADDRESS_PREFIX}{name}": stored.origin}
     except ConfigError:
@@ -114,15 +114,15 @@ def stored_key(environment: Mapping[str, str], provider: str, url: str | None = 
     matches."""
     name = _variable_suffix(provider)
     key, origin = environment.get(f"{_KEY_PREFIX}{name}"), environment.get(f"{_ADDRESS_PREFIX}{name}")
-    return key if key and (url is None or origin_of(url) == origin) else None
+    return key if key and (url is None or url_origin(url) == origin) else None
 
 
 def without_stored_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without the keys that `with_stored_keys` added."""
+    """Return the environment without the keys that `add_stored_keys` added."""
     return {name: value for name, value in environment.items() if not name.startswith((_KEY_PREFIX, _ADDRESS_PREFIX))}
 
 
-def origin_of(url: str) -> str:
+def url_origin(url: str) -> str:
     """Return scheme, host and port of a URL, without user name and password."""
     split_url = urlsplit(url)
     has_default_port = split_url.port in (None, {"https": 443, "http": 80}.get(split_url.scheme))

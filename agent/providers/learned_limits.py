@@ -43,7 +43,7 @@ def learned_window(mark: RequestMark | None, provider: Provider) -> Window | Non
 
 def has_answered(mark: RequestMark | None, provider: Provider) -> bool:
     """Whether the session's last request went to this model at this address."""
-    return mark is not None and (mark.model, mark.server) == (provider.facts.id, provider.facts.server)
+    return mark is not None and (mark.model, mark.server) == (provider.facts.id, provider.facts.server_digest)
 
 
 def next_request_window(mark: RequestMark, configured_window: Window) -> Window:
@@ -71,26 +71,27 @@ class LearnedLimits:
     """Number of requests answered since the last summary was requested."""
     silent_summarisers: frozenset[str] = frozenset()
     """Summary models that did not answer. They are skipped until the user requests a compaction."""
-    is_floor_reported: bool = False
+    is_insufficient_space_reported: bool = False
     """Whether the user has been notified that compaction alone cannot free enough space."""
 
     def reset_for_new_model(self) -> None:
         """Reset what is not valid for another model: the window and the failed summaries."""
-        self.window, self.summary_failures, self.is_floor_reported = None, 0, False
+        self.window, self.summary_failures, self.is_insufficient_space_reported = None, 0, False
 
-    def is_refuted_by(self, counted: int) -> bool:
+    def is_refuted_by(self, counted_tokens: int) -> bool:
         """Whether the server has read clearly more tokens than fit the window inferred from its counts."""
         window = self.window
         return (
             window is not None
             and window.source_of("context_window") == INFERRED_FROM_COUNTS
-            and counted > 1.05 * window.size
+            and counted_tokens > 1.05 * window.size
         )
 
-    def is_in_cooldown(self, effective: int) -> bool:
-        """Whether a summary was requested only a few requests ago. `effective`: the effective window, in tokens."""
+    def is_in_cooldown(self, effective_tokens: int) -> bool:
+        """Whether a summary was requested only a few requests ago. `effective_tokens`: the effective window, in
+        tokens."""
         return self.requests_since_summary < (
-            LONG_COOLDOWN_REQUESTS if effective <= SMALL_WINDOW_TOKENS else COOLDOWN_REQUESTS
+            LONG_COOLDOWN_REQUESTS if effective_tokens <= SMALL_WINDOW_TOKENS else COOLDOWN_REQUESTS
         )
 
     def end_cooldown(self) -> None:

@@ -39,18 +39,18 @@ def is_encodable(text: str) -> bool:
     return True
 
 
-def parse_value(text: str, start: int = 0) -> tuple[object, int]:
+def parse_value(text: str, offset: int = 0) -> tuple[object, int]:
     """Parse the value at an offset, and return it with the offset of its end. Valid JSON is parsed as such, except that
     strings may contain line breaks. Raises `ValueError`, like the JSON decoder, if the value is incomplete or
     ambiguous: for example, if a string contains unescaped quotes or a closing bracket is missing."""
-    if text.startswith('"""', start):
-        return _parse_value(text, start, MAX_NESTING_DEPTH)
+    if text.startswith('"""', offset):
+        return _parse_value(text, offset, MAX_NESTING_DEPTH)
     try:
-        return _JSON.raw_decode(text, start)
+        return _JSON.raw_decode(text, offset)
     except RecursionError as error:
-        raise json.JSONDecodeError("Nested too deep", text, start) from error
+        raise json.JSONDecodeError("Nested too deep", text, offset) from error
     except ValueError:
-        return _parse_value(text, start, MAX_NESTING_DEPTH)
+        return _parse_value(text, offset, MAX_NESTING_DEPTH)
 
 
 def parse_document(text: str) -> object:

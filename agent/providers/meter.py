@@ -32,16 +32,16 @@ from ebbtide.agent.tokens.estimate import (
     Counts,
     Estimator,
     Ruler,
-    chars_estimate,
     count_message,
     count_messages,
     count_text,
     count_tools,
     encode_estimator,
+    estimate_by_chars,
     is_plausible_count,
-    learn,
     sum_counts,
-    tools_text,
+    tool_definitions_text,
+    update_estimator,
 )
 from ebbtide.agent.tokens.incremental import IncrementalFold, is_prefix
 from ebbtide.agent.tool_specs import ToolSpec
@@ -86,15 +86,15 @@ class Meter:
         self,
         estimator: Estimator | None = None,
         ruler: Ruler | None = None,
-        load: Callable[["Meter"], None] | None = None,
+        load_tokenizer: Callable[["Meter"], None] | None = None,
     ) -> None:
-        """`load`: starts loading a tokenizer in the background; `prepare` calls it."""
+        """`load_tokenizer`: starts loading a tokenizer in the background; `prepare` calls it."""
         self.estimator = estimator or Estimator()
         self.ruler = ruler or Ruler()
         self.counters = Counters()
-        self.is_output_cut = False
+        self.is_output_truncated = False
         """Whether an output of the last step was cut because space was short."""
-        self._load_tokenizer = load
+        self._load_tokenizer = load_tokenizer
         self._scheduled_ruler: Ruler | None = None
         self._system_texts: tuple[str, ...] = ()
         self._text_counts: dict[str, Counts] = {}
@@ -115,7 +115,7 @@ class Meter:
         """Ratio of counted to estimated tokens of messages, as of the last rewrite. Estimates of messages are
         multiplied by it until the provider has counted them."""
 
-    def replace_with(self, other: "Meter") -> None:
+    def adopt(self, other: "Meter") -> None:
         """Adopt another meter's estimates and reset all counts. Used when switching to a model with a different
         tokenizer."""
         self.estimator, self.ruler, self._load_tokenizer = other.estimator, other.ruler, other._load_tokenizer
@@ -136,7 +136,7 @@ class Meter:
     def schedule_ruler(self, ruler: Ruler) -> None:
         """Use this ruler from the next measurement on. All known messages are counted with it first, so this must not
         be called on the event loop's thread."""
-        for message in self._message_counts.seen:
+        for message in self._message_counts.processed_messages:
             count_message(message, ruler)
         self._scheduled_ruler = ruler
 
@@ -171,30 +171,30 @@ class Meter:
         budget = build_budget(
             counts, seen, unseen, counted, window, self.estimator, self._known_tool_tokens(tools), scale
         )
-        budget = replace(budget, crowded=self.is_output_cut)
+        budget = replace(budget, is_crowded=self.is_output_truncated)
         self.counters = self.counters.with_measurement(budget, is_counted=counted is not None)
         return budget
 
     def message_tokens(self, message: Message) -> int:
         """Return the estimated tokens of a message."""
-        return self.estimator.tokens(count_message(message, self.ruler))
+        return self.estimator.estimate(count_message(message, self.ruler))
 
     def _messages_tokens(self, messages: Sequence[Message]) -> int:
-        return self.estimator.tokens(count_messages(messages, self.ruler))
+        return self.estimator.estimate(count_messages(messages, self.ruler))
 
     def text_tokens(self, text: str) -> int:
         """Return the estimated tokens of a text."""
-        return self.estimator.tokens(count_text(text, self.ruler))
+        return self.estimator.estimate(count_text(text, self.ruler))
 
     def definition_tokens(self, spec: ToolSpec) -> int:
         """Return the estimated tokens of a tool definition."""
-        return self.estimator.tokens(count_tools((spec,), self.ruler))
+        return self.estimator.estimate(count_tools((spec,), self.ruler))
 
     @property
     def tool_tokens(self) -> int:
         """Estimated tokens of the tool definitions in the last measurement."""
         known_tokens = self._known_tool_tokens(self._tool_counts[0])
-        return self.estimator.tokens(self._tool_counts[1]) if known_tokens is None else known_tokens
+        return self.estimator.estimate(self._tool_counts[1]) if known_tokens is None else known_tokens
 
     def restore_tool_tokens(self, tools: tuple[ToolSpec, ...], tokens: int) -> None:
         """Use the token count that an earlier request gave for these definitions, until they are counted again."""
@@ -222,8 +222,8 @@ class Meter:
         if conversation.anchor is None:
             return
         summary = count_summary(conversation.summary, self.ruler).values()
-        message_counts = self._create_message_counter().value_for(self._view_cache.messages(conversation))
-        estimated = self.estimator.tokens(
+        message_counts = self._create_message_counter().value_for(self._view_cache.visible_messages(conversation))
+        estimated = self.estimator.estimate(
             sum_counts(summary) + message_counts.counts + self._found_tool_counts(message_counts.names)
         )
         counted = budget.history + budget.pending + budget.retain + budget.summary
@@ -231,7 +231,7 @@ class Meter:
 
     def begin_turn(self, message: Message) -> int:
         """Start the counters of a turn with the user's message. Return its estimated tokens."""
-        self.is_output_cut = False
+        self.is_output_truncated = False
         tokens = self.message_tokens(message)
         self.counters = self.counters.at_turn_start(tokens)
         return tokens
@@ -245,7 +245,11 @@ class Meter:
         last call."""
         schema, previous_schema = self.counters.schema, self._previous_schema
         self._previous_schema = schema
-        return None if schema == previous_schema else round(schema / max(chars_estimate(tools_text(tools)), 1), 3)
+        return (
+            None
+            if schema == previous_schema
+            else round(schema / max(estimate_by_chars(tool_definitions_text(tools)), 1), 3)
+        )
 
     def end_turn(self, conversation: Conversation) -> None:
         """Update the counters at the end of a turn: use the provider's count, plus an estimate for messages that it has
@@ -254,11 +258,11 @@ class Meter:
             self.counters = self.counters.at_turn_end()
             return
         _, unseen = self._seen_and_unseen(conversation)
-        self.counters = self.counters.at_turn_end(conversation.anchor.total + self.estimator.tokens(unseen))
+        self.counters = self.counters.at_turn_end(conversation.anchor.total + self.estimator.estimate(unseen))
 
     def reset_counters(self) -> None:
         """Reset the counters after a compaction, until the next measurement."""
-        self.counters, self.is_output_cut = Counters(reasoning=self.counters.reasoning), False
+        self.counters, self.is_output_truncated = Counters(reasoning=self.counters.reasoning), False
         self.count_record = self.count_record and self.count_record.after_rewrite()
         self._visible_minimum = (), 0
 
@@ -283,7 +287,7 @@ class Meter:
         """Add the reply to the conversation, with the provider's count of the last measured request as its anchor. If
         that count is implausible, no anchor is set and nothing is learned."""
         answered = conversation.plus(reply.message)
-        if reply.passes > 1:
+        if reply.pass_count > 1:
             return answered  # a count of several passes covers more than one request
         reading = self._assess_usage(reply, conversation, budget)
         if reading != "counted":
@@ -292,7 +296,7 @@ class Meter:
         self._learn_from_usage(conversation, reply.usage, reply.message.model)
         return replace(answered, anchor=carried_usage(reply), anchored=len(answered.messages))
 
-    def serialise(self, server: str = "") -> str:
+    def serialise_estimates(self, server: str = "") -> str:
         return encode_estimator(self.estimator, server)
 
     def _assess_usage(self, reply: Reply, conversation: Conversation, budget: ContextBudget) -> CountReading:
@@ -317,11 +321,11 @@ class Meter:
             return self.count_record.after_rewrite() if is_incomparable else self.count_record
         if conversation.anchor is None or is_incomparable:
             return CountRecord()
-        counted_messages = self._view_cache.messages(conversation)[: max(conversation.anchored - 1, 0)]
+        counted_messages = self._view_cache.visible_messages(conversation)[: max(conversation.anchored - 1, 0)]
         return CountRecord().with_earlier_count(min_tokens(counted_messages), conversation.anchor.prompt)
 
     def _sent_request(self, conversation: Conversation, usage: Usage, budget: ContextBudget) -> CountedRequest:
-        visible = self._view_cache.messages(conversation)
+        visible = self._view_cache.visible_messages(conversation)
         measured_messages, min_count = (
             self._visible_minimum if is_prefix(self._visible_minimum[0], visible) else ((), 0)
         )
@@ -352,12 +356,12 @@ class Meter:
                 _FullCount(self._tool_counts[0], counts_without_tools, usage.prompt)
             )
             counts = counts_without_tools + self._tool_counts[1]
-            self.estimator = learn(self.estimator, counts, usage.prompt, usage.prompt, whole=True)
+            self.estimator = update_estimator(self.estimator, counts, usage.prompt, usage.prompt, is_full_request=True)
         elif (
             unseen != Counts() and not has_foreign_anchor(conversation, model) and not may_drop_reasoning(conversation)
         ):
             reported = usage.prompt - conversation.anchor.total
-            self.estimator = learn(self.estimator, unseen, reported, usage.prompt)
+            self.estimator = update_estimator(self.estimator, unseen, reported, usage.prompt)
 
     def _choose_more_precise(self, counted: _FullCount) -> _FullCount:
         """Return the full count that is more precise about the tool definitions: a count without images is preferred,
@@ -370,7 +374,7 @@ class Meter:
             counted,
             key=lambda full_count: (
                 full_count.counts_without_tools.exact_tokens > 0,
-                self.estimator.tokens(full_count.counts_without_tools),
+                self.estimator.estimate(full_count.counts_without_tools),
             ),
         )
 
@@ -400,7 +404,7 @@ class Meter:
     def _seen_and_unseen(self, conversation: Conversation) -> tuple[Counts, Counts]:
         """Return the counts of all messages if the provider has counted none yet, and the counts of the messages added
         since its last count. One of the two is always empty."""
-        visible = self._view_cache.messages(conversation)
+        visible = self._view_cache.visible_messages(conversation)
         if conversation.anchor is None:
             message_counts = self._message_counts.value_for(visible)
             return message_counts.counts + self._found_tool_counts(message_counts.names), Counts()
@@ -428,10 +432,10 @@ class Meter:
     def _known_tool_tokens(self, tools: tuple[ToolSpec, ...]) -> int | None:
         if self._full_count is None or self._full_count.tools != tools:
             return self._restored_tools[1] if tools and self._restored_tools[0] == tools else None
-        estimate = self.estimator.tokens(self._tool_counts[1])
+        estimate = self.estimator.estimate(self._tool_counts[1])
         return min(
             max(
-                self._full_count.prompt_tokens - self.estimator.tokens(self._full_count.counts_without_tools),
+                self._full_count.prompt_tokens - self.estimator.estimate(self._full_count.counts_without_tools),
                 estimate // 3,
             ),
             estimate * 4,

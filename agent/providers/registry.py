@@ -90,8 +90,8 @@ def registry_facts(
     return ModelFacts(
         provider=provider,
         name=name,
-        known=row is not None or bool(settings),
-        parameters=parameter_count(name) if row is None else None,
+        is_known=row is not None or bool(settings),
+        parameter_count=parameter_count(name) if row is None else None,
         sources=tuple(sources.items()),
         max_tools=MAX_TOOLS_PER_REQUEST.get(provider),
         renews_cache=provider == "anthropic" or (provider == "openai" and has_breakpoints(name)),
@@ -113,10 +113,10 @@ def with_live_facts(
     if configured_window is None and sources.get("context_window") == "config":
         configured_window = facts.context_window
     if max_window is not None and max_window > 0:
-        facts = replace(facts, context_window=min(max_window, configured_window or OLLAMA_WINDOW_TOKENS), known=True)
+        facts = replace(facts, context_window=min(max_window, configured_window or OLLAMA_WINDOW_TOKENS), is_known=True)
         sources["context_window"] = "live" if configured_window is None or max_window < configured_window else "config"
     if capabilities is not None and sources.get("images") != "config":
-        facts = replace(facts, images="vision" in capabilities, known=True)
+        facts = replace(facts, images="vision" in capabilities, is_known=True)
         sources["images"] = "live"
     if capabilities is not None and sources.get("thinking") != "config":
         facts = replace(facts, thinking="adaptive" if "thinking" in capabilities else "none")
@@ -135,7 +135,7 @@ def with_parameter_count(facts: ModelFacts, parameters: object, *, has_default_t
     """Return the facts with the number of parameters that the server reports. `has_default_temperature`: the
     temperature is the server's default. In that case, a small model without thinking gets a lower one."""
     if isinstance(parameters, int | float) and not isinstance(parameters, bool) and parameters > 0:
-        facts = replace(facts, parameters=float(parameters))
+        facts = replace(facts, parameter_count=float(parameters))
     if facts.is_small and has_default_temperature and facts.temperature is None and facts.thinking == "none":
         return replace(facts, temperature=SMALL_MODEL_TEMPERATURE)
     return facts

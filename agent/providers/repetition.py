@@ -27,22 +27,22 @@ _WORD = regex(r"[^\W\d_]{3,}")
 class Repetition:
     """A repetition at the end of a text."""
 
-    start: int
+    start_offset: int
     """Index at which the first repeated piece begins."""
     piece_chars: int
-    times: int
+    repeat_count: int
 
     @property
     def end_of_first(self) -> int:
         """Index at which the first repeated piece ends."""
-        return self.start + self.piece_chars
+        return self.start_offset + self.piece_chars
 
 
 @dataclass(slots=True)
 class RepetitionWatch:
     """Checks a text as it grows."""
 
-    found: Repetition | None = None
+    repetition: Repetition | None = None
     _text: str = ""
     _pending_pieces: list[str] = field(default_factory=list)
     _pending_chars: int = 0
@@ -56,8 +56,8 @@ class RepetitionWatch:
             return None
         self._text = "".join((self._text, *self._pending_pieces))
         self._pending_pieces, self._pending_chars = [], 0
-        self.found = trailing_repetition(self._text)
-        return self.found
+        self.repetition = trailing_repetition(self._text)
+        return self.repetition
 
 
 def trailing_repetition(text: str) -> Repetition | None:

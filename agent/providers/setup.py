@@ -11,7 +11,7 @@ from ebbtide.agent.budget.request_budget import (
     PRECISE_BUFFER_TOKENS,
     Window,
     default_output_reserve,
-    fitting_reserves,
+    fit_reserves,
 )
 from ebbtide.agent.config.chat_hosts import CHAT_HOSTS
 from ebbtide.agent.config.clouds import CLOUDS, cloud_address
@@ -58,7 +58,7 @@ DEFAULT_MODELS = (("ANTHROPIC_API_KEY", "anthropic/claude-sonnet-5-5"), ("OPENAI
 """Default models, each with the environment variable of its key."""
 
 
-def default_model(providers: Mapping[str, ProviderConfig], environment: Mapping[str, str]) -> str:
+def find_default_model(providers: Mapping[str, ProviderConfig], environment: Mapping[str, str]) -> str:
     """Return the default model for which a key is set. Raises `UsageError` if there is none."""
     for key, model in DEFAULT_MODELS:
         if has_key(providers, environment, key, model):
@@ -118,9 +118,9 @@ def registry_overrides(config: Config, settings: ProviderConfig, provider: str, 
     return overrides
 
 
-def find_window(facts: ModelFacts, config: Config, *, is_precise: bool = False) -> Window:
-    """Return the window for a session, with its reserves and the source of each number. `is_precise`: past estimates
-    for this model were accurate, so a smaller safety margin is enough."""
+def build_window(facts: ModelFacts, config: Config, *, has_accurate_estimates: bool = False) -> Window:
+    """Return the window for a session, with its reserves and the source of each number. `has_accurate_estimates`: past
+    estimates for this model were accurate, so a smaller safety margin is enough."""
     fact_sources = dict(facts.sources)
     size_setting = _window_size(facts, config)
     output_setting = find_setting(config, facts.provider, facts.name, "max_output_tokens")
@@ -135,8 +135,8 @@ def find_window(facts: ModelFacts, config: Config, *, is_precise: bool = False) 
         else output_setting
     )
     buffer_value = find_setting(config, facts.provider, facts.name, "context_window_buffer_tokens") or ModelSetting(
-        min(PRECISE_BUFFER_TOKENS if is_precise else DEFAULT_BUFFER_TOKENS, size_setting.value // 8),
-        "learned" if is_precise else "default",
+        min(PRECISE_BUFFER_TOKENS if has_accurate_estimates else DEFAULT_BUFFER_TOKENS, size_setting.value // 8),
+        "learned" if has_accurate_estimates else "default",
     )
     # A user who sets the window accepts the higher price of long requests. The default window stays within the standard
     # price tier.
@@ -148,7 +148,7 @@ def find_window(facts: ModelFacts, config: Config, *, is_precise: bool = False) 
         price_tier=price_tier, sources=(("context_window", size_setting.source),),
     )  # fmt: skip
     limit = min(tokens for tokens in (window.size, window.max_input, window.price_tier) if tokens is not None)
-    reserves = fitting_reserves(limit, output_value.value, buffer_value.value)
+    reserves = fit_reserves(limit, output_value.value, buffer_value.value)
     shrunk_note = "" if reserves == (output_value.value, buffer_value.value) else ", less in a small window"
     sources = (
         ("context_window", size_setting.source),
@@ -199,7 +199,7 @@ def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str,
     """Return a provider's address and key. The key is None if it comes from a command, see `uses_key_command`: nothing
     is run here. Raises `ConfigError` for a malformed URL, and `AuthFailed` if a required key is missing. Ollama, clouds
     with their own sign-in and servers on this machine need none."""
-    url = provider_address(name, settings, environment)
+    url = find_address(name, settings, environment)
     host = urlsplit(url).hostname or ""
     key_name = key_variable(name, settings)
     key = _stripped_value(environment, key_name or "")
@@ -227,7 +227,7 @@ def _stripped_value(environment: Mapping[str, str], variable: str) -> str:
     return environment.get(variable, "").strip()
 
 
-def provider_address(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> str:
+def find_address(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> str:
     """Return a provider's address. Raises `ConfigError` for a malformed URL, and if a variable that a cloud needs is
     missing."""
     variable, default_url = _BASE_URLS[name]

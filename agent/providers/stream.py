@@ -50,10 +50,10 @@ class RetryLimits:
     fallback_after: float | None = None
     """Seconds after which a fallback takes over, if there is one; None never uses a fallback."""
 
-    def retry_seconds(self, error: ProviderError, *, reached: bool, has_fallback: bool) -> float | None:
+    def retry_seconds(self, error: ProviderError, *, is_reached: bool, has_fallback: bool) -> float | None:
         """Return how many seconds to retry after this error; None for no limit. `has_fallback`: there is a fallback."""
         limits = [self.patience]
-        if isinstance(error, Unreachable) and not reached:
+        if isinstance(error, Unreachable) and not is_reached:
             limits.append(self.unreached_patience)
         if has_fallback:
             limits.append(self.fallback_after)
@@ -61,17 +61,16 @@ class RetryLimits:
 
 
 def retry_delay(
-    attempt: int, error: ProviderError, jitter: float, waited: float = 0.0, limit: float | None = None
+    attempt: int, error: ProviderError, jitter: float, waited_seconds: float = 0.0, limit: float | None = None
 ) -> float | None:
     """Return the seconds to wait before the next attempt, or None to give up.
 
     `attempt`: number of the failed attempt, from 1; for a broken stream, the number of broken streams so far. `jitter`:
-    a random number from 0 to 1. `waited`: seconds since the first attempt. `limit`: maximum of `waited`; None for no
-    limit.
-    """
-    if not error.retryable or (isinstance(error, StreamCut) and attempt >= MAX_STREAM_ATTEMPTS):
+    a random number from 0 to 1. `waited_seconds`: seconds since the first attempt. `limit`: maximum of
+    `waited_seconds`; None for no limit."""
+    if not error.is_retryable or (isinstance(error, StreamCut) and attempt >= MAX_STREAM_ATTEMPTS):
         return None
-    remaining = limit - waited if limit is not None else None
+    remaining = limit - waited_seconds if limit is not None else None
     if remaining is not None and remaining <= 0:
         return None
     delay = min(FIRST_RETRY_DELAY_S * 2.0 ** min(attempt - 1, 16), MAX_RETRY_DELAY_S) * (1 - MAX_DELAY_JITTER * jitter)
@@ -261,7 +260,7 @@ class _RetryLoop:
         if error.cause == "not_running" and self.provider.facts.id not in self.retries.answered_models:
             raise error
         reached = self.provider.facts.id in self.retries.reached_models
-        limit = self.retries.limits.retry_seconds(error, reached=reached, has_fallback=self.has_fallback)
+        limit = self.retries.limits.retry_seconds(error, is_reached=reached, has_fallback=self.has_fallback)
         waited = self.retries.now() - start_time
         attempt_number, max_attempts = (
             (broken_streams, MAX_STREAM_ATTEMPTS) if isinstance(error, StreamCut) else (attempt, 0)
@@ -278,7 +277,7 @@ class _RetryLoop:
 def _final_error(error: ProviderError, attempt: int, waited: float, limit: float | None) -> ProviderError:
     """Return the error with a sentence added: how long the request was retried, or why it was not."""
     requested_delay = error.retry_after
-    if error.retryable and requested_delay is not None and limit is not None and requested_delay > limit - waited:
+    if error.is_retryable and requested_delay is not None and limit is not None and requested_delay > limit - waited:
         explanation = f"It asks to wait {_duration_text(requested_delay)}, longer than `retry.patience` allows."
     elif attempt > 1:
         explanation = f"Tried {attempt} times in {_duration_text(waited)}."
@@ -311,12 +310,16 @@ async def _read_reply(provider: Provider, request: Request, emit: Emit, received
                     emit(TextDelta(text))
                     if may_repeat and (repetition := text_watch.add(text)) is not None:
                         return _repetition_reply(
-                            "".join(received)[: repetition.end_of_first], "said", repetition.times, provider, emit
+                            "".join(received)[: repetition.end_of_first],
+                            "said",
+                            repetition.repeat_count,
+                            provider,
+                            emit,
                         )
                 case ReasoningChunk(text):
                     emit(ReasoningDelta(text))
                     if may_repeat and (repetition := reasoning_watch.add(text)) is not None:
-                        return _repetition_reply("".join(received), "thought", repetition.times, provider, emit)
+                        return _repetition_reply("".join(received), "thought", repetition.repeat_count, provider, emit)
                 case CallChunk(_, name, argument_chars, call_id):
                     emit(CallDelta(name, argument_chars, call_id))
                 case Reply():

@@ -11,7 +11,7 @@ from ebbtide.agent.budget.summary_cost import (
     SummaryJob,
     TimedSummaryModel,
     cheapest_summary_model,
-    fastest_first,
+    sort_by_speed,
 )
 from ebbtide.agent.errors import AgentError, TimedOut
 from ebbtide.agent.events.session import Event, Noticed, ReplyFinished
@@ -32,11 +32,11 @@ instead. The request timeout alone is too long for this: ten minutes for a local
 class Summarisers:
     """Connects the summary models when they are first needed, and keeps the connections until it is closed."""
 
-    def __init__(self, models: Sequence[str], connect: ConnectProvider, *, measure: bool = False) -> None:
-        """`models`: the models in order of preference. `measure`: order them by speed instead."""
+    def __init__(self, models: Sequence[str], connect: ConnectProvider, *, by_speed: bool = False) -> None:
+        """`models`: the models in order of preference. `by_speed`: order them by speed instead."""
         self._models = tuple(dict.fromkeys(models))
         self._connect = connect
-        self._by_speed = measure
+        self._by_speed = by_speed
         self._connected_providers: tuple[Provider, ...] | None = None
 
     async def __call__(self, job: SummaryJob, emit: Emit) -> Sequence[Provider]:
@@ -65,10 +65,13 @@ class Summarisers:
 class CheaperSummarisers:
     """Chooses a configured model that can write a summary for clearly less than the session's own."""
 
-    def __init__(self, own: Callable[[], ModelFacts], others: Sequence[ModelFacts], connect: ConnectProvider) -> None:
-        """`own`: returns the facts about the session's current model. `others`: the models that may be cheaper."""
-        self._get_own_facts = own
-        self._other_facts = {facts.id: facts for facts in others}
+    def __init__(
+        self, get_own_facts: Callable[[], ModelFacts], other_facts: Sequence[ModelFacts], connect: ConnectProvider
+    ) -> None:
+        """`get_own_facts`: returns the facts about the session's current model. `other_facts`: the models that may be
+        cheaper."""
+        self._get_own_facts = get_own_facts
+        self._other_facts = {facts.id: facts for facts in other_facts}
         self._connect = connect
         self._connected_providers: dict[str, Provider] = {}
 
@@ -86,7 +89,7 @@ class CheaperSummarisers:
 
     def _cheapest_model(self, job: SummaryJob) -> str | None:
         own_facts = self._get_own_facts()
-        price = own_facts.prices.per_token(job.context) if own_facts.prices else None
+        price = own_facts.prices.per_token(job.context_tokens) if own_facts.prices else None
         other_facts = (facts for facts in self._other_facts.values() if facts.id != own_facts.id)
         return cheapest_summary_model(price, job, tuple(_summary_offer(facts, job) for facts in other_facts))
 
@@ -130,14 +133,14 @@ async def with_silence_timeout(
 
 def _summary_offer(facts: ModelFacts, job: SummaryJob) -> SummaryCandidate:
     return SummaryCandidate(
-        facts.id, facts.prices.per_token(job.transcript) if facts.prices else None, facts.context_window
+        facts.id, facts.prices.per_token(job.transcript_tokens) if facts.prices else None, facts.context_window
     )
 
 
 async def _order_by_speed(providers: Sequence[Provider], emit: Emit) -> tuple[Provider, ...]:
     measured = await asyncio.gather(*(_measure_model(provider, emit) for provider in providers))
     by_model = {provider.facts.id: provider for provider in providers}
-    ordered = [by_model[model] for model in fastest_first(measured)]
+    ordered = [by_model[model] for model in sort_by_speed(measured)]
     return (*ordered, *(provider for provider in providers if provider not in ordered))
 
 

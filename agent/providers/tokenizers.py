@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ebbtide.agent.tokens.estimate import chars_estimate
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.agent.tokens.estimate import estimate_by_chars
+from ebbtide.tools.files.private_folder import create_private_folder
 
 TokenCounter: TypeAlias = Callable[[str], float]
 
@@ -44,14 +44,14 @@ def load_tokenizer(name: str, folder: Path, model: str = "") -> TokenCounter | N
         return None
     if family == "approximate":
         chars_per_token = float(variant) if variant else 4.0
-        return lambda text: chars_estimate(text, chars_per_token)
+        return lambda text: estimate_by_chars(text, chars_per_token)
     if family == "tiktoken":
         return _at_least_chars(load_encoding(variant, folder), 1.0, 1 / 3)
     factor, tokens_per_byte = _family_factors(family, variant or model)
     return _at_least_chars(load_encoding("o200k_base", folder), factor, tokens_per_byte)
 
 
-def token_factor(provider: str, model: str) -> float:
+def tokens_per_o200k_token(provider: str, model: str) -> float:
     """Return the number of a model's tokens per token of `o200k_base`, measured on source code, prose and tool
     output."""
     if provider == "anthropic":
@@ -72,11 +72,11 @@ def _at_least_chars(count_tokens: TokenCounter | None, factor: float, tokens_per
     """Return a counter that never counts less than one token per four characters."""
 
     def count_bytes(text: str) -> float:
-        return max(len(text.encode("utf-8", "surrogatepass")) * tokens_per_byte, chars_estimate(text))
+        return max(len(text.encode("utf-8", "surrogatepass")) * tokens_per_byte, estimate_by_chars(text))
 
     def count_scaled(text: str) -> float:
         assert count_tokens is not None
-        return max(count_tokens(text) * factor, chars_estimate(text))
+        return max(count_tokens(text) * factor, estimate_by_chars(text))
 
     return count_bytes if count_tokens is None else count_scaled
 
@@ -143,7 +143,7 @@ def _tiktoken_cache_files(name: str) -> tuple[Path, ...]:
 
 def _save_vocabulary(content: bytes, target: Path) -> bool:
     try:
-        make_private(target.parent)
+        create_private_folder(target.parent)
         temporary_path = target.with_suffix(f".{os.getpid()}")
         temporary_path.write_bytes(content)
         temporary_path.replace(target)
@@ -170,16 +170,16 @@ def _load_with_tiktoken(name: str, folder: Path) -> Any:  # noqa: ANN401  # `tik
 
 
 def load_in_background(
-    name: str, folder: Path, use: Callable[[TokenCounter], None], url: str = VOCABULARY_URL
+    name: str, folder: Path, on_loaded: Callable[[TokenCounter], None], url: str = VOCABULARY_URL
 ) -> threading.Thread:
-    """Load an encoding in a daemon thread, downloading its vocabulary if necessary, then call `use` with its counter.
-    `use` is not called on failure. The thread does not keep the program from exiting."""
+    """Load an encoding in a daemon thread, downloading its vocabulary if necessary, then call `on_loaded` with its
+    counter. `on_loaded` is not called on failure. The thread does not keep the program from exiting."""
 
     def load() -> None:
         if has_vocabulary(name, folder) or download_vocabulary(name, folder, url):
             count_tokens = load_encoding(name, folder)
             if count_tokens is not None:
-                use(count_tokens)
+                on_loaded(count_tokens)
 
     thread = threading.Thread(target=load, name="vocabulary", daemon=True)
     thread.start()

@@ -13,24 +13,24 @@ from ebbtide.agent.tokens.estimate import Counts, sum_counts
 def counted_request(
     visible: tuple[Message, ...],
     min_tokens: int,
-    counted: int,
+    counted_tokens: int,
     budget: ContextBudget,
-    size_of: Callable[[Sequence[Message]], int],
+    count_tokens: Callable[[Sequence[Message]], int],
     *,
     is_first: bool,
 ) -> CountedRequest:
     """Return the last measured request with the server's count of it. `min_tokens`: the minimum number of tokens that
-    its messages take. `size_of`: estimates the tokens of messages."""
+    its messages take. `count_tokens`: estimates the tokens of messages."""
     outputs = messages_since_reply(visible)
     reply = visible[len(visible) - len(outputs) - 1 : len(visible) - len(outputs)]
     return CountedRequest(
         min_tokens,
-        (size_of(outputs), size_of((*reply, *outputs))),
-        counted,
+        (count_tokens(outputs), count_tokens((*reply, *outputs))),
+        counted_tokens,
         budget.used,
         budget.used - budget.history - budget.pending,
         is_first,
-        budget.used > budget.window.size >= counted,
+        budget.used > budget.window.size >= counted_tokens,
     )
 
 
@@ -66,15 +66,15 @@ def may_drop_reasoning(conversation: Conversation) -> bool:
     )
 
 
-def subtract_counts(whole: Counts, parts: Sequence[Counts]) -> Counts:
+def subtract_counts(total: Counts, parts: Sequence[Counts]) -> Counts:
     """Return the counts of a whole minus the counts of its parts."""
     subtracted = sum_counts(parts)
     return Counts(
-        max(whole.letters - subtracted.letters, 0),
-        max(whole.symbols - subtracted.symbols, 0),
-        max(whole.others - subtracted.others, 0),
-        max(whole.tokens - subtracted.tokens, 0.0),
-        whole.items,
-        whole.replies,
-        whole.exact_tokens,
+        max(total.letters - subtracted.letters, 0),
+        max(total.symbols - subtracted.symbols, 0),
+        max(total.others - subtracted.others, 0),
+        max(total.tokens - subtracted.tokens, 0.0),
+        total.items,
+        total.replies,
+        total.exact_tokens,
     )

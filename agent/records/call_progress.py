@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 
-from ebbtide.agent.control_calls import TASK
+from ebbtide.agent.control_calls import TASK_TOOL
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.messages import CallState, PendingEdit, ToolCall, ToolOutput
 from ebbtide.tools.lazy import dataclass
@@ -61,9 +61,9 @@ class CallProgress:
             call_id for call_id, state in states.items() if isinstance(state, ToolOutput)
         )
 
-    def output_of(self, call: str) -> ToolOutput | None:
+    def output_of(self, call_id: str) -> ToolOutput | None:
         """Return the output of a call that must not run again; None if the call may run."""
-        state = self._states.get(call) if call in self._already_answered else None
+        state = self._states.get(call_id) if call_id in self._already_answered else None
         return state if isinstance(state, ToolOutput) else None
 
     def edited_arguments(self, call: str) -> Mapping[str, object] | None:
@@ -71,10 +71,11 @@ class CallProgress:
         state = self._states.get(call)
         return state.arguments if isinstance(state, PendingEdit) else None
 
-    async def record_question(self, call: str, edited: Mapping[str, object] | None = None) -> None:
-        """Record that the user is about to be asked about a call. `edited`: its arguments as edited by the user."""
+    async def record_question(self, call: str, edited_arguments: Mapping[str, object] | None = None) -> None:
+        """Record that the user is about to be asked about a call. `edited_arguments`: its arguments as edited by the
+        user."""
         self._is_recorded = self._must_be_stored = True
-        await self._set_state(call, "asked" if edited is None else PendingEdit(edited))
+        await self._set_state(call, "asked" if edited_arguments is None else PendingEdit(edited_arguments))
 
     async def record_start(self, call: str) -> None:
         """Record that a call is about to run."""
@@ -127,5 +128,5 @@ def output_for_open_call(call: ToolCall, states: Mapping[str, CallState]) -> Too
         case "waiting":
             return ToolOutput(call.id, NOT_BEGUN, "cancelled")
         case "begun" | None:
-            text = AGENT_INTERRUPTED if call.name == TASK else CALL_INTERRUPTED
+            text = AGENT_INTERRUPTED if call.name == TASK_TOOL else CALL_INTERRUPTED
             return ToolOutput(call.id, text, "interrupted")

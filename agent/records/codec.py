@@ -12,11 +12,11 @@ ValueReader: TypeAlias = Callable[[Any], Any] | type
 """Converts JSON to a value. A plain type means that the JSON value is used unchanged after a type check."""
 
 
-def from_json(kind: Callable[..., T], data: Mapping[str, Any] | list[Any], **extra_fields: object) -> T:
-    """Build the dataclass `kind` from a JSON object, or from a list of field values in order. `extra_fields`: values
-    for fields that the JSON does not contain. Integers must not be negative. Raises `ValueError`, `KeyError`,
+def from_json(dataclass_type: Callable[..., T], data: Mapping[str, Any] | list[Any], **extra_fields: object) -> T:
+    """Build the dataclass `dataclass_type` from a JSON object, or from a list of field values in order. `extra_fields`:
+    values for fields that the JSON does not contain. Integers must not be negative. Raises `ValueError`, `KeyError`,
     `TypeError` or `AttributeError` if the data does not fit."""
-    readers = _readers_of(kind)
+    readers = _readers_of(dataclass_type)
     fields = dict(zip(readers, data, strict=False)) if isinstance(data, list) else dict(data)
     for name, value in fields.items():  # this loop must be fast, because sessions contain many values
         read = readers[name]
@@ -24,7 +24,7 @@ def from_json(kind: Callable[..., T], data: Mapping[str, Any] | list[Any], **ext
             fields[name] = read(value)
         elif not isinstance(value, read):
             raise ValueError(f"`{name}` is not of type {read.__name__}")
-    return kind(**fields, **extra_fields)
+    return dataclass_type(**fields, **extra_fields)
 
 
 @cache
@@ -79,7 +79,7 @@ def checked_count(value: object) -> int:
     return value
 
 
-def as_json(value: object) -> str:
+def to_json(value: object) -> str:
     """Serialise a value as JSON for a database or file; dataclasses become objects. Lone surrogates, as in file names
     that cannot be decoded, are escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_fields_of)

@@ -60,16 +60,16 @@ def restore_messages(
     rows: Sequence[MessageRow],
     positions: range | None = None,
     start: int | None = None,
-    calls: Mapping[int, Sequence[str]] = MappingProxyType({}),
+    answered_call_ids: Mapping[int, Sequence[str]] = MappingProxyType({}),
     decode: Callable[[MessageRow], Message] = decode_message,
 ) -> ReadableMessages:
     """Decode rows in order of position. A placeholder replaces each message that is unreadable, or missing between
     other messages. It contains the calls and outputs that the neighbouring messages require. A message that was changed
     on disk is returned as it is now.
 
-    `positions`: return exactly one message for each of these. `start`: expected position of the first row. `calls`: ids
-    of the calls answered at each position. `decode`: converts a row to a message, or raises `StoreFailed`.
-    """
+    `positions`: return exactly one message for each of these. `start`: expected position of the first row.
+    `answered_call_ids`: ids of the calls answered at each position. `decode`: converts a row to a message, or raises
+    `StoreFailed`."""
     decoded: list[Message | None] = []
     roles, lost_positions, changed_positions = list[str](), list[int](), list[int]()
     expected_start = start if start is not None else rows[0].position if rows else 0
@@ -102,7 +102,10 @@ def restore_messages(
     messages: list[Message] = []
     for index, message in enumerate(decoded):
         next_message = decoded[index + 1] if index + 1 < len(decoded) else None
-        previous_message, answered_ids = messages[-1] if messages else None, calls.get(first_position + index + 1, ())
+        previous_message, answered_ids = (
+            messages[-1] if messages else None,
+            answered_call_ids.get(first_position + index + 1, ()),
+        )
         messages.append(message or _make_placeholder(previous_message, roles[index], next_message, answered_ids))
     return ReadableMessages(tuple(messages), problem)
 

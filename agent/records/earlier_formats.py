@@ -64,7 +64,7 @@ def parse_program_state(ending: str, text: str) -> ProgramState | None:
             code, limit = (int(match[name]) if match[name] else None for name in ("code", "limit"))
             signal, job = _signal_of(match["number"], match["name"]), match["job"] or match["running"] or ""
             program = ProgramState(ending or line, code, signal, limit, job)
-            return replace(program, is_silent=program.printed_in(text) in ("no output", "no new output"))
+            return replace(program, is_silent=program.printed_text(text) in ("no output", "no new output"))
     return None
 
 

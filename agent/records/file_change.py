@@ -12,13 +12,13 @@ class FileChange:
     """A file before and after a change."""
 
     name: str
-    before: bytes | None = None
+    previous_content: bytes | None = None
     """Previous content; None if there was no file or its content is unknown."""
-    now: bytes | None = None
+    current_content: bytes | None = None
     """Current content; None if there is no file or it cannot be shown."""
-    unknown: str = ""
+    unknown_reason: str = ""
     """Why the two versions cannot be compared; empty if they can."""
-    by_tool: bool = True
+    is_by_tool: bool = True
     """Whether a tool of the session changed it; if False, only git reports the change."""
     note: str = ""
     """A remark for the user; empty if there is none."""

@@ -16,14 +16,14 @@ from ebbtide.store.errors import StoreError
 from ebbtide.store.file_versions import ChangeRow, file_changes, save_change
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import AppliedChange, ToolError
-from ebbtide.tools.files.paths import display
-from ebbtide.tools.files.read_write import content_if_exists
+from ebbtide.tools.files.paths import display_path
+from ebbtide.tools.files.read_write import read_bytes_if_exists
 
 MAX_STORED_FILE_BYTES = 8_000_000
 """Largest file that is stored, in bytes."""
 
 
-class FileLog:
+class FileHistory:
     """The changed files of one session."""
 
     def __init__(self, thread: StoreThread, store: SessionStore, recorder: Recorder, root: Path) -> None:
@@ -38,13 +38,13 @@ class FileLog:
         turn, _ = self._recorder.turn_start or (0, 0.0)
         for change in applied_changes:
             key = (turn, str(change.path))
-            new_digest = "" if change.after is None else hashlib.sha256(change.after).hexdigest()
+            new_digest = "" if change.new_content is None else hashlib.sha256(change.new_content).hexdigest()
             with suppress(StoreFailed, UnicodeEncodeError):
                 earlier_row = self._recorded_rows.get(key)
-                previous_digest = earlier_row.before if earlier_row else await self._store_content(change.before)
+                previous_digest = earlier_row.before if earlier_row else await self._store_content(change.old_content)
                 row = ChangeRow(turn, str(change.path), previous_digest, new_digest, time.time())
                 self._recorded_rows[key] = row
-                await self._recorder.writes.put(save_change, self._store, self._recorder.session_id, row)
+                await self._recorder.writes.write(save_change, self._store, self._recorder.session_id, row)
 
     async def _store_content(self, content: bytes | None) -> str | None:
         blobs = self._store.blobs
@@ -87,16 +87,18 @@ class FileLog:
 
     def _tool_change(self, row: ChangeRow) -> FileChange:
         path = Path(row.path)
-        name = display(path, self._root)
+        name = display_path(path, self._root)
         try:
-            current = content_if_exists(path)
+            current = read_bytes_if_exists(path)
         except ToolError as error:
-            return FileChange(name, unknown=f"its current content cannot be read: {error}")
+            return FileChange(name, unknown_reason=f"its current content cannot be read: {error}")
         digest = "" if current is None else hashlib.sha256(current).hexdigest()
         note = "" if digest == row.after else "changed since, not by this session's tools"
         previous, is_known = self._previous_content(row)
         if not is_known:
-            return FileChange(name, now=current, unknown="its previous content was not stored", note=note)
+            return FileChange(
+                name, current_content=current, unknown_reason="its previous content was not stored", note=note
+            )
         if previous == current:
             note = "unchanged"
         return FileChange(name, previous, current, note=note)

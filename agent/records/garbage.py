@@ -116,7 +116,7 @@ def remove_garbage(
     archive = ArchiveStore(store)
     expired = archive.expire(
         older_than=older_than,
-        most_bytes=max_bytes,
+        max_bytes=max_bytes,
         is_needed=OutputReferences(store, is_running).is_needed,
         is_open=is_running,
     )
@@ -143,7 +143,7 @@ def _update_excess_marker(folder: Path, used_bytes: int, max_bytes: int) -> None
         note.write_text(excess_note(used_bytes, max_bytes), "utf-8")
 
 
-def take_excess_note(folder: Path, max_bytes: int) -> str:
+def pop_excess_note(folder: Path, max_bytes: int) -> str:
     """Return the note in the marker file, but only once. It is returned again after the limit has changed, or after the
     size has been below the limit."""
     note = folder / f"{EXCESS_MARKER_PREFIX}-{max_bytes}"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ebbtide.agent.records.file_change import FileChange
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.files.paths import display
-from ebbtide.tools.files.read_write import content_if_exists
-from ebbtide.tools.process.git import SAFE_SETTINGS, GitError, filter_disabling_settings, program_outside, run_git
+from ebbtide.tools.files.paths import display_path
+from ebbtide.tools.files.read_write import read_bytes_if_exists
+from ebbtide.tools.process.git import SAFE_SETTINGS, GitError, filter_disabling_settings, find_program_outside, run_git
 from ebbtide.tools.search.walk import is_generated
 
 MAX_EXAMINED_FILES = 500
@@ -40,7 +40,7 @@ class _StatusEntry:
 def git_changes(root: Path, known_paths: Collection[Path], since: float) -> GitChanges:
     """Return the files below a folder that differ from the last commit and were changed after `since` (Unix seconds).
     Files in `known_paths` are skipped."""
-    git = program_outside("git", root)
+    git = find_program_outside("git", root)
     if git is None:
         return GitChanges(notes=("git not found: changes made by commands are unknown",))
     try:
@@ -133,17 +133,17 @@ def _read_blobs(
 
 
 def _file_change(entry: _StatusEntry, path: Path, root: Path, blobs: Mapping[str, bytes | None]) -> FileChange:
-    name = display(path, root)
+    name = display_path(path, root)
     previous = blobs.get(entry.blob) if entry.blob else None
     if entry.path.endswith("/"):
-        return FileChange(name, unknown="a folder with a repository of its own", by_tool=False)
+        return FileChange(name, unknown_reason="a folder with a repository of its own", is_by_tool=False)
     if entry.mode == "120000":
-        return FileChange(name, unknown="a symbolic link in the last commit", by_tool=False)
+        return FileChange(name, unknown_reason="a symbolic link in the last commit", is_by_tool=False)
     if entry.blob and previous is None:
-        return FileChange(name, unknown="too large in the last commit to compare", by_tool=False)
+        return FileChange(name, unknown_reason="too large in the last commit to compare", is_by_tool=False)
     try:
         if path.exists() and path.stat().st_size > MAX_COMPARED_BYTES:
-            return FileChange(name, unknown="too large to compare", by_tool=False)
-        return FileChange(name, previous, content_if_exists(path), by_tool=False)
+            return FileChange(name, unknown_reason="too large to compare", is_by_tool=False)
+        return FileChange(name, previous, read_bytes_if_exists(path), is_by_tool=False)
     except (OSError, ToolError) as error:
-        return FileChange(name, unknown=f"its current content cannot be read: {error}", by_tool=False)
+        return FileChange(name, unknown_reason=f"its current content cannot be read: {error}", is_by_tool=False)

@@ -26,7 +26,7 @@ def with_image_bytes(messages: Sequence[Message], blobs: Blobs | None) -> tuple[
     )
 
 
-def with_inline_images(message: User) -> User:
+def without_image_digests(message: User) -> User:
     """Return the message with its images stored inline, because their bytes could not be stored anywhere else."""
     return User(
         tuple(

@@ -18,12 +18,14 @@ if TYPE_CHECKING:  # imported for types only, because few sessions have jobs
     from ebbtide.tools.sandbox.job_ports import JobPorts
 
 
-def job_listener(channel: Channel, recorder: Recorder, secrets: SecretTokens) -> Callable[[EndedJob], Awaitable[None]]:
+def create_job_listener(
+    channel: Channel, recorder: Recorder, secrets: SecretTokens
+) -> Callable[[EndedJob], Awaitable[None]]:
     """Return a listener for jobs that have ended without the model being informed."""
 
     async def report(ended: EndedJob) -> None:
         lines = tuple(map(secrets.hide, ended.last_lines))
-        channel.emit_now(JobEnded(ended.id, secrets.hide(ended.command), ended.how, lines))
+        channel.emit_now(JobEnded(ended.id, secrets.hide(ended.command), ended.outcome, lines))
         with suppress(StoreFailed):  # the next message stores it
             await recorder.record_jobs()
 

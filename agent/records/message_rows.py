@@ -21,7 +21,7 @@ from ebbtide.agent.messages import (
     User,
     UserPart,
 )
-from ebbtide.agent.records.codec import as_json, from_json
+from ebbtide.agent.records.codec import from_json, to_json
 from ebbtide.agent.records.earlier_formats import (
     parse_elision,
     parse_new_problems,
@@ -43,7 +43,7 @@ def encode_message(message: Message, position: int) -> MessageRow:
         if message.is_paused:
             body["paused"] = True
     role = "user" if isinstance(message, User) else "assistant"
-    return MessageRow(position, role, as_json(body), ref=message_digits(message))
+    return MessageRow(position, role, to_json(body), ref=message_digits(message))
 
 
 def decode_message(row: MessageRow) -> Message:
@@ -155,7 +155,7 @@ def decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
     return cast(UserPart | AssistantPart, decoded)
 
 
-def describe_contents(rows: Sequence[MessageRow]) -> str:
+def describe_messages(rows: Sequence[MessageRow]) -> str:
     """Describe the contents of the messages, for the user."""
     contents = [
         "the model's last reply"

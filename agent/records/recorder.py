@@ -29,8 +29,8 @@ from ebbtide.agent.events.view import ContextCompacted, FilesChanged, PrefixRene
 from ebbtide.agent.messages import Assistant, CallState, Conversation, Message, Summary, User
 from ebbtide.agent.prompt.reminder_notes import reported_job_ids
 from ebbtide.agent.records.call_progress import has_open_question, output_for_open_call
-from ebbtide.agent.records.images import with_inline_images
-from ebbtide.agent.records.message_rows import describe_contents, encode_message
+from ebbtide.agent.records.images import without_image_digests
+from ebbtide.agent.records.message_rows import describe_messages, encode_message
 from ebbtide.agent.records.rows import (
     decode_call_state,
     decode_request_mark,
@@ -207,8 +207,8 @@ class Recorder:
             self.problems.append(UNREADABLE_SNAPSHOT)
             start, conversation = 0, Conversation()
             messages, self._position = await self.log.load_messages(start)
-        if self.log.damage:
-            self.problems.append(self.log.damage)
+        if self.log.damage_text:
+            self.problems.append(self.log.damage_text)
         if conversation.anchored > len(messages):
             conversation = replace(conversation, anchor=None, anchored=0)  # the anchor includes messages that are lost
         self._summary = conversation.summary
@@ -244,10 +244,10 @@ class Recorder:
         """Store the user's message. It is on disk when this returns. The first message creates the session."""
         if self._is_new:
             self._row = replace(self._row, title=session_title(message.text))
-            await self.writes.put(self._store.create, self._row)
+            await self.writes.write(self._store.create, self._row)
             self._is_new = False
         elif not self._row.title and (title := session_title(message.text)):  # the session began with a note
-            await self.writes.put(self._store.rename, self.session_id, title)
+            await self.writes.write(self._store.rename, self.session_id, title)
             self.set_title(title)
         reported = reported_job_ids(message)
         await self._write(
@@ -259,8 +259,8 @@ class Recorder:
     async def forget_files(self, paths: Collection[Path]) -> None:
         """Store that the model no longer knows the content of these files. The change is on disk when the method
         returns."""
-        seen = {path: digest for path, digest in self.session_state.seen.items() if path not in paths}
-        await self._write([], state=replace(self.session_state, seen=seen))
+        seen = {path: digest for path, digest in self.session_state.seen_digests.items() if path not in paths}
+        await self._write([], state=replace(self.session_state, seen_digests=seen))
 
     async def record_jobs(self) -> None:
         """Store which jobs have ended. The change is on disk when the method returns."""
@@ -314,7 +314,7 @@ class Recorder:
         )
         current, reported = self._get_workspace_state(), reported_job_ids(outputs)
         with_call_todos = with_todos(self.session_state, self._todo_state.value_for(conversation.messages))
-        state = with_current_jobs(replace(with_call_todos, seen=current.seen), current, reported)
+        state = with_current_jobs(replace(with_call_todos, seen_digests=current.seen_digests), current, reported)
         summaries = await self._new_summary_rows(conversation)
         try:
             await self._write(rows, snapshot, state, summaries, previous_row, restored_view, states={})
@@ -328,12 +328,12 @@ class Recorder:
                 await self._write(rows, states={})
             except StoreFailed:  # separately stored outputs then cannot be found, but the session continues
                 self._unsaved_outputs.clear()
-                await self._write([encode_message(with_inline_images(outputs), row.position) for row in rows])
+                await self._write([encode_message(without_image_digests(outputs), row.position) for row in rows])
             self.writes.notify(f"the session's snapshot could not be written; resuming will be slower: {error}")
 
     async def record_calibration(self, model: str, calibration: str) -> None:
         """Store what was learned about the model's token counts, for the next session with that model."""
-        if self.writes.is_stuck:
+        if self.writes.is_blocked:
             return
         with suppress(StoreFailed):  # losing this is harmless, so an error must not end the turn
             await self._thread.run(self._store.save_calibration, model, calibration)
@@ -359,7 +359,7 @@ class Recorder:
 
     async def record_tool_uses(self, uses: Mapping[str, float]) -> None:
         """Store when these tools were used, for the next session in the project."""
-        if uses and not self.writes.is_stuck:
+        if uses and not self.writes.is_blocked:
             with suppress(StoreFailed):  # an error must not end the session
                 await self._thread.run(save_tool_uses, self._store, self._row.project, uses)
 
@@ -379,14 +379,14 @@ class Recorder:
             ending = ending_row(self._position, outcome, changed)
             with suppress(StoreFailed):  # without this row, a resumed session only lacks the note on how the turn ended
                 if ending is not None:
-                    await self.writes.put(self._store.write, self.session_id, (), (), None, (ending,))
+                    await self.writes.write(self._store.write, self.session_id, (), (), None, (ending,))
         if calibration is not None:
             await self.record_calibration(model, calibration)
         await self._write([])
         if (model, mode) != (self._row.model, self._row.mode):
             self._row = replace(self._row, model=model, mode=mode)
-            await self.writes.put(self._store.update, self.session_id, model=model, mode=mode)
-        await self.writes.put(self._store.end_turn, self.session_id)
+            await self.writes.write(self._store.update, self.session_id, model=model, mode=mode)
+        await self.writes.write(self._store.end_turn, self.session_id)
 
     async def _new_summary_rows(self, conversation: Conversation) -> tuple[SummaryRow, ...]:
         """Return the row of the current summary if it is not stored yet; otherwise an empty tuple."""
@@ -440,7 +440,7 @@ class Recorder:
             deleted_facts += tuple((_CALL_FACT_KIND, call_id) for call_id in stored_states.keys() - call_states.keys())
         if rows or usage or snapshot or rewrites or facts or deleted_facts:
             try:
-                await self.writes.put(
+                await self.writes.write(
                     self._store.write,
                     self.session_id,
                     rows,
@@ -457,7 +457,7 @@ class Recorder:
             except StoreFailed as error:
                 if error.reason != "locked" or not rows:
                     raise
-                raise StoreFailed(f"{error}; not stored: {describe_contents(rows)}", error.reason) from error
+                raise StoreFailed(f"{error}; not stored: {describe_messages(rows)}", error.reason) from error
             del (
                 self._unsaved_usage[: len(usage)],
                 self._unsaved_rewrites[: len(rewrites)],

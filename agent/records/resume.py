@@ -10,10 +10,10 @@ from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.session_state import display_paths, jobs_ended_by_exit
 from ebbtide.agent.view.visible import visible_messages
 from ebbtide.tools.base import Workspace
-from ebbtide.tools.seen_files import files_changed_on_disk
+from ebbtide.tools.seen_files import find_changed_files
 
 
-async def restore(
+async def resume_session(
     recorder: Recorder, workspace: Workspace, model: str, mode: str, debug: DebugLog, *, ask_again: bool = False
 ) -> tuple[Conversation, Resumed]:
     """Load the conversation, and return it with an event that lists what has changed since the session was closed. Also
@@ -27,10 +27,10 @@ async def restore(
     )
     await asyncio.to_thread(visible_messages, conversation)  # fills the cache, which is slow for long conversations
     state = recorder.session_state
-    workspace.seen.digests.update(state.seen)
+    workspace.seen_files.digests.update(state.seen_digests)
     jobs = jobs_ended_by_exit(state)
     workspace.jobs.restore(jobs)
-    changed_files = await asyncio.to_thread(files_changed_on_disk, state.seen)
+    changed_files = await asyncio.to_thread(find_changed_files, state.seen_digests)
     event = Resumed(
         recorder.session_id,
         len(conversation.messages),

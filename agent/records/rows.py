@@ -23,7 +23,7 @@ from ebbtide.agent.messages import (
     User,
     UserPart,
 )
-from ebbtide.agent.records.codec import as_json, checked_count, from_json
+from ebbtide.agent.records.codec import checked_count, from_json, to_json
 from ebbtide.agent.records.earlier_formats import split_title
 from ebbtide.agent.records.message_rows import decode_message, decode_part, encode_part
 from ebbtide.agent.records.session_state import SessionState
@@ -34,11 +34,11 @@ from ebbtide.tools.process.jobs import EndedJob
 def encode_call_state(state: CallState) -> str:
     match state:
         case ToolOutput():
-            return as_json({"output": encode_part(state)})
+            return to_json({"output": encode_part(state)})
         case PendingEdit(arguments):
-            return as_json({"state": "asked", "arguments": arguments})
+            return to_json({"state": "asked", "arguments": arguments})
         case _:
-            return as_json({"state": state})
+            return to_json({"state": state})
 
 
 def decode_call_state(text: str) -> CallState | None:
@@ -76,7 +76,7 @@ def encode_snapshot(conversation: Conversation, position: int, request_mark: Req
         "anchored": conversation.anchored,
         "sent": request_mark,
     }
-    return as_json(body)
+    return to_json(body)
 
 
 _OPTIONAL_KEYS = {
@@ -149,11 +149,13 @@ def _decode_carried_part(key: str, *fields: Any) -> CarriedPart:  # noqa: ANN401
     return from_json(CarriedPart, [key, *(texts if len(texts) > 1 else split_title(*texts))], parts=parts)
 
 
-def output_rows(message: User, position: int, earlier_outputs: int, tool_names: Mapping[str, str]) -> list[OutputRow]:
+def output_rows(
+    message: User, position: int, output_count_before: int, tool_names: Mapping[str, str]
+) -> list[OutputRow]:
     """Return, for each output of a message, a row for the output, followed by rows for its images and its files.
-    `earlier_outputs`: how many outputs the session already had; `tool_names`: the tool name of each call."""
+    `output_count_before`: how many outputs the session already had; `tool_names`: the tool name of each call."""
     rows = []
-    for number, output in enumerate(message.outputs, earlier_outputs + 1):
+    for number, output in enumerate(message.outputs, output_count_before + 1):
         tool = tool_names.get(output.call_id, "")
         blob = output.stored or inline_blob(output)
         digest = blob.digest or None
@@ -189,7 +191,7 @@ def body_without_files(row: MessageRow) -> str:
         return row.body
     body = json.loads(row.body)
     body["parts"] = [{name: value for name, value in part.items() if name != "whole"} for part in body["parts"]]
-    return as_json(body)
+    return to_json(body)
 
 
 def decoded_size(data: str) -> int:
@@ -204,7 +206,7 @@ def inline_blob(output: ToolOutput) -> StoredBlob:
 
 
 def encode_summary_row(summary: Summary, number: int, position: int) -> SummaryRow:
-    return SummaryRow(number, position, as_json(_encode_summary(summary)))
+    return SummaryRow(number, position, to_json(_encode_summary(summary)))
 
 
 def decode_summary_row(row: SummaryRow) -> Summary:
@@ -215,32 +217,36 @@ def decode_summary_row(row: SummaryRow) -> Summary:
         raise StoreFailed(f"summary {row.number} of the session cannot be read: {error}", "corrupt") from error
 
 
-def state_changes(before: SessionState, after: SessionState) -> tuple[tuple[FactRow, ...], tuple[tuple[str, str], ...]]:
-    """Return the rows to write, and the keys (kind, key) of the rows to delete, to turn the stored state `before` into
-    `after`."""
-    if before == after:
+def state_changes(
+    old_state: SessionState, new_state: SessionState
+) -> tuple[tuple[FactRow, ...], tuple[tuple[str, str], ...]]:
+    """Return the rows to write, and the keys (kind, key) of the rows to delete, to turn the stored state `old_state`
+    into `new_state`."""
+    if old_state == new_state:
         return (), ()
     facts = [
         FactRow("seen", _path_key(path), digest)
-        for path, digest in after.seen.items()
-        if before.seen.get(path) != digest
+        for path, digest in new_state.seen_digests.items()
+        if old_state.seen_digests.get(path) != digest
     ]
     facts += [
-        FactRow("job", job_id, command) for job_id, command in after.jobs.items() if before.jobs.get(job_id) != command
+        FactRow("job", job_id, command)
+        for job_id, command in new_state.running_jobs.items()
+        if old_state.running_jobs.get(job_id) != command
     ]
     facts += [
-        FactRow("ended job", job_id, json.dumps([job.command, job.how, *job.last_lines]))
-        for job_id, job in after.ended_jobs.items()
-        if before.ended_jobs.get(job_id) != job
+        FactRow("ended job", job_id, json.dumps([job.command, job.outcome, *job.last_lines]))
+        for job_id, job in new_state.ended_jobs.items()
+        if old_state.ended_jobs.get(job_id) != job
     ]
-    if after.todos != before.todos:
-        items = [[item.text, item.status] for item in after.todos]
+    if new_state.todos != old_state.todos:
+        items = [[item.text, item.status] for item in new_state.todos]
         facts.append(FactRow("todos", "", json.dumps(items)))
-    if after.notes != before.notes:
-        facts.append(FactRow("notes", "", json.dumps(after.notes)))
-    deleted = [("seen", _path_key(path)) for path in before.seen.keys() - after.seen.keys()]
-    deleted += [("job", job_id) for job_id in before.jobs.keys() - after.jobs.keys()]
-    deleted += [("ended job", job_id) for job_id in before.ended_jobs.keys() - after.ended_jobs.keys()]
+    if new_state.notes != old_state.notes:
+        facts.append(FactRow("notes", "", json.dumps(new_state.notes)))
+    deleted = [("seen", _path_key(path)) for path in old_state.seen_digests.keys() - new_state.seen_digests.keys()]
+    deleted += [("job", job_id) for job_id in old_state.running_jobs.keys() - new_state.running_jobs.keys()]
+    deleted += [("ended job", job_id) for job_id in old_state.ended_jobs.keys() - new_state.ended_jobs.keys()]
     return tuple(facts), tuple(deleted)
 
 

@@ -48,7 +48,7 @@ def session_info(
 
 def project_name(config: Config) -> str:
     """Return the project's name as stored with sessions."""
-    return str(config.project).encode("utf-8", "backslashreplace").decode("utf-8")
+    return str(config.project_folder).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def is_session_id(text: str) -> bool:
@@ -56,18 +56,18 @@ def is_session_id(text: str) -> bool:
     return re.fullmatch(SESSION_ID, text) is not None
 
 
-def find_session(store: SessionStore, prefix: str, project: str) -> SessionRow:
-    """Return the session whose id starts with `prefix`; with an empty prefix, the project's newest session. Raises
+def find_session(store: SessionStore, id_prefix: str, project: str) -> SessionRow:
+    """Return the session whose id starts with `id_prefix`; with an empty prefix, the project's newest session. Raises
     `UsageError` if there is none or more than one. Must be called in the store's thread."""
-    if not prefix:
+    if not id_prefix:
         newest = store.recent_sessions(project, 1)
         if not newest:
             raise UsageError("no earlier session in this project; start one with a prompt")
         return newest[0]
-    matches = store.sessions_with_prefix(prefix)
+    matches = store.sessions_with_prefix(id_prefix)
     if not matches:
-        raise UsageError(f"there is no session `{prefix}`; `ebb sessions list` shows them")
+        raise UsageError(f"there is no session `{id_prefix}`; `ebb sessions list` shows them")
     if len(matches) > 1:
         ids = ", ".join(f"`{row.id}`" for row in matches[:5])
-        raise UsageError(f"`{prefix}` matches several sessions: {ids}; write more of the id")
+        raise UsageError(f"`{id_prefix}` matches several sessions: {ids}; write more of the id")
     return matches[0]

@@ -38,13 +38,13 @@ MAX_EXAMINED_REPLIES = 1_000
 class SessionLog:
     """Reads one stored session. Methods raise `StoreFailed` if the store fails."""
 
-    def __init__(self, thread: StoreThread, store: SessionStore, session: str) -> None:
+    def __init__(self, thread: StoreThread, store: SessionStore, session_id: str) -> None:
         self._thread = thread
         self._store = store
-        self._session = session
-        self.progress: Callable[[int, int], None] = no_progress
+        self._session = session_id
+        self.on_progress: Callable[[int, int], None] = no_progress
         """Called with the number of messages read so far and the total, for long sessions."""
-        self.damage = ""
+        self.damage_text = ""
         """Description of the damage found in the last read; empty if there was none."""
 
     async def load_messages(self, start: int) -> tuple[tuple[Message, ...], int]:
@@ -74,7 +74,7 @@ class SessionLog:
             readable_messages = await asyncio.to_thread(
                 restore_messages, rows, range(max(first, start), end), start, calls, decode
             )
-        messages, self.damage = readable_messages.messages, readable_messages.problem
+        messages, self.damage_text = readable_messages.messages, readable_messages.problem
         if needs_image_bytes(messages):
             messages = await self._thread.run(with_image_bytes, messages, self._store.blobs)
         return messages, end
@@ -91,7 +91,7 @@ class SessionLog:
                 break
             decoded |= await asyncio.to_thread(_decode_rows, next_rows)
             rows += next_rows
-            self.progress(len(rows), total_count)
+            self.on_progress(len(rows), total_count)
         return rows, decoded
 
     async def usage_by_reply(self, start: int, end: int) -> Mapping[int, Usage]:

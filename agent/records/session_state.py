@@ -7,7 +7,7 @@ from pathlib import Path
 from ebbtide.agent.control_calls import TodoItem, TodoState
 from ebbtide.agent.events.session import Resumed
 from ebbtide.tools.base import Workspace
-from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.paths import display_path
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import join_limited
 from ebbtide.tools.process.jobs import EndedJob
@@ -23,9 +23,9 @@ class SessionState:
     todos: tuple[TodoItem, ...] = ()
     notes: str = ""
     """The model's own notes."""
-    seen: Mapping[Path, str] = field(default_factory=dict)
+    seen_digests: Mapping[Path, str] = field(default_factory=dict)
     """SHA-256 of each file whose content the model knows."""
-    jobs: Mapping[str, str] = field(default_factory=dict)
+    running_jobs: Mapping[str, str] = field(default_factory=dict)
     """Commands running in the background, by job id."""
     ended_jobs: Mapping[str, EndedJob] = field(default_factory=dict)
     """Ended jobs, by id, that the model does not know about yet."""
@@ -34,21 +34,25 @@ class SessionState:
 def workspace_state(workspace: Workspace) -> SessionState:
     """Return the workspace's part of the session state. The todos and notes come from the conversation instead."""
     jobs = {job.id: job.command for job in workspace.jobs.unfinished}
-    return SessionState(seen=dict(workspace.seen.digests), jobs=jobs, ended_jobs=workspace.jobs.unreported_ends)
+    return SessionState(
+        seen_digests=dict(workspace.seen_files.digests), running_jobs=jobs, ended_jobs=workspace.jobs.unreported_ends
+    )
 
 
-def with_current_jobs(state: SessionState, current: SessionState, reported: Collection[str]) -> SessionState:
+def with_current_jobs(state: SessionState, current: SessionState, reported_ids: Collection[str]) -> SessionState:
     """Return the state with the current jobs, without the ended jobs that the model already knows about."""
     return replace(
         state,
-        jobs=current.jobs,
-        ended_jobs={job_id: job for job_id, job in current.ended_jobs.items() if job_id not in reported},
+        running_jobs=current.running_jobs,
+        ended_jobs={job_id: job for job_id, job in current.ended_jobs.items() if job_id not in reported_ids},
     )
 
 
 def jobs_ended_by_exit(state: SessionState) -> dict[str, EndedJob]:
     """Return the jobs of a resumed session, by id. All of them have ended."""
-    ended_jobs = {job_id: EndedJob(job_id, command, "ended with the program") for job_id, command in state.jobs.items()}
+    ended_jobs = {
+        job_id: EndedJob(job_id, command, "ended with the program") for job_id, command in state.running_jobs.items()
+    }
     return ended_jobs | dict(state.ended_jobs)
 
 
@@ -90,7 +94,7 @@ def resume_notices(event: Resumed) -> tuple[str, ...]:
 
 
 def display_paths(paths: tuple[Path, ...], root: Path) -> tuple[str, ...]:
-    return tuple(display(path, root) for path in paths)
+    return tuple(display_path(path, root) for path in paths)
 
 
 def _named_files_line(description: str, names: tuple[str, ...]) -> list[str]:

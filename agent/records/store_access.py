@@ -22,9 +22,9 @@ if TYPE_CHECKING:  # imported for types only, because listing sessions needs no 
 DAY_SECONDS = 86_400.0
 
 
-def open_store(config: Config, *, ephemeral: bool) -> SessionStore:
+def open_store(config: Config, *, is_ephemeral: bool) -> SessionStore:
     """Open the session database and its blobs. If the store is ephemeral, call `clean_up` to remove its blobs."""
-    if ephemeral:
+    if is_ephemeral:
         return SessionStore(":memory:", blobs=Blobs(Path(tempfile.mkdtemp(prefix="ebb-blobs-"))))
     return _store_in(config.folders)
 
@@ -34,7 +34,7 @@ def _store_in(folders: Folders) -> SessionStore:
 
 
 @contextmanager
-def opened_store(folders: Folders) -> Iterator[SessionStore]:
+def open_store_briefly(folders: Folders) -> Iterator[SessionStore]:
     """Open the session database for short work in the current thread. Raises `StoreFailed` for any store error,
     including those in the `with` block."""
     try:
@@ -44,10 +44,10 @@ def opened_store(folders: Folders) -> Iterator[SessionStore]:
         raise StoreFailed(str(error), error.reason) from error
 
 
-async def delete_session(thread: "StoreThread", store: SessionStore, session: str, *, is_copy: bool = False) -> None:
+async def delete_session(thread: "StoreThread", store: SessionStore, session_id: str, *, is_copy: bool = False) -> None:
     """Delete a session and its entries in the search index. `is_copy`: another session contains the same text, so the
     word index, which is slow to rebuild, stays valid and is not reset."""
-    await thread.run(delete_session_rows, store, session)
+    await thread.run(delete_session_rows, store, session_id)
     if not is_copy:
         await thread.run(reset_word_index, store)
 

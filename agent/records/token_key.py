@@ -7,8 +7,8 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from ebbtide.tools.files.bounded import read_beginning
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.bounded import read_prefix
+from ebbtide.tools.files.private_folder import create_private_folder
 
 KEY_FILE = "token-key"
 KEY_BYTES = 32
@@ -23,7 +23,7 @@ def load_or_create_token_key(path: Path) -> bytes:
     temporary_path = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
     new_key = secrets.token_bytes(KEY_BYTES)
     try:
-        make_private(path.parent)
+        create_private_folder(path.parent)
         with os.fdopen(
             os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb"
         ) as file:
@@ -48,7 +48,7 @@ def _install_key(temporary_path: Path, path: Path) -> None:
 
 def _read_key(path: Path) -> bytes | None:
     try:
-        key = read_beginning(str(path), KEY_BYTES + 1)
+        key = read_prefix(str(path), KEY_BYTES + 1)
     except OSError:
         return None
     return key if len(key) == KEY_BYTES else None

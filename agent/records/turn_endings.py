@@ -20,13 +20,13 @@ class TurnEnding:
     """Number of messages in the session when the turn ended."""
     end: str = "answered"
     failure: TurnFailed | None = None
-    changed: FilesChanged | None = None
+    changed_files: FilesChanged | None = None
 
 
-def ending_row(position: int, ended: TurnFinished | TurnFailed, changed: FilesChanged | None) -> FactRow | None:
+def ending_row(position: int, outcome: TurnFinished | TurnFailed, changed: FilesChanged | None) -> FactRow | None:
     """Return the row that describes how a turn ended; None if the messages already show it."""
-    failure = ended if isinstance(ended, TurnFailed) else None
-    end = "failed" if isinstance(ended, TurnFailed) else ended.end
+    failure = outcome if isinstance(outcome, TurnFailed) else None
+    end = "failed" if isinstance(outcome, TurnFailed) else outcome.end
     if end == "answered" and changed is None:
         return None
     body = {

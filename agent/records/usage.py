@@ -30,7 +30,7 @@ class RequestUsage:
     model: str
     usage: Usage
     cost: float | None
-    at: float
+    created_at: float
     """Unix seconds."""
 
 
@@ -40,14 +40,14 @@ class Rewrite:
 
     reason: str
     strategies: tuple[str, ...]
-    before: int
+    previous_tokens: int
     """Tokens before the rewrite."""
-    after: int
+    new_tokens: int
     cost: float | None
     """US dollars: the cost of the summary or, without one, of writing the remaining context to the cache again; None if
     unknown."""
     at: float
-    requests: int
+    request_count: int
     """Number of requests that the session had made, including those for the summary."""
 
 

@@ -10,7 +10,7 @@ from ebbtide.tools.version import VERSION
 _LIBRARIES = ("textual", "httpx2", "mcp", "anthropic", "openai", "ollama", "tiktoken")
 
 
-def versions() -> dict[str, str]:
+def collect_versions() -> dict[str, str]:
     """Return versions by name, the program first; `store` is the schema version of the session database."""
     return {
         "ebb": VERSION,

@@ -54,11 +54,11 @@ class WriteQueue:
         """The error of a failed write that no caller was waiting for; the next `put` raises it."""
 
     @property
-    def is_stuck(self) -> bool:
+    def is_blocked(self) -> bool:
         """Whether another program is known to have locked the database."""
         return self._blocked_since is not None or any(write.is_abandoned for write in self._writes)
 
-    async def put(self, work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+    async def write(self, work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
         """Run `work` in the store's thread, after all earlier writes. While another program locks the database, notify
         the user and wait for up to ten minutes. If the user interrupts the wait, return immediately; the queue still
         does the work later. Raises `StoreFailed`."""
@@ -72,7 +72,7 @@ class WriteQueue:
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._run_writes())
         try:
-            await asyncio.wait((write.done,), timeout=0 if is_interrupted and self.is_stuck else INTERRUPT_GRACE_S)
+            await asyncio.wait((write.done,), timeout=0 if is_interrupted and self.is_blocked else INTERRUPT_GRACE_S)
             if not write.done.done():
                 await self.interrupt.race(_wait_for(write.done))
         finally:
@@ -89,7 +89,7 @@ class WriteQueue:
         """Wait until every queued write is done or has failed. If another program causes the wait, notify the user. On
         cancellation, unwritten rows are discarded."""
         try:
-            if self.is_stuck:
+            if self.is_blocked:
                 self.notify(CLOSING_NOTE)
                 self._has_notified = True
             await self.wait_until_written()

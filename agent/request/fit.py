@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Literal, TypeAlias
 
-from ebbtide.agent.budget.preflight import ModelTarget, Preflight, turn_preflight
+from ebbtide.agent.budget.preflight import ModelTarget, Preflight, choose_target
 from ebbtide.agent.budget.request_budget import ContextBudget
 from ebbtide.agent.compaction.rewrite import (
+    add_budget_correction,
     compact_and_measure,
     compact_to_fit,
-    correct_budget_note,
-    forced_strategy,
+    force_strategy,
     rewrite_if_due,
 )
 from ebbtide.agent.errors import ContextExhausted, ProviderError, UsageError
@@ -22,8 +22,8 @@ from ebbtide.agent.providers.meter import Meter
 from ebbtide.agent.view.message_text import is_steering_message
 from ebbtide.agent.window.measure import (
     MeasuredConversation,
-    budget_of,
     choose_tools,
+    measure_budget,
     request_mark,
 )
 from ebbtide.agent.window.session_context import CallContext, ModelContext, SessionContext, TurnContext, WindowContext
@@ -47,7 +47,7 @@ async def make_room(conversation: Conversation, ctx: SessionContext) -> Measured
     room for the report. Raises `ContextExhausted`."""
     window, model, turn = ctx.window, ctx.model, ctx.turn
     is_automatic, problem = window.compaction_settings.is_automatic, ""
-    budget = budget_of(conversation, window)
+    budget = measure_budget(conversation, window)
     conversation, budget = await rewrite_if_due(conversation, budget, window, turn)
     if window.compaction_settings.on_full == "final" and budget.exceeds_budget:
         conversation, budget = await choose_model(conversation, budget, window, turn)
@@ -58,13 +58,13 @@ async def make_room(conversation: Conversation, ctx: SessionContext) -> Measured
     if is_automatic and is_stuck(budget, window):
         # As a last resort, shorten long user text of the open request, because the session would be stuck without that.
         compacted, budget = await compact_and_measure(
-            conversation, budget, window, turn, "full", forced_strategy("words")
+            conversation, budget, window, turn, "full", force_strategy("words")
         )
         conversation = compacted.conversation
     if model.provider is not previous_provider:
         # The new model's cache is empty, so masking now has no additional cost.
         conversation, budget = await rewrite_if_due(conversation, budget, window, turn)
-    conversation, budget = await correct_budget_note(conversation, budget, window, turn)
+    conversation, budget = await add_budget_correction(conversation, budget, window, turn)
     components = tuple((name, size) for name, size in budget.components.items() if size)
     turn.emit(ContextMeasured(budget.used, budget.window.size, budget.window.effective, components))
     if is_stuck(budget, window) and not turn.interrupt.is_requested():
@@ -106,7 +106,7 @@ async def switch_to_fallback(
     """Switch to the next fallback that has room, because the current model has permanently rejected the request or does
     not answer. `failure`: the reason, for the user. None if there is no such fallback."""
     while not turn.interrupt.is_requested():
-        decision = turn_preflight(window.model.meter.counters, with_shares(window.model.targets.fallbacks, window))
+        decision = choose_target(window.model.meter.counters, with_shares(window.model.models.fallbacks, window))
         if decision.target is None:
             return None
         switched = await _switch_model(conversation, decision.target, budget, window, turn, failure)
@@ -121,11 +121,11 @@ def preflight(budget: ContextBudget, window: WindowContext) -> Preflight:
     only tool definitions exceed them."""
     model = window.model
     facts = model.facts
-    targets = with_shares((ModelTarget(facts.provider, facts.name, budget.window), *model.targets.fallbacks), window)
+    targets = with_shares((ModelTarget(facts.provider, facts.name, budget.window), *model.models.fallbacks), window)
     if ends_in_report(budget, window):
         # The window may be full because an output did not fit. Then this model must not get even a small request.
         targets = (replace(targets[0], share=0.0), *targets[1:])
-    return turn_preflight(model.meter.counters, targets, allow_large_tools=not ends_in_report(budget, window))
+    return choose_target(model.meter.counters, targets, allow_large_tools=not ends_in_report(budget, window))
 
 
 def ends_in_report(budget: ContextBudget, window: WindowContext) -> bool:
@@ -133,11 +133,11 @@ def ends_in_report(budget: ContextBudget, window: WindowContext) -> bool:
     return window.compaction_settings.on_full == "final" and budget.verdict != "fits" and budget.remaining >= 0
 
 
-def with_shares(chain: Sequence[ModelTarget], window: WindowContext) -> tuple[ModelTarget, ...]:
+def with_shares(targets: Sequence[ModelTarget], window: WindowContext) -> tuple[ModelTarget, ...]:
     """Return the targets, each with the share of its limit that a request may take before the next target is tried."""
     if window.compaction_settings.on_full == "final":
-        return tuple(replace(target, share=target.window.compact_trigger) for target in chain)
-    return tuple(replace(target, share=target.window.hard_block) for target in chain)
+        return tuple(replace(target, share=target.window.compact_trigger) for target in targets)
+    return tuple(replace(target, share=target.window.hard_block) for target in targets)
 
 
 async def _switch_model(
@@ -152,20 +152,20 @@ async def _switch_model(
     its window is too small after all."""
     model = window.model
     previous_id, reason = model.facts.id, failure or _full_reason(budget, window)
-    target = next(target for target in model.targets.fallbacks if target.id == requested_target.id)
+    target = next(target for target in model.models.fallbacks if target.id == requested_target.id)
     connected = await _connect_target(target, window, turn.emit)
     if connected is None:
-        model.targets.drop_fallback(target)
+        model.models.drop_fallback(target)
         return None
     new_id = connected.provider.facts.id
     calibration = model.encoded_calibration
-    model.targets.switch_to(target, connected.provider)
+    model.models.switch_to(target, connected.provider)
     await turn.recorder.record_calibration(previous_id, calibration)
     conversation = reset_measurements(conversation, connected.meter, window, turn.emit)
     turn.emit(ModelSwitched(previous_id, new_id, reason, budget.used))
     await turn.recorder.switch_model(new_id)
     await turn.recorder.record_snapshot(conversation, User(()), request_mark(window))
-    return conversation, budget_of(conversation, window)
+    return conversation, measure_budget(conversation, window)
 
 
 def _full_reason(budget: ContextBudget, window: WindowContext) -> str:
@@ -173,7 +173,7 @@ def _full_reason(budget: ContextBudget, window: WindowContext) -> str:
     facts, meter, window_tokens = window.model.facts, window.model.meter, budget.window.effective
     if budget.used > window_tokens:
         return f"the conversation takes about {budget.used:,} tokens, and `{facts.id}` has room for {window_tokens:,}"
-    if meter.is_output_cut:
+    if meter.is_output_truncated:
         return f"an output did not fit into `{facts.id}`: about {budget.used:,} of {window_tokens:,} tokens are in use"
     (current_target,) = with_shares((ModelTarget(facts.provider, facts.name, budget.window),), window)
     expected_tokens = meter.counters.projected_tokens()
@@ -187,13 +187,13 @@ async def _connect_target(
     target: ModelTarget, window: WindowContext, emit: Callable[[Event], None]
 ) -> ConnectedModel | None:
     try:
-        connected = await window.model.targets.connect(target.id)
+        connected = await window.model.models.connect(target.id)
     except (UsageError, ProviderError) as error:
         emit(Noticed(f"`{target.id}` cannot take over: {error}"))
         return None
     actual_window = connected.provider.window
     (target,) = with_shares((replace(target, window=actual_window),), window)
-    if turn_preflight(window.model.meter.counters, (target,)).target is None:
+    if choose_target(window.model.meter.counters, (target,)).target is None:
         emit(Noticed(f"`{target.id}` cannot take over: it has room for only {actual_window.effective:,} tokens"))
         return None
     return connected
@@ -205,9 +205,9 @@ def reset_measurements(
     """Reset all measurements after a switch to another model, which counts tokens differently and has an empty
     cache."""
     window.model.learned_limits.reset_for_new_model()
-    window.model.meter.replace_with(meter)
-    window.watch.note_rewrite()
-    window.carrying_cost.reset()
+    window.model.meter.adopt(meter)
+    window.prefix_watch.allow_rewrite()
+    window.carrying_cost_tracker.reset()
     choose_tools(window, emit)
     return replace(conversation, anchor=None, anchored=0)
 
@@ -247,13 +247,13 @@ def begin_session(conversation: Conversation, window: WindowContext, emit: Calla
     model = window.model
     window.tools.deferral.user_deferred = conversation.excluded_tools
     choose_tools(window, emit)
-    mark, facts = window.watch.mark, model.facts
-    has_same_prefix = window.watch.has_same_prefix(window.instructions.text, window.tools.offered)
+    mark, facts = window.prefix_watch.mark, model.facts
+    has_same_prefix = window.prefix_watch.has_same_prefix(window.instructions.text, window.tools.offered)
     if not has_same_prefix:
         conversation = replace(conversation, anchor=None, anchored=0)
     elif mark is not None and mark.tool_tokens is not None:
         model.meter.restore_tool_tokens(window.tools.offered, mark.tool_tokens)
-    if mark is not None and (mark.model, mark.server) == (facts.id, facts.server):
+    if mark is not None and (mark.model, mark.server) == (facts.id, facts.server_digest):
         model.meter.restore_counts(mark.record, mark.scale, is_prefix_unchanged=has_same_prefix)
     model.meter.end_turn(conversation)
     window.debug.log("context-guard/init-counters", **model.meter.counters.debug_fields())
@@ -268,7 +268,7 @@ def begin_turn(message: User, calls: CallContext, window: WindowContext) -> None
     window.debug.log("context-guard/loop-init", seedTokens=seed, **window.model.meter.counters.debug_fields())
 
 
-def log_preflight(found: Preflight, budget: ContextBudget, window: WindowContext) -> None:
+def log_preflight(decision: Preflight, budget: ContextBudget, window: WindowContext) -> None:
     """Log the projection of the next request and the decision."""
     model = window.model
     if not window.debug.is_enabled:
@@ -278,12 +278,12 @@ def log_preflight(found: Preflight, budget: ContextBudget, window: WindowContext
     if scale is not None:
         window.debug.log("context-guard/schema-estimate", scale=scale, **model.meter.counters.debug_fields())
     window.debug.log("context-guard/evaluate", **model.meter.counters.debug_projection())
-    for target in (ModelTarget(facts.provider, facts.name, budget.window), *model.targets.fallbacks):
+    for target in (ModelTarget(facts.provider, facts.name, budget.window), *model.models.fallbacks):
         window.debug.log("context-guard/evaluate-target", **target.debug_fields())
     window.debug.log(
         "context-guard/provider-eval",
         provider=facts.provider,
         model=facts.name,
-        status=found.verdict,
-        blocked=[asdict(blocked_target) for blocked_target in found.blocked],
+        status=decision.verdict,
+        blocked=[asdict(blocked_target) for blocked_target in decision.blocked],
     )

@@ -43,19 +43,21 @@ def share_of_longer_pauses(seconds: float) -> float:
     return longest_share * longest / seconds
 
 
-def pause_end_probability(start: float, end: float, so_far: float) -> float:
-    """Return the probability that a pause ends between two points in time, if it has lasted `so_far`. All values are
-    seconds since the beginning of the pause."""
+def pause_end_probability(start: float, end: float, pause_so_far: float) -> float:
+    """Return the probability that a pause ends between two points in time, if it has lasted `pause_so_far`. All values
+    are seconds since the beginning of the pause."""
     return max(
-        share_of_longer_pauses(max(start, so_far)) - share_of_longer_pauses(max(end, so_far)), 0.0
-    ) / share_of_longer_pauses(so_far)
+        share_of_longer_pauses(max(start, pause_so_far)) - share_of_longer_pauses(max(end, pause_so_far)), 0.0
+    ) / share_of_longer_pauses(pause_so_far)
 
 
-def is_renewal_worthwhile(cost: float, saving: float, pause_so_far: float, expires: float, lifetime: float) -> bool:
-    """Whether it is worthwhile to pay `cost` to keep the cache for another `lifetime` seconds. `saving`: what the cache
-    saves in the next request; `pause_so_far`: length of the pause so far; `expires`: when in the pause the cache
-    expires."""
-    return saving * pause_end_probability(expires, pause_so_far + lifetime, pause_so_far) > cost
+def is_renewal_worthwhile(
+    cost: float, saving: float, pause_so_far: float, expires_at: float, cache_lifetime: float
+) -> bool:
+    """Whether it is worthwhile to pay `cost` to keep the cache for another `cache_lifetime` seconds. `saving`: what the
+    cache saves in the next request; `pause_so_far`: length of the pause so far; `expires_at`: when in the pause the
+    cache expires."""
+    return saving * pause_end_probability(expires_at, pause_so_far + cache_lifetime, pause_so_far) > cost
 
 
 RENEWAL_LEAD_SHARE = 0.1
@@ -63,7 +65,7 @@ RENEWAL_LEAD_SHARE = 0.1
 REPLY_TIMEOUT_S = 30.0
 """Timeout of the request, in seconds. It is short, because manual changes of the conversation must wait for the
 request."""
-ONE_TOKEN = 1
+RENEWAL_OUTPUT_TOKENS = 1
 """Number of output tokens to request. It does not affect the cache. If an API requires more, its minimum is used."""
 
 
@@ -82,10 +84,10 @@ class Renewal:
 async def next_renewal(conversation: Conversation, window: WindowContext, turn: TurnContext) -> Renewal:
     """Return when to renew the cache. Sends nothing."""
     facts = window.model.facts
-    last_request = window.watch.renewable_request(facts)
+    last_request = window.prefix_watch.renewable_request(facts)
     if (
         last_request is None
-        or last_request.renewals >= turn.limits.keep_alive
+        or last_request.renewal_count >= turn.limits.max_keep_alive_requests
         or not can_renew(last_request.request, facts)
     ):
         return Renewal(conversation)
@@ -102,11 +104,11 @@ async def renew_cache(
     the events. After a failure, the user gets a notice, and the session does not try again."""
     model = window.model
     current = await next_renewal(conversation, window, turn)
-    last_request = window.watch.renewable_request(model.facts)
+    last_request = window.prefix_watch.renewable_request(model.facts)
     if last_request is None or current.wait_seconds is None:
         return current
     try:
-        reply = await _send_once(model.provider, replace(last_request.request, max_output_tokens=ONE_TOKEN))
+        reply = await _send_once(model.provider, replace(last_request.request, max_output_tokens=RENEWAL_OUTPUT_TOKENS))
     except (ProviderError, TimeoutError) as error:
         return _give_up(conversation, str(error) or f"no answer in {REPLY_TIMEOUT_S:.0f} seconds", window, on_event)
     usage, facts = reply.usage, model.facts
@@ -120,11 +122,11 @@ async def renew_cache(
         cachedTokens=last_request.cached_tokens,
         readTokens=usage.cache_read,
         writtenTokens=usage.cache_write,
-        renewals=last_request.renewals + 1,
+        renewals=last_request.renewal_count + 1,
     )
     if usage.cache_read < last_request.cached_tokens // 2:
         return _give_up(conversation, "it was empty", window, on_event)
-    window.watch.note_renewal()
+    window.prefix_watch.record_renewal()
     return await next_renewal(conversation, window, turn)
 
 
@@ -135,19 +137,22 @@ def can_renew(request: Request, facts: ModelFacts) -> bool:
     return facts.renews_cache and (facts.thinking != "budget" or request.effort == "none")
 
 
-def is_affordable(last_request: RenewableRequest, wait: float, window: WindowContext, turn: TurnContext) -> bool:
-    """Whether renewing the cache after `wait` seconds will probably save more than it costs, within the cost limit."""
+def is_affordable(
+    last_request: RenewableRequest, wait_seconds: float, window: WindowContext, turn: TurnContext
+) -> bool:
+    """Whether renewing the cache after `wait_seconds` seconds will probably save more than it costs, within the cost
+    limit."""
     facts = window.model.facts
-    if facts.prices is None or window.watch.is_uncached:
+    if facts.prices is None or window.prefix_watch.is_uncached:
         return False
     price = facts.prices.per_token(last_request.usage.prompt)
     uncached_tokens = max(last_request.usage.prompt - last_request.cached_tokens, 0)
-    cost = facts.prices.cost(Usage(uncached_tokens, last_request.cached_tokens, 0, ONE_TOKEN))
-    if turn.limits.cost is not None and turn.cost_so_far + cost > turn.limits.cost:
+    cost = facts.prices.cost(Usage(uncached_tokens, last_request.cached_tokens, 0, RENEWAL_OUTPUT_TOKENS))
+    if turn.limits.max_cost is not None and turn.cost_so_far + cost > turn.limits.max_cost:
         return False
     saving = last_request.cached_tokens * (max(price.cache_write, price.input) - price.cache_read)
     expires = last_request.idle_seconds - last_request.cache_age_seconds + facts.cache_ttl
-    return is_renewal_worthwhile(cost, saving, last_request.idle_seconds + wait, expires, facts.cache_ttl)
+    return is_renewal_worthwhile(cost, saving, last_request.idle_seconds + wait_seconds, expires, facts.cache_ttl)
 
 
 async def _send_once(provider: Provider, request: Request) -> Reply:
@@ -162,6 +167,6 @@ async def _send_once(provider: Provider, request: Request) -> Reply:
 def _give_up(
     conversation: Conversation, reason: str, window: WindowContext, on_event: Callable[[Event], None]
 ) -> Renewal:
-    window.watch.has_given_up_renewal = True
+    window.prefix_watch.has_given_up_renewal = True
     on_event(Noticed(f"keeping the provider's cache alive failed and is off for this session: {reason}"))
     return Renewal(conversation)

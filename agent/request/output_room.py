@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from ebbtide.agent import compaction
-from ebbtide.agent.budget.preflight import tool_preflight
+from ebbtide.agent.budget.preflight import create_tool_budget
 from ebbtide.agent.calls.execute import CallPosition, CallRunner, run_calls
 from ebbtide.agent.calls.output_budget import WINDOW_FULL_NOTE, OutputBudget
 from ebbtide.agent.control_calls import NOT_RUN_WINDOW_FULL
 from ebbtide.agent.messages import Conversation, ToolCall, ToolOutput, User
-from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.window.measure import measure_budget
 from ebbtide.agent.window.session_context import WindowContext
 
 NOTE_RESERVE_TOKENS, REFUSAL_RESERVE_TOKENS = 800, 60
@@ -22,20 +22,20 @@ async def run_calls_within_budget(
     """Run the calls and return one output per call. If the next step can free space, all calls are run, and their
     outputs share it. If it cannot, no further call is run after an output that does not fit."""
     position = call_position(conversation, window)
-    output_budget = room_for_outputs(conversation, window)
+    output_budget = create_output_budget(conversation, window)
     runner.progress.begin(calls)
     outputs = await run_calls(calls, runner, output_budget, position)
-    window.model.meter.is_output_cut = not output_budget.is_open
+    window.model.meter.is_output_truncated = not output_budget.is_open
     return outputs
 
 
-def room_for_outputs(conversation: Conversation, window: WindowContext) -> OutputBudget:
+def create_output_budget(conversation: Conversation, window: WindowContext) -> OutputBudget:
     """Return the room for the outputs of the conversation's last calls."""
     model = window.model
-    budget = budget_of(conversation, window)
+    budget = measure_budget(conversation, window)
     note_tokens = NOTE_RESERVE_TOKENS + REFUSAL_RESERVE_TOKENS * len(conversation.unanswered_calls)
     reserved_tokens = min(note_tokens, max(budget.remaining, 0) // 2)
-    tool_budget = tool_preflight(model.meter.counters, budget.window, reserved_tokens)
+    tool_budget = create_tool_budget(model.meter.counters, budget.window, reserved_tokens)
 
     def get_shared_tokens() -> int:
         return compaction.room.output_share_tokens(conversation, budget)
@@ -55,6 +55,6 @@ def room_for_outputs(conversation: Conversation, window: WindowContext) -> Outpu
 
 def call_position(conversation: Conversation, window: WindowContext) -> CallPosition:
     """Return the position of the first of the conversation's last calls."""
-    prompt = window.view.last_user_text(conversation)
+    prompt = window.view_cache.last_user_text(conversation)
     reply = conversation.messages[-1].text if conversation.messages else ""
-    return CallPosition(window.view.outputs_so_far(conversation) + 1, f"{prompt}\n\n{reply}".strip())
+    return CallPosition(window.view_cache.count_outputs(conversation) + 1, f"{prompt}\n\n{reply}".strip())

@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias, cast
 
 from ebbtide.agent.calls.execute import CallRunner
 from ebbtide.agent.events.session import Event
-from ebbtide.agent.integration_rows import REPLY_READERS, SMALL_MODEL_HELPS, load_integration
+from ebbtide.agent.integration_rows import REPLY_READERS, SMALL_MODEL_SUPPORT, load_integration
 from ebbtide.agent.messages import Assistant, Conversation, User
 from ebbtide.agent.prompt.build import Prompt
 from ebbtide.agent.providers.base import ModelFacts
@@ -14,46 +14,46 @@ from ebbtide.agent.window.session_context import WindowContext
 
 
 class ReplyReader(Protocol):
-    def with_written_calls(
+    def with_calls_from_text(
         self,
-        original: Assistant,
+        reply: Assistant,
         conversation: Conversation,
         prompt: Prompt,
-        offered: Collection[str],
+        offered_tools: Collection[str],
         runner: CallRunner,
     ) -> Assistant:
         """Return a reply without calls together with the calls that its text contains."""
 
-    def without_mistakes(self, reply: Assistant, conversation: Conversation, runner: CallRunner) -> Assistant:
+    def refuse_mistaken_calls(self, reply: Assistant, conversation: Conversation, runner: CallRunner) -> Assistant:
         """Return the reply with those calls refused that the model has probably made by mistake."""
 
 
-class SmallModelHelp(Protocol):
-    async def with_first_look(
+class SmallModelSupport(Protocol):
+    async def with_initial_files(
         self, message: User, runner: CallRunner, window: WindowContext, emit: Callable[[Event], None], /
     ) -> User:
         """Return the message with content that the model needs to start; the same message if there is nothing to
         add."""
 
-    def work_reminder(self, conversation: Conversation, /) -> User | None:
+    def unfinished_work_reminder(self, conversation: Conversation, /) -> User | None:
         """Return a reminder to make the requested change if the final reply of the turn only talks about it; otherwise
         None."""
 
 
-OpenReader: TypeAlias = Callable[[ModelFacts], ReplyReader]
+CreateReplyReader: TypeAlias = Callable[[ModelFacts], ReplyReader]
 
 
-def reader_for(facts: ModelFacts) -> ReplyReader | None:
+def reply_reader_for(facts: ModelFacts) -> ReplyReader | None:
     """Return the reader for a model; None if its replies need no further parsing."""
-    if facts.calls_in_text or facts.is_small:
+    if facts.writes_calls_as_text or facts.is_small:
         for object_path in REPLY_READERS.values():
-            return cast(OpenReader, load_integration(object_path))(facts)
+            return cast(CreateReplyReader, load_integration(object_path))(facts)
     return None
 
 
-def help_for(facts: ModelFacts) -> SmallModelHelp | None:
+def small_model_support_for(facts: ModelFacts) -> SmallModelSupport | None:
     """Return the support for a small model; None for other models."""
     if facts.is_small:
-        for object_path in SMALL_MODEL_HELPS.values():
-            return cast(SmallModelHelp, load_integration(object_path))
+        for object_path in SMALL_MODEL_SUPPORT.values():
+            return cast(SmallModelSupport, load_integration(object_path))
     return None

@@ -13,9 +13,9 @@ from ebbtide.agent.budget.request_budget import (
     window_after_overflow,
 )
 from ebbtide.agent.budget.server_truncation import window_restored_notice
-from ebbtide.agent.calls.resolve import normalize_calls
-from ebbtide.agent.compaction.rewrite import compact_and_measure, forced_strategy
-from ebbtide.agent.control_calls import PLAN
+from ebbtide.agent.calls.resolve import resolve_calls
+from ebbtide.agent.compaction.rewrite import compact_and_measure, force_strategy
+from ebbtide.agent.control_calls import PLAN_TOOL
 from ebbtide.agent.errors import ContextExhausted, ContextOverflow, EmptyAnswer, ImageRejected, ProviderError
 from ebbtide.agent.events.session import CallsRead, Noticed, TextDelta, WindowLearned
 from ebbtide.agent.messages import Assistant, Conversation, Image, Text, ToolOutput, Usage, User
@@ -24,11 +24,11 @@ from ebbtide.agent.prompt.empty_reply import ask_for_answer, work_summary
 from ebbtide.agent.providers.base import Reply
 from ebbtide.agent.providers.stream import stream_reply
 from ebbtide.agent.request.fit import NEW_SESSION_HINT, switch_to_fallback
-from ebbtide.agent.request.reply_reader import reader_for
+from ebbtide.agent.request.reply_reader import reply_reader_for
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.view.message_text import with_unique_ids
 from ebbtide.agent.view.visible import messages_in_view
-from ebbtide.agent.window.measure import MeasuredConversation, budget_of, to_request
+from ebbtide.agent.window.measure import MeasuredConversation, measure_budget, to_request
 from ebbtide.agent.window.session_context import ModelContext, SessionContext, TurnContext, WindowContext
 
 MAX_RECOVERIES = 3
@@ -46,11 +46,11 @@ async def send_request(
     retry: MeasuredConversation | None
     for attempt in itertools.count(1):
         tools = window.tools.offered
-        prompt = window.view.prompt(conversation, window.instructions, images=model.facts.images)
+        prompt = window.view_cache.build_prompt(conversation, window.instructions, supports_images=model.facts.images)
         window.debug.log("context-guard/build-metrics", **model.meter.counters.debug_fields())
-        request = window.watch.note_request(to_request(prompt, tools, window), model.facts)
+        request = window.prefix_watch.record_request(to_request(prompt, tools, window), model.facts)
         try:
-            may_leave = model.retries.limits.fallback_after is not None and bool(model.targets.fallbacks)
+            may_leave = model.retries.limits.fallback_after is not None and bool(model.models.fallbacks)
             reply = await stream_reply(
                 model.provider, request, turn.interrupt, turn.emit, budget, model.retries, has_fallback=may_leave
             )
@@ -71,9 +71,9 @@ async def send_request(
             await turn.recorder.record_user_message(answer_request)
             turn.emit(Noticed(f"`{model.facts.id}` returned an empty answer, so it is asked for a sentence"))
             conversation = conversation.plus(answer_request)
-            retry = conversation, budget_of(conversation, window)
+            retry = conversation, measure_budget(conversation, window)
         except ImageRejected as error:
-            retry = await remove_rejected_pictures(conversation, budget, error, window, turn)
+            retry = await remove_rejected_images(conversation, budget, error, window, turn)
             if retry is None:
                 raise
         except ContextOverflow as error:
@@ -81,7 +81,7 @@ async def send_request(
             if retry is None:
                 raise exhausted_error(str(error).rstrip("."), known_window, model) from error
         except ProviderError as error:
-            can_switch = may_leave and error.retryable
+            can_switch = may_leave and error.is_retryable
             retry = await switch_to_fallback(conversation, budget, window, turn, str(error)) if can_switch else None
             if retry is None and first_reply is None:
                 raise
@@ -92,13 +92,13 @@ async def send_request(
                 return conversation.plus(first_reply.message), first_reply
         else:
             model.learned_limits.requests_since_summary += 1
-            window.watch.note_reply(reply.single_pass_usage)
+            window.prefix_watch.record_reply(reply.single_pass_usage)
             log_estimate(budget, reply, window)
             reply = with_resolved_calls(reply, conversation, prompt, tools, ctx)
             if reply.stop_reason == "overflow":
                 size, is_empty = reply.single_pass_usage.total or None, not reply.message.parts
                 retry = await recover_overflow(
-                    conversation, budget, window, turn, attempt, size, None, may_leave=is_empty
+                    conversation, budget, window, turn, attempt, size, None, may_switch_model=is_empty
                 )
                 if retry is None and is_empty:
                     raise exhausted_error(f"`{model.facts.id}` rejects the request as too large", known_window, model)
@@ -125,15 +125,17 @@ async def recover_overflow(
     window: WindowContext,
     turn: TurnContext,
     attempt: int,
-    size: int | None,
+    request_tokens: int | None,
     limit: int | None,
     *,
-    may_leave: bool = True,
+    may_switch_model: bool = True,
 ) -> MeasuredConversation | None:
     """Shrink a conversation that the provider rejected as too large, or switch to the next model. None if neither is
     possible."""
-    shrunk = await shrink_request(conversation, budget, window, turn, attempt, size, limit, REPORTED_BY_SERVER)
-    if shrunk is not None or not may_leave:
+    shrunk = await shrink_request(
+        conversation, budget, window, turn, attempt, request_tokens, limit, REPORTED_BY_SERVER
+    )
+    if shrunk is not None or not may_switch_model:
         return shrunk
     return await switch_to_fallback(conversation, replace(budget, window=window.model.known_window), window, turn)
 
@@ -144,7 +146,7 @@ async def shrink_request(
     window: WindowContext,
     turn: TurnContext,
     attempt: int,
-    size: int | None,
+    request_tokens: int | None,
     limit: int | None,
     source: str,
 ) -> MeasuredConversation | None:
@@ -152,7 +154,7 @@ async def shrink_request(
     if there are no attempts left or nothing can be shrunk."""
     if attempt > MAX_RECOVERIES:
         return None
-    learned_window = window_after_overflow(budget.window, size or budget.used, limit, source)
+    learned_window = window_after_overflow(budget.window, request_tokens or budget.used, limit, source)
     window.model.learned_limits.window = learned_window
     budget = replace(budget, window=learned_window)
     turn.emit(WindowLearned(learned_window.size, learned_window.effective, attempt, MAX_RECOVERIES))
@@ -160,15 +162,17 @@ async def shrink_request(
         # The request should have fitted. The most uncertain part of the estimate is how a provider counts images, so
         # they are removed first.
         without_images, measured = await compact_and_measure(
-            conversation, budget, window, turn, "overflow", forced_strategy("pictures"), size
+            conversation, budget, window, turn, "overflow", force_strategy("pictures"), request_tokens
         )
         if without_images.result.strategies:
             return without_images.conversation, measured
-    compacted, budget = await compact_and_measure(conversation, budget, window, turn, "overflow", counted=size)
+    compacted, budget = await compact_and_measure(
+        conversation, budget, window, turn, "overflow", counted_tokens=request_tokens
+    )
     return (compacted.conversation, budget) if compacted.result.strategies else None
 
 
-async def remove_rejected_pictures(
+async def remove_rejected_images(
     conversation: Conversation,
     budget: ContextBudget,
     rejection: ImageRejected,
@@ -177,19 +181,19 @@ async def remove_rejected_pictures(
 ) -> MeasuredConversation | None:
     """Remove rejected images from the view, with the strategy that removes the fewest. If they stayed, every request
     would be rejected. None if there is no image to remove."""
-    previous_count = visible_image_count(conversation)
-    for strategy in compaction.strategies.LADDERS["pictures"] if previous_count else ():
+    previous_count = count_visible_images(conversation)
+    for strategy in compaction.strategies.STRATEGIES_BY_CAUSE["pictures"] if previous_count else ():
         without_images, budget = await compact_and_measure(
-            conversation, budget, window, turn, "pictures", forced_strategy(strategy)
+            conversation, budget, window, turn, "pictures", force_strategy(strategy)
         )
         conversation = without_images.conversation
-        if visible_image_count(conversation) < previous_count:
+        if count_visible_images(conversation) < previous_count:
             turn.emit(Noticed(str(rejection)))
             return conversation, budget
     return None
 
 
-def visible_image_count(conversation: Conversation) -> int:
+def count_visible_images(conversation: Conversation) -> int:
     """Return the number of images that the model sees."""
     user_messages = [message for message in messages_in_view(conversation) if isinstance(message, User)]
     parts = [part for message in user_messages for part in message.parts]
@@ -211,22 +215,22 @@ async def recover_truncated(
     model = window.model
     size = model.meter.take_real_window()
     if size is None:
-        forget_window(reply.single_pass_usage.prompt, model, turn)
+        forget_refuted_window(reply.single_pass_usage.prompt, model, turn)
         return None
     model.learned_limits.window = window_after_overflow(budget.window, budget.used, size, INFERRED_FROM_COUNTS)
     if reply.message.calls or reply.stop_reason != "end" or attempt > MAX_RECOVERIES:
         return None
     uncounted = replace(conversation, anchor=None, anchored=0)
-    budget = budget_of(uncounted, window)
+    budget = measure_budget(uncounted, window)
     return await shrink_request(uncounted, budget, window, turn, attempt, None, size, INFERRED_FROM_COUNTS)
 
 
-def forget_window(counted: int, model: ModelContext, turn: TurnContext) -> None:
+def forget_refuted_window(counted_tokens: int, model: ModelContext, turn: TurnContext) -> None:
     """Forget the window that was inferred from the server's counts, if the server has now read more than that."""
-    if model.learned_limits.is_refuted_by(counted):
+    if model.learned_limits.is_refuted_by(counted_tokens):
         model.learned_limits.window = None
         model.meter.forget_truncation()
-        turn.emit(Noticed(window_restored_notice(counted, model.provider.window.size)))
+        turn.emit(Noticed(window_restored_notice(counted_tokens, model.provider.window.size)))
 
 
 def with_resolved_calls(
@@ -236,24 +240,24 @@ def with_resolved_calls(
     unique id."""
     runner, offered = ctx.calls.runner, [spec.name for spec in tools]
     if runner.approver.policy.mode == "plan":
-        offered.append(PLAN)  # the model knows this tool from the list or a note
-    reader, message = reader_for(ctx.model.facts), reply.message
+        offered.append(PLAN_TOOL)  # the model knows this tool from the list or a note
+    reader, message = reply_reader_for(ctx.model.facts), reply.message
     if reader is not None and reply.stop_reason in ("end", "repetition") and not message.calls:
-        message = reader.with_written_calls(message, conversation, prompt, offered, runner)
+        message = reader.with_calls_from_text(message, conversation, prompt, offered, runner)
     if message is not reply.message:
         ctx.turn.emit(CallsRead(message.text))
         reply = replace(reply, stop_reason="calls" if message.calls else reply.stop_reason)
-    message = normalize_calls(message, runner.tools, offered, str(runner.workspace.root))
+    message = resolve_calls(message, runner.tools, offered, str(runner.workspace.root))
     if reader is not None:
-        message = reader.without_mistakes(message, conversation, runner)
-    return replace(reply, message=with_unique_ids(message, ctx.window.view.call_ids(conversation)))
+        message = reader.refuse_mistaken_calls(message, conversation, runner)
+    return replace(reply, message=with_unique_ids(message, ctx.window.view_cache.call_ids(conversation)))
 
 
 def log_estimate(budget: ContextBudget, reply: Reply, window: WindowContext) -> None:
     """Log the difference between the estimate and the provider's count, and how many frames of the reply could not be
     read."""
-    if reply.skipped:
-        window.debug.log("provider/skipped", model=window.model.facts.id, frames=reply.skipped)
+    if reply.skipped_frame_count:
+        window.debug.log("provider/skipped", model=window.model.facts.id, frames=reply.skipped_frame_count)
     if not window.debug.is_enabled or not reply.single_pass_usage.prompt:
         return
     estimated, counted = budget.used, reply.single_pass_usage.prompt
@@ -263,5 +267,5 @@ def log_estimate(budget: ContextBudget, reply: Reply, window: WindowContext) -> 
         estimated=estimated,
         counted=counted,
         error=round(estimated / counted - 1, 4),
-        samples=window.model.meter.estimator.samples,
+        samples=window.model.meter.estimator.sample_count,
     )

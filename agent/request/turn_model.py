@@ -4,21 +4,21 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from ebbtide.agent import providers
-from ebbtide.agent.budget.preflight import ModelTarget, turn_preflight
+from ebbtide.agent.budget.preflight import ModelTarget, choose_target
 from ebbtide.agent.errors import ProviderError, UsageError
 from ebbtide.agent.events.session import Event, ModelSwitched, Noticed
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.providers.fallbacks import TurnModelRequest
 from ebbtide.agent.providers.meter import Meter
 from ebbtide.agent.request.fit import reset_measurements, with_shares
-from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.window.measure import measure_budget
 from ebbtide.agent.window.session_context import TurnContext, WindowContext
 
 
 async def with_requested_model(conversation: Conversation, window: WindowContext, turn: TurnContext) -> Conversation:
     """Switch to the model that a command asked for, and return the conversation for it. If that model is not available
     or has no room, the session's own model is used, with a notice to the user."""
-    model, targets = window.model, window.model.targets
+    model, targets = window.model, window.model.models
     requested, targets.turn_request = targets.turn_request, None
     if requested is None:
         return conversation
@@ -35,11 +35,11 @@ async def with_requested_model(conversation: Conversation, window: WindowContext
         connected = await targets.connect(model_id)
     except (UsageError, ProviderError) as error:
         return _keep_model(conversation, requested, str(error), turn.emit)
-    budget, requested_provider = budget_of(conversation, window), connected.provider
+    budget, requested_provider = measure_budget(conversation, window), connected.provider
     (target,) = with_shares(
         (ModelTarget(own_facts.provider, requested_provider.facts.name, requested_provider.window),), window
     )
-    if turn_preflight(model.meter.counters, (target,)).target is None:
+    if choose_target(model.meter.counters, (target,)).target is None:
         problem_text = (
             f"the conversation takes about {budget.used:,} tokens, and it has room for "
             f"{requested_provider.window.effective:,}"
@@ -72,7 +72,7 @@ async def restoring_own_model(window: WindowContext, turn: TurnContext) -> Async
         yield
     finally:
         turn_model, calibration = model.facts.id, model.encoded_calibration
-        own_model = model.targets.end_turn()
+        own_model = model.models.end_turn()
         if own_model is not None:
             reset_measurements(Conversation(), own_model.meter, window, turn.emit)
             model.learned_limits.window = learned_window

@@ -11,7 +11,7 @@ from ebbtide.agent.events.permissions import Decision, PermissionAsked
 from ebbtide.agent.events.session import Event
 
 
-class AgentApproval(Approver):
+class AgentApprover(Approver):
     """Approves the calls of a sub-agent. It uses the rules, folders and mode of the parent session, which also asks the
     user and stores the rules that the user adds."""
 
@@ -20,24 +20,25 @@ class AgentApproval(Approver):
     def __init__(
         self,
         parent: Approver,
-        most_permissive_mode: Mode,
-        readable: tuple[str, ...],
+        max_mode: Mode,
+        readable_folders: tuple[str, ...],
         label: str,
-        id: str,
+        id_suffix: str,
         emit: Callable[[Event], None],
     ) -> None:
-        """`readable`: additional folders that the sub-agent may read. `label`: the sub-agent's name in questions. `id`:
-        makes the ids of its questions unique. `emit`: emits events about answers in the parent session."""
-        self._parent, self._max_mode, self._readable_folders, self._emit = parent, most_permissive_mode, readable, emit
-        self._label, self._id_suffix = label, id
+        """`readable_folders`: additional folders that the sub-agent may read. `label`: the sub-agent's name in
+        questions. `id_suffix`: makes the ids of its questions unique. `emit`: emits events about answers in the parent
+        session."""
+        self._parent, self._max_mode, self._readable_folders, self._emit = parent, max_mode, readable_folders, emit
+        self._label, self._id_suffix = label, id_suffix
         super().__init__(
             parent.policy,
-            parent.ask,
-            parent.recent_calls,
+            parent.ask_user,
+            parent.get_recent_calls,
             parent.project_rules,
             session_rules=parent.session_rules,
             can_ask=parent.can_ask,
-            why_unsandboxed=parent.why_unsandboxed,
+            get_sandbox_problem=parent.get_sandbox_problem,
             added_folders=parent.added_folders,
         )
 
@@ -58,8 +59,8 @@ class AgentApproval(Approver):
     def add_rule(self, rule: str) -> None:
         self._parent.add_rule(rule)
 
-    async def answer_or_approval(
+    async def wait_for_decision(
         self, question: PermissionAsked, request: PermissionRequest | None, emit: Callable[[Event], None]
     ) -> Decision:
         agent_question = replace(question, id=f"{question.id}-{self._id_suffix}", agent=self._label)
-        return await self._parent.answer_or_approval(agent_question, request, self._emit)
+        return await self._parent.wait_for_decision(agent_question, request, self._emit)

@@ -30,13 +30,13 @@ class AgentDefinition:
     denied_tools: tuple[str, ...] = ()
     """Names of tools that the agent must not have, in the form of `tools`."""
     model: str | None = None
-    mode: Mode = "auto"
+    max_mode: Mode = "auto"
     """The most permissive mode that the sub-agent may have. A stricter mode of the parent session takes precedence."""
     runs_hooks: bool = True
     """Whether hooks run for the agent's calls."""
-    max_turns: int | None = None
+    max_requests: int | None = None
     """Maximum number of requests; None if only the general limit applies."""
-    plugin: str = ""
+    plugin_name: str = ""
     """Name of the plugin that defines it."""
 
     def allows_tool(self, tool: str) -> bool:
@@ -59,14 +59,14 @@ def find_definition(definitions: Sequence[AgentDefinition], name: str) -> AgentD
 
 
 @cache
-def read_only_tools() -> tuple[str, ...]:
+def read_only_tool_names() -> tuple[str, ...]:
     """Return the names of the tools that read-only agents have."""
-    return tuple(name for name, traits in builtin_traits().items() if traits.is_for_reading_agents)
+    return tuple(name for name, traits in builtin_traits().items() if traits.is_for_read_only_agents)
 
 
 def built_in_agents() -> tuple[AgentDefinition, ...]:
     return tuple(
-        AgentDefinition(name, description, _prompt_text(name), read_only_tools(), mode="plan")
+        AgentDefinition(name, description, _prompt_text(name), read_only_tool_names(), max_mode="plan")
         for name, description in BUILT_IN_AGENTS.items()
     )
 

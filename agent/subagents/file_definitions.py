@@ -6,13 +6,13 @@ from dataclasses import replace
 from ebbtide.agent.calls.tool_aliases import resolve_alias, tool_for_alias
 from ebbtide.agent.config.options import Mode
 from ebbtide.agent.extensions.agent_files import MAX_DESCRIPTION_CHARS, AgentFile
-from ebbtide.agent.extensions.skills import Skill, skill_list
-from ebbtide.agent.hooks.tool_names import has_claude_name, our_names
+from ebbtide.agent.extensions.skills import Skill, format_skill_list
+from ebbtide.agent.hooks.tool_names import has_claude_name, to_our_names
 from ebbtide.agent.subagents.definitions import AgentDefinition, built_in_agents
 from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.edit import Edit
-from ebbtide.tools.foreign_calls import LISTING_TOOLS, normalised_name
+from ebbtide.tools.foreign_calls import LISTING_TOOLS, normalise_name
 from ebbtide.tools.outputs.extent import ellipsize, join_limited
 from ebbtide.tools.read_result import ReadResult
 from ebbtide.tools.write import Write
@@ -33,7 +33,7 @@ def all_definitions(files: Sequence[AgentFile], skills: Sequence[Skill] = ()) ->
     built-in agent. `skills`: the available skills, which an agent file may name."""
     definitions = {definition.name: definition for definition in built_in_agents()}
     for file in files:
-        if file.name not in definitions or file.item.owner == "user":
+        if file.name not in definitions or file.trust_item.owner == "user":
             definitions[file.name] = _definition_from_file(file, skills)
     return tuple(definitions.values())
 
@@ -43,7 +43,7 @@ def unknown_tools_notice(files: Sequence[AgentFile], known_tools: Collection[str
     empty if there are none. `known_tools`: the existing tools."""
     agents_by_tool: dict[str, list[str]] = {}
     for file in files:
-        for name in (*(file.tools or ()), *file.denied_tools):
+        for name in (*(file.allowed_tools or ()), *file.denied_tools):
             if _is_unknown(name, known_tools):
                 agents_by_tool.setdefault(name, []).append(file.name)
     unknown_tools = [f"`{name}` ({join_limited(agents, _MAX_LISTED_NAMES)})" for name, agents in agents_by_tool.items()]
@@ -51,13 +51,13 @@ def unknown_tools_notice(files: Sequence[AgentFile], known_tools: Collection[str
 
 
 def _is_unknown(name: str, known_tools: Collection[str]) -> bool:
-    (our_name,) = our_names([name])
+    (our_name,) = to_our_names([name])
     if (
         our_name in known_tools
         or has_claude_name(our_name)
         or our_name.startswith("mcp__")
         or "*" in our_name
-        or normalised_name(our_name) in _IGNORED_FOREIGN_TOOLS
+        or normalise_name(our_name) in _IGNORED_FOREIGN_TOOLS
     ):
         return False
     try:
@@ -69,10 +69,14 @@ def _is_unknown(name: str, known_tools: Collection[str]) -> bool:
 def _definition_from_file(file: AgentFile, skills: Sequence[Skill]) -> AgentDefinition:
     """Return the definition in an agent file. The agent has at most the tools of its parent session. `apply_patch` can
     edit and create files, so only agents with both `edit` and `write` get it."""
-    tools = None if file.tools is None else tuple(dict.fromkeys(map(tool_for_alias, our_names(file.tools))))
+    tools = (
+        None
+        if file.allowed_tools is None
+        else tuple(dict.fromkeys(map(tool_for_alias, to_our_names(file.allowed_tools))))
+    )
     denied_tools = tuple(
-        name if normalised_name(name) in LISTING_TOOLS else tool_for_alias(name)
-        for name in our_names(file.denied_tools)
+        name if normalise_name(name) in LISTING_TOOLS else tool_for_alias(name)
+        for name in to_our_names(file.denied_tools)
     )
     if tools is not None:
         tools = (*tools, ReadResult.name, *((ApplyPatch.name,) if {Edit.name, Write.name} <= {*tools} else ()))
@@ -82,8 +86,18 @@ def _definition_from_file(file: AgentFile, skills: Sequence[Skill]) -> AgentDefi
     description = ellipsize(file.description, MAX_DESCRIPTION_CHARS)
     mode: Mode = "plan" if file.is_plan_only else "auto"
     skill_names = {name.replace(" ", "-").rpartition(":")[2] for name in file.skills}
-    skills_section = skill_list([replace(skill, for_model=True) for skill in skills if skill.name in skill_names])
+    skills_section = format_skill_list(
+        [replace(skill, is_listed_for_model=True) for skill in skills if skill.name in skill_names]
+    )
     prompt = "\n\n".join(filter(None, (file.prompt, skills_section)))
     return AgentDefinition(
-        file.name, description, prompt, tools, denied_tools, model, mode, max_turns=file.max_turns, plugin=file.plugin
+        file.name,
+        description,
+        prompt,
+        tools,
+        denied_tools,
+        model,
+        mode,
+        max_requests=file.max_requests,
+        plugin_name=file.plugin_name,
     )

@@ -46,7 +46,7 @@ class AgentProgress:
     answer: str = ""
     usage: Usage = field(default_factory=Usage)
     cost: float | None = 0.0
-    steps: int = 0
+    step_count: int = 0
     changed_files: dict[str, None] = field(default_factory=dict)
     read_files: dict[str, None] = field(default_factory=dict)
     running_calls: dict[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class AgentProgress:
     def record(self, event: Event) -> None:
         match event:
             case StepStarted():
-                self.steps += 1
+                self.step_count += 1
             case ReplyFinished(usage=usage, cost=cost):
                 self.usage += usage
                 self.cost = None if cost is None or self.cost is None else self.cost + cost
@@ -83,34 +83,34 @@ def call_line(name: str, arguments: Mapping[str, object]) -> str:
     return ellipsize(" ".join(f"{name} {values}".split()), 100)
 
 
-def finished_event(
-    work: AgentProgress, agent: str, call: str, name: str, project: str, seconds: float
+def create_finished_event(
+    progress: AgentProgress, agent_id: str, call_id: str, name: str, project_name: str, seconds: float
 ) -> AgentFinished:
     """Return the final event of a sub-agent. References in its answer to its own outputs are rewritten, so that other
-    sessions can resolve them. `project`: the name of its project."""
-    reference_prefix = f"ebb://{project}/{agent}"
+    sessions can resolve them. `project_name`: the name of its project."""
+    reference_prefix = f"ebb://{project_name}/{agent_id}"
     answer = _OWN_REFERENCE.sub(
-        lambda match: f"{reference_prefix}/{match[0]}" if int(match[1]) <= len(work.call_lines) else match[0],
-        work.answer.strip(),
+        lambda match: f"{reference_prefix}/{match[0]}" if int(match[1]) <= len(progress.call_lines) else match[0],
+        progress.answer.strip(),
     )
     references = [
         AgentReference(f"{reference_prefix}/r{number}", line)
-        for number, line in enumerate(work.call_lines, 1)
+        for number, line in enumerate(progress.call_lines, 1)
         if line.partition(" ")[0] in (Read.name, Grep.name, Bash.name, WebFetch.name)
     ]
     return AgentFinished(
-        agent,
-        call,
+        agent_id,
+        call_id,
         name,
-        work.end if work.end in get_args(AgentEnd) else "failed",
+        progress.end if progress.end in get_args(AgentEnd) else "failed",
         answer,
         findings_in(answer),
-        tuple(work.changed_files),
-        tuple(work.read_files),
+        tuple(progress.changed_files),
+        tuple(progress.read_files),
         tuple(references),
-        work.steps,
-        work.usage,
-        work.cost,
+        progress.step_count,
+        progress.usage,
+        progress.cost,
         round(seconds, 1),
     )
 

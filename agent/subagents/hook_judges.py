@@ -13,7 +13,7 @@ from ebbtide.agent.providers.base import Request
 from ebbtide.agent.providers.fallbacks import ConnectModel
 from ebbtide.agent.providers.stream import stream_reply
 from ebbtide.agent.session import Session
-from ebbtide.agent.subagents.definitions import AgentDefinition, read_only_tools
+from ebbtide.agent.subagents.definitions import AgentDefinition, read_only_tool_names
 from ebbtide.agent.subagents.role import resolve_model
 from ebbtide.agent.window.session_context import SessionContext
 from ebbtide.tools.base import ToolError
@@ -30,10 +30,12 @@ MAX_ANSWER_TOKENS = 1024
 class HookJudges:
     """The judges of one session. Their cost is part of the session's cost."""
 
-    def __init__(self, ctx: SessionContext, connect: ConnectModel, compose: ComposeAgentSession) -> None:
-        self._context, self._connect, self._compose = ctx, connect, compose
+    def __init__(
+        self, context: SessionContext, connect_model: ConnectModel, compose_session: ComposeAgentSession
+    ) -> None:
+        self._context, self._connect, self._compose = context, connect_model, compose_session
 
-    async def model(self, question: str, model: str) -> str:
+    async def ask_model(self, question: str, model: str) -> str:
         """Ask the given model, or the session's own model if `model` is empty, and return the answer. Raises
         `ValueError`."""
         own_provider, own_model, turn = self._context.model.provider, self._context.model.facts.id, self._context.turn
@@ -51,10 +53,10 @@ class HookJudges:
             raise ValueError(str(error)) from error
         return reply.message.text
 
-    async def agent(self, question: str, model: str) -> str:
+    async def ask_agent(self, question: str, model: str) -> str:
         """Ask a read-only agent, whose own calls run no hooks, and return its answer. Raises `ValueError`."""
         definition = AgentDefinition(
-            "hook", "", JUDGE_PROMPT, read_only_tools(), model=model or None, mode="plan", runs_hooks=False
+            "hook", "", JUDGE_PROMPT, read_only_tool_names(), model=model or None, max_mode="plan", runs_hooks=False
         )
         answer = ""
         try:
@@ -76,16 +78,16 @@ class HookJudges:
             raise ValueError(str(error)) from error
         return answer
 
-    async def server(self, server: str, tool: str, arguments: Mapping[str, object]) -> tuple[str, bool]:
+    async def call_server_tool(self, server: str, tool: str, arguments: Mapping[str, object]) -> tuple[str, bool]:
         name = f"mcp__{server}__{tool}"
-        tool_instance = self._context.window.tools.served.callable.get(name)
+        tool_instance = self._context.window.tools.server_tools.callable_tools.get(name)
         if tool_instance is None:
             raise ValueError(f"no server offers `{name}`")
         try:
             result = await tool_instance.run(arguments, replace(self._context.calls.runner.workspace, call_id="hook"))
         except ToolError as error:
             return str(error), True
-        return result.text, result.failed
+        return result.text, result.has_failed
 
     def _emit_cost_only(self, event: Event) -> None:
         """Emit only the cost of a question."""

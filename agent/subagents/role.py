@@ -13,11 +13,11 @@ from ebbtide.agent import providers, subagents
 from ebbtide.agent.calls.execute import CheckpointGuard, no_checkpoint
 from ebbtide.agent.config.options import Mode, stricter_mode
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.input.instructions import with_mode_replaced
+from ebbtide.agent.input.instructions import replace_mode
 from ebbtide.agent.prompt.build import Instructions
-from ebbtide.agent.subagents.approval import AgentApproval
+from ebbtide.agent.subagents.approval import AgentApprover
 from ebbtide.agent.subagents.definitions import FINAL_MESSAGE_INSTRUCTIONS, AgentDefinition, built_in_agents
-from ebbtide.agent.tool_specs import CALL, SEARCH
+from ebbtide.agent.tool_specs import CALL_TOOL, SEARCH_TOOL
 from ebbtide.agent.window.server_tools import ServerTools
 from ebbtide.agent.window.session_context import SessionContext
 from ebbtide.agent.window.turn_limits import TurnLimits
@@ -34,7 +34,7 @@ _ROLES_DENIED_TO_AGENTS = ("ask_question", "start_agent")
 
 
 @dataclass(frozen=True, slots=True)
-class AgentRole:
+class SubagentContext:
     definition: AgentDefinition
     parent: SessionContext
     """The context of the parent session."""
@@ -46,7 +46,7 @@ class AgentRole:
         parent_recorder, now = self.parent.records.recorder, time.time()
         default_model = config.agents_model or self.parent.model.facts.id
         model = resolve_model(self.definition.model, default_model)
-        mode = stricter_mode(self.parent.calls.runner.approver.policy.mode, self.definition.mode)
+        mode = stricter_mode(self.parent.calls.runner.approver.policy.mode, self.definition.max_mode)
         name = self.definition.name
         return SessionRow(
             self.id, parent_recorder.project, "", model, mode, now, now, owner=parent_recorder.session_id, agent=name
@@ -56,21 +56,23 @@ class AgentRole:
         """Return the tools of the parent session that the sub-agent gets."""
         candidates = (tool for tool in tools if role_of(tool.name) not in _ROLES_DENIED_TO_AGENTS)
         return tuple(
-            tool for tool in candidates if tool.name in (SEARCH, CALL) or self.definition.allows_tool(tool.name)
+            tool
+            for tool in candidates
+            if tool.name in (SEARCH_TOOL, CALL_TOOL) or self.definition.allows_tool(tool.name)
         )
 
     def server_tools(self) -> ServerTools:
         """Return the server tools that the sub-agent gets."""
-        return self.parent.window.tools.served.subset(self.definition.allows_tool)
+        return self.parent.window.tools.server_tools.create_subset(self.definition.allows_tool)
 
-    def create_approver(self, outputs: Path) -> AgentApproval:
+    def create_approver(self, outputs: Path) -> AgentApprover:
         """Return the sub-agent's approver, which also permits reading `outputs`."""
         parent_approver, definition = self.parent.calls.runner.approver, self.definition
-        return AgentApproval(
-            parent_approver, definition.mode, (str(outputs),), definition.name, self.id, self.parent.turn.emit
+        return AgentApprover(
+            parent_approver, definition.max_mode, (str(outputs),), definition.name, self.id, self.parent.turn.emit
         )
 
-    def workspace(self, own: Workspace) -> Workspace:
+    def with_parent_variables(self, own: Workspace) -> Workspace:
         """Return the workspace `own` with the environment variables of the parent session's commands."""
         parent_workspace, sandbox = self.parent.calls.runner.workspace, own.sandbox
         if sandbox is not None and parent_workspace.sandbox is not None:
@@ -79,7 +81,7 @@ class AgentRole:
                 variables=parent_workspace.sandbox.variables,
                 repositories_by_folder=parent_workspace.sandbox.repositories_by_folder,
             )
-        return replace(own, sandbox=sandbox, variables=parent_workspace.variables)
+        return replace(own, sandbox=sandbox, environment_variables=parent_workspace.environment_variables)
 
     @property
     def checkpoint_guard(self) -> CheckpointGuard:
@@ -98,15 +100,15 @@ class AgentRole:
         """Fields that describe the sub-agent to hooks."""
         return {"agent_id": self.id, "agent_type": self.definition.name}
 
-    def instructions(self, instructions: Instructions, mode: Mode) -> Instructions:
+    def add_agent_prompt(self, instructions: Instructions, mode: Mode) -> Instructions:
         """Return the system prompt with the agent's own prompt added. Plan mode is not mentioned, because an agent
         cannot submit a plan."""
         base = f"{instructions.base}\n\n{self.definition.prompt}\n\n{FINAL_MESSAGE_INSTRUCTIONS}"
-        without_plan_mode = with_mode_replaced(instructions, mode, "") if mode == "plan" else instructions
+        without_plan_mode = replace_mode(instructions, mode, "") if mode == "plan" else instructions
         return replace(without_plan_mode, base=base, skills="")
 
     def turn_limits(self, config: Config) -> TurnLimits:
-        limits = (limit for limit in (config.agents_max_turns, self.definition.max_turns) if limit is not None)
+        limits = (limit for limit in (config.agents_max_turns, self.definition.max_requests) if limit is not None)
         return TurnLimits(min(limits, default=None))
 
 

@@ -24,7 +24,7 @@ from ebbtide.agent.events.subagents import AgentFinished, AgentStarted, RunningA
 from ebbtide.agent.messages import Note
 from ebbtide.agent.session import Session
 from ebbtide.agent.subagents.definitions import AgentDefinition, find_definition
-from ebbtide.agent.subagents.hand_back import AgentProgress, finished_event, result_texts
+from ebbtide.agent.subagents.hand_back import AgentProgress, create_finished_event, result_texts
 from ebbtide.agent.view.stubs import HOOK_NOTE_PREFIX
 from ebbtide.agent.window.session_context import CallContext, SessionContext, TurnContext
 from ebbtide.tools.base import Result, ToolError, Workspace
@@ -58,14 +58,14 @@ class SessionAgents:
 
     def __init__(
         self,
-        definitions: Callable[[], Sequence[AgentDefinition]],
+        get_definitions: Callable[[], Sequence[AgentDefinition]],
         max_concurrent: int,
-        compose: ComposeAgentSession,
+        compose_session: ComposeAgentSession,
         parent: SessionContext,
     ) -> None:
-        """`definitions` returns the agents that may be started now."""
-        self._definitions = definitions
-        self._compose = compose
+        """`get_definitions` returns the agents that may be started now."""
+        self._definitions = get_definitions
+        self._compose = compose_session
         self._slots = asyncio.Semaphore(max(1, min(max_concurrent, MAX_CONCURRENT_AGENTS)))
         self._delegations: dict[str, _Delegation] = {}
         self._watcher: Callable[[], None] | None = None
@@ -79,16 +79,16 @@ class SessionAgents:
             for delegation in self._delegations.values()
         )
 
-    def stop(self, call: str) -> None:
+    def stop(self, call_id: str) -> None:
         """Ask the agent of a call to stop. A running agent returns its results so far; a queued one does not start."""
-        if (delegation := self._delegations.get(call)) is not None:
+        if (delegation := self._delegations.get(call_id)) is not None:
             delegation.stop_request.request()
             if delegation.session is not None:
                 delegation.session.interrupt()
             self._notify_watcher()
 
-    def set_watcher(self, changed: Callable[[], None] | None) -> None:
-        self._watcher = changed
+    def set_watcher(self, on_change: Callable[[], None] | None) -> None:
+        self._watcher = on_change
 
     def _notify_watcher(self) -> None:
         if self._watcher is not None:
@@ -121,7 +121,7 @@ class SessionAgents:
             self._notify_watcher()
         text, full_text = result_texts(finished)
         changed = tuple(workspace.root / path for path in finished.changed)
-        return Result(text, full_text=full_text or None, changed_files=changed, failed=finished.end == "failed")
+        return Result(text, full_text=full_text or None, changed_files=changed, has_failed=finished.end == "failed")
 
     async def _take_slot(self, exit_stack: AsyncExitStack) -> bool:
         """Wait until another agent may run. The slot is released when `exit_stack` closes."""
@@ -164,7 +164,7 @@ class SessionAgents:
                 )
                 was_continued, attachments = True, ()
         finally:
-            finished = finished_event(progress, agent_id, call_id, name, project, time.monotonic() - started_at)
+            finished = create_finished_event(progress, agent_id, call_id, name, project, time.monotonic() - started_at)
             turn.emit(finished)
         return finished
 

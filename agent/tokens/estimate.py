@@ -145,7 +145,7 @@ def count_tools(specs: Iterable[ToolSpec], ruler: Ruler = BYTE_RULER) -> Counts:
     return sum_counts(count_text(text, ruler) for text in _tool_texts(specs))
 
 
-def tools_text(specs: Iterable[ToolSpec]) -> str:
+def tool_definitions_text(specs: Iterable[ToolSpec]) -> str:
     """Return the tool definitions as text of about the size that the model reads."""
     return "".join(_tool_texts(specs))
 
@@ -192,11 +192,11 @@ class Estimator:
     weights: Vector = INITIAL_WEIGHTS
     covariance: tuple[Vector, ...] = _initial_covariance()
     """Covariance of the weights. It is large where samples have given little information."""
-    samples: int = 0
+    sample_count: int = 0
     errors: Vector = ()
     """The most recent errors, as shares of the request."""
 
-    def tokens(self, counts: Counts) -> int:
+    def estimate(self, counts: Counts) -> int:
         """Return the estimated tokens, rounded up."""
         letter_weight, symbol_weight, other_weight, token_weight, item_weight, reply_weight = self.weights
         estimate = (
@@ -219,22 +219,21 @@ class Estimator:
         return self.error is not None and self.error < 0.01
 
 
-def learn(
-    estimator: Estimator, counts: Counts, reported: int, request_tokens: int, *, whole: bool = False
+def update_estimator(
+    estimator: Estimator, counts: Counts, reported_tokens: int, request_tokens: int, *, is_full_request: bool = False
 ) -> Estimator:
-    """Return the estimator, updated with a provider's report of `reported` tokens for the text in `counts`. The request
-    had `request_tokens` tokens.
+    """Return the estimator, updated with a provider's report of `reported_tokens` tokens for the text in `counts`. The
+    request had `request_tokens` tokens.
 
     Uses recursive least squares with forgetting: a sample mostly adjusts the weights that it contains and that are
-    still uncertain. `whole`: the sample is an entire request, whose tool definitions take more tokens than their text.
-    Implausible reports are ignored. With images, so are reports that are more than three standard deviations off,
-    because a server may count more for images than the rule says.
-    """
-    expected, measured = estimator.tokens(counts), reported - counts.exact_tokens
-    if reported <= 0 or measured <= 0 or not is_plausible_count(reported, expected):
+    still uncertain. `is_full_request`: the sample is an entire request, whose tool definitions take more tokens than
+    their text. Implausible reports are ignored. With images, so are reports that are more than three standard
+    deviations off, because a server may count more for images than the rule says."""
+    expected, measured = estimator.estimate(counts), reported_tokens - counts.exact_tokens
+    if reported_tokens <= 0 or measured <= 0 or not is_plausible_count(reported_tokens, expected):
         return estimator
     estimate = max(expected - counts.exact_tokens, 1)
-    noise = counts.exact_tokens**2 + ((0.15 * measured) ** 2 if whole else (0.03 * estimate) ** 2 + 3.0**2)
+    noise = counts.exact_tokens**2 + ((0.15 * measured) ** 2 if is_full_request else (0.03 * estimate) ** 2 + 3.0**2)
     values = counts.vector
     covariance = [
         [
@@ -263,15 +262,17 @@ def learn(
         for row, gain in zip(covariance, gains, strict=True)
     )
     errors = estimator.errors
-    if not whole or request_tokens >= MIN_ERROR_BASE_TOKENS:
-        errors = (*errors, abs(reported - expected) / max(request_tokens, MIN_ERROR_BASE_TOKENS))[-MAX_STORED_ERRORS:]
-    return Estimator(weights, new_covariance, estimator.samples + 1, errors)
+    if not is_full_request or request_tokens >= MIN_ERROR_BASE_TOKENS:
+        errors = (*errors, abs(reported_tokens - expected) / max(request_tokens, MIN_ERROR_BASE_TOKENS))[
+            -MAX_STORED_ERRORS:
+        ]
+    return Estimator(weights, new_covariance, estimator.sample_count + 1, errors)
 
 
-def is_plausible_count(reported: int, expected: int) -> bool:
+def is_plausible_count(reported_tokens: int, expected_tokens: int) -> bool:
     """Whether a reported token count is plausible: between a tenth of the expected count and ten times that count, with
     200 tokens of tolerance."""
-    return expected / 10 - 200 <= reported <= 10 * expected + 200
+    return expected_tokens / 10 - 200 <= reported_tokens <= 10 * expected_tokens + 200
 
 
 UNTRAINED_ESTIMATOR = Estimator()
@@ -280,17 +281,17 @@ UNTRAINED_ESTIMATOR = Estimator()
 
 def estimate_text(text: str) -> int:
     """Return the estimated tokens of a text for an unknown model, rounded up; 0 for an empty text."""
-    return UNTRAINED_ESTIMATOR.tokens(count_text(text))
+    return UNTRAINED_ESTIMATOR.estimate(count_text(text))
 
 
 def estimate_message(message: Message) -> int:
     """Return the estimated tokens of a message with all its parts."""
-    return UNTRAINED_ESTIMATOR.tokens(count_message(message, BYTE_RULER))
+    return UNTRAINED_ESTIMATOR.estimate(count_message(message, BYTE_RULER))
 
 
 def estimate_output(output: ToolOutput) -> int:
     """Return the estimated tokens of an output as a separate message."""
-    return UNTRAINED_ESTIMATOR.tokens(count_output(output, BYTE_RULER))
+    return UNTRAINED_ESTIMATOR.estimate(count_output(output, BYTE_RULER))
 
 
 def estimate_messages(messages: Sequence[Message]) -> int:
@@ -299,28 +300,28 @@ def estimate_messages(messages: Sequence[Message]) -> int:
 
 def estimate_tools(specs: Sequence[ToolSpec]) -> int:
     """Return the estimated tokens of the tool definitions of a request."""
-    return sum(UNTRAINED_ESTIMATOR.tokens(count_text(text)) for text in _tool_texts(specs))
+    return sum(UNTRAINED_ESTIMATOR.estimate(count_text(text)) for text in _tool_texts(specs))
 
 
-def chars_estimate(text: str, per_token: float = 4.0) -> int:
-    """Return the estimated tokens of a text with `per_token` characters per token, rounded up."""
-    return -int(-len(text) // per_token)
+def estimate_by_chars(text: str, chars_per_token: float = 4.0) -> int:
+    """Return the estimated tokens of a text with `chars_per_token` characters per token, rounded up."""
+    return -int(-len(text) // chars_per_token)
 
 
-def encode_estimator(estimator: Estimator, server: str = "") -> str:
-    """Encode an estimator as JSON. `server`: digest of the address at which the model answers. Numbers are not
+def encode_estimator(estimator: Estimator, server_digest: str = "") -> str:
+    """Encode an estimator as JSON. `server_digest`: digest of the address at which the model answers. Numbers are not
     rounded, so that a decoded estimator gives identical estimates."""
     fields: dict[str, object] = {
         "weights": estimator.weights,
         "doubt": estimator.covariance,
-        "samples": estimator.samples,
+        "samples": estimator.sample_count,
         "errors": estimator.errors,
-        **({"server": server} if server else {}),
+        **({"server": server_digest} if server_digest else {}),
     }
     return json.dumps(fields, separators=(",", ":"))
 
 
-def encoded_server(text: str | None) -> str:
+def server_digest_from_encoded(text: str | None) -> str:
     """Return the server digest stored with an encoded estimator; empty if there is none or it cannot be read."""
     try:
         fields = json.loads(text or "{}")

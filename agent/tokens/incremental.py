@@ -20,39 +20,39 @@ M = TypeVar("M")
 V = TypeVar("V", bound=Callable[..., Any])
 
 
-def is_prefix(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
-    """Whether `now` begins with the same objects as `before`. Equality is not enough: equal objects may be sent as
+def is_prefix(prefix: tuple[object, ...], objects: tuple[object, ...]) -> bool:
+    """Whether `objects` begins with the same objects as `prefix`. Equality is not enough: equal objects may be sent as
     different bytes."""
-    if before is now or len(before) > len(now):
-        return before is now
-    if isinstance(before, SharedTuple) and isinstance(now, SharedTuple) and before.log is now.log:
+    if prefix is objects or len(prefix) > len(objects):
+        return prefix is objects
+    if isinstance(prefix, SharedTuple) and isinstance(objects, SharedTuple) and prefix.log is objects.log:
         return True
-    return all(map(is_, before, now))
+    return all(map(is_, prefix, objects))
 
 
 @dataclass(slots=True)
 class IncrementalFold(Generic[T, M]):
     """A value accumulated over messages, or over objects derived from messages."""
 
-    start: Callable[[], T]
+    create_initial: Callable[[], T]
     add: Callable[[T, M], T]
     """Returns the value with one more message added; may modify its argument."""
-    seen: tuple[M, ...] = ()
+    processed_messages: tuple[M, ...] = ()
     """The messages from which the last value was computed."""
     _value: T | None = field(default=None)
 
     def unprocessed_count(self, messages: tuple[M, ...]) -> int:
         """Return how many messages must still be added to get the value for `messages`."""
-        return len(messages) - (len(self.seen) if is_prefix(self.seen, messages) else 0)
+        return len(messages) - (len(self.processed_messages) if is_prefix(self.processed_messages, messages) else 0)
 
     def value_for(self, messages: tuple[M, ...]) -> T:
         """Return the value for these messages, adding only the new ones if possible."""
-        if self._value is None or not is_prefix(self.seen, messages):
-            self.seen, self._value = (), self.start()
+        if self._value is None or not is_prefix(self.processed_messages, messages):
+            self.processed_messages, self._value = (), self.create_initial()
         value = self._value
-        for message in messages[len(self.seen) :]:
+        for message in messages[len(self.processed_messages) :]:
             value = self.add(value, message)
-        self.seen, self._value = messages, value
+        self.processed_messages, self._value = messages, value
         return value
 
 

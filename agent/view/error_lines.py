@@ -225,7 +225,7 @@ def line_shape(line: str) -> str:
     return _NUMBER.sub("0", _FILE_NAME.sub("@", _QUOTED_TEXT.sub("''", line)))
 
 
-def without_name_numbers(line: str) -> str:
+def normalise_name_numbers(line: str) -> str:
     """Replace numbers within names with 0. Other numbers stay, because lines with different figures are not
     repetitions."""
     return _NUMBERED_NAME.sub("0", line)

@@ -69,18 +69,18 @@ class ErrorMatches:
     _open_groups: list[_ShapeGroup] = field(default_factory=list)
     """Groups whose newest line still lacks some of its following context."""
 
-    def add_lines(self, text: bytes, first: int) -> None:
-        """Process more output. `text` ends with a newline; `first` is the number of its first line."""
+    def add_lines(self, text: bytes, first_number: int) -> None:
+        """Process more output. `text` ends with a newline; `first_number` is the number of its first line."""
         offset = 0
         while offset < len(text):
             end = text.rfind(b"\n", offset, offset + _BLOCK_BYTES) + 1 or text.find(b"\n", offset) + 1
             block = text[offset : end - 1]
             line_count = block.count(b"\n") + 1
             if line_count > 4 * _MAX_CONTEXT_DISTANCE and not self._keywords_in(block.lower()):
-                self._skip_block(block, first)
+                self._skip_block(block, first_number)
             else:
-                self._scan_lines([line[:MAX_LINE_CHARS] for line in block.split(b"\n")], first)
-            first += line_count
+                self._scan_lines([line[:MAX_LINE_CHARS] for line in block.split(b"\n")], first_number)
+            first_number += line_count
             offset = end
 
     def _keywords_in(self, lowered: bytes) -> list[bytes]:
@@ -160,11 +160,11 @@ class ErrorMatches:
         ]
         self._by_shape = {shape: self._by_shape[shape] for shape in (*shapes[: _MAX_SHAPES // 2], *oldest)}
 
-    def excerpt_between(self, head: int, tail: int, max_bytes: int = MAX_MATCH_BYTES) -> str:
-        """Return the error lines between the lines `head` and `tail`, by descending weight and then newest first, with
-        context as in `grep -C`, within `max_bytes` bytes. Empty if there are none."""
+    def excerpt_between(self, head_end: int, tail_start: int, max_bytes: int = MAX_MATCH_BYTES) -> str:
+        """Return the error lines between the lines `head_end` and `tail_start`, by descending weight and then newest
+        first, with context as in `grep -C`, within `max_bytes` bytes. Empty if there are none."""
         blocks, visible_numbers, remaining_bytes = list[str](), set[int](), max_bytes
-        for group in self._selected_groups(head, tail):
+        for group in self._selected_groups(head_end, tail_start):
             if group.line_number in visible_numbers:
                 continue
             has_context_room = remaining_bytes > max_bytes * _NO_CONTEXT_SHARE and (
@@ -174,7 +174,7 @@ class ErrorMatches:
                 lines = [
                     (number, separator, text)
                     for number, separator, text in group_lines(group, with_context)
-                    if head < number < tail and number not in visible_numbers
+                    if head_end < number < tail_start and number not in visible_numbers
                 ]
                 block = "\n".join(f"{number}{separator} {text}" for number, separator, text in lines)
                 block_bytes = len(block.encode()) + 1
@@ -211,14 +211,14 @@ def _set_context(groups: Iterable[_ShapeGroup], nearby_lines: Sequence[bytes], s
         )
 
 
-def group_lines(found: _ShapeGroup, with_context: bool) -> list[tuple[int, str, str]]:
+def group_lines(group: _ShapeGroup, with_context: bool) -> list[tuple[int, str, str]]:
     """Return number, separator and text of the group's line and, if `with_context`, of its context lines."""
-    repeat_note = f" (and {found.count - 1} like it, from line {found.first_line_number})" if found.count > 1 else ""
-    line = (found.line_number, ":", _truncate_line(terminal_line(found.line)) + repeat_note)
+    repeat_note = f" (and {group.count - 1} like it, from line {group.first_line_number})" if group.count > 1 else ""
+    line = (group.line_number, ":", _truncate_line(terminal_line(group.line)) + repeat_note)
     if not with_context:
         return [line]
-    lines_before = _context_lines(list(enumerate(found.before, found.line_number - len(found.before)))[::-1])
-    return [*lines_before[::-1], line, *_context_lines(list(enumerate(found.after, found.line_number + 1)))]
+    lines_before = _context_lines(list(enumerate(group.before, group.line_number - len(group.before)))[::-1])
+    return [*lines_before[::-1], line, *_context_lines(list(enumerate(group.after, group.line_number + 1)))]
 
 
 def terminal_line(line: bytes) -> str:

@@ -26,7 +26,7 @@ from ebbtide.agent.messages import (
 from ebbtide.agent.tokens.estimate import estimate_message, estimate_output
 from ebbtide.agent.tokens.incremental import memoized
 from ebbtide.agent.tool_specs import unwrapped_call
-from ebbtide.agent.view.previews import preview_of, stored_excerpt
+from ebbtide.agent.view.previews import build_preview, stored_excerpt
 from ebbtide.agent.view.references import message_ref
 from ebbtide.agent.view.stubs import one_line, outcome_line, safe_line
 from ebbtide.agent.view.visible import NumberedOutput, message_key, numbered_outputs, visible_messages
@@ -54,14 +54,14 @@ class OutputPart:
     """Index of its message in the view."""
     key: str
     ref: str
-    numbered: NumberedOutput
+    numbered_output: NumberedOutput
     visible: ToolOutput
     state: ViewState
     is_pinned: bool
 
     @property
     def what(self) -> str:
-        return outcome_line(self.numbered.call, self.numbered.output)
+        return outcome_line(self.numbered_output.call, self.numbered_output.output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +163,11 @@ class ViewItem:
 
 
 def view_items(
-    conversation: Conversation, size: Callable[[Message], int], total: int | None = None
+    conversation: Conversation, count_tokens: Callable[[Message], int], total: int | None = None
 ) -> tuple[ViewItem, ...]:
-    """Return the items of all messages, in session order. `size`: estimates the tokens of a message; `total`: the
-    measured total to which the items' sizes are scaled, or None to leave them unscaled."""
-    items = tuple(_iter_items(conversation, size))
+    """Return the items of all messages, in session order. `count_tokens`: estimates the tokens of a message; `total`:
+    the measured total to which the items' sizes are scaled, or None to leave them unscaled."""
+    items = tuple(_iter_items(conversation, count_tokens))
     if total is None:
         return items
     shares = proportional_shares([item.tokens for item in items], total)
@@ -347,7 +347,7 @@ def shrink_pins(conversation: Conversation, size: PinForm) -> Conversation:
         if not part.is_pinned or part.state == "masked":
             continue
         match part:
-            case OutputPart(numbered=numbered_output, visible=output):
+            case OutputPart(numbered_output=numbered_output, visible=output):
                 short_text = shortened_text(output.text, part.ref, numbered_output.call.name, size)
                 if estimate_output(replace(output, text=short_text, images=())) < estimate_output(output):
                     shortened[part.key] = ShortenedPart(part.key, size, short_text)
@@ -390,7 +390,7 @@ def shortened_text(text: str, ref: str, source: str, size: PinForm) -> str:
 
 def preview_text(text: str, ref: str, source: str) -> str:
     """Return a preview of a text that is stored elsewhere."""
-    preview, size, lines = preview_of(text)
+    preview, size, lines = build_preview(text)
     return stored_excerpt(source, ref, size, lines, preview).text
 
 

@@ -12,12 +12,12 @@ from ebbtide.agent.tool_specs import executed_call
 from ebbtide.agent.view.references import message_ref
 from ebbtide.agent.view.stubs import (
     exit_summary,
-    first_error,
     one_line,
     outcome_line,
     patched_paths,
     safe_line,
     safe_path,
+    strongest_error,
 )
 from ebbtide.tools.tool_traits import role_of
 
@@ -106,11 +106,11 @@ _REMAINING_ORDER = (
 )
 
 
-def updated_ledger(earlier: str, messages: Sequence[Message], outputs_before: int | None = None) -> Ledger:
-    """Return the ledger in the text `earlier`, updated with the facts in `messages`. Messages that it already covers
-    are ignored. `outputs_before`: number of outputs in the session before `messages`; None to omit references of
+def updated_ledger(earlier_text: str, messages: Sequence[Message], outputs_before: int | None = None) -> Ledger:
+    """Return the ledger in the text `earlier_text`, updated with the facts in `messages`. Messages that it already
+    covers are ignored. `outputs_before`: number of outputs in the session before `messages`; None to omit references of
     outputs."""
-    ledger, output_number = read_ledger(earlier), outputs_before
+    ledger, output_number = parse_ledger(earlier_text), outputs_before
     calls: dict[str, ToolCall] = {}
     for message in messages:
         if isinstance(message, Assistant):
@@ -142,7 +142,8 @@ def _with_output(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -
     call = executed_call(call, output)
     if output.status == "denied":
         ledger = replace(
-            ledger, decisions=_append_facts(ledger.decisions, f"denied: {_call_label(call)} – {first_error(output)}")
+            ledger,
+            decisions=_append_facts(ledger.decisions, f"denied: {_call_label(call)} – {strongest_error(output)}"),
         )
     elif output.status == "failed":
         ledger = replace(ledger, failures=_append_facts(ledger.failures, outcome_line(call, output) + ref))
@@ -338,11 +339,11 @@ def findings_in(text: str) -> tuple[str, ...]:
     return tuple(one_line(sentence, MAX_FINDING_CHARS) for sentence in findings)
 
 
-def render_ledger(ledger: Ledger, tokens: int) -> str:
-    """Return the ledger as text, within `tokens`. The user's demands come first; of the other kinds, the newest facts
-    are included. The text says how many facts were omitted."""
+def render_ledger(ledger: Ledger, max_tokens: int) -> str:
+    """Return the ledger as text, within `max_tokens`. The user's demands come first; of the other kinds, the newest
+    facts are included. The text says how many facts were omitted."""
     chosen: dict[str, list[str]] = {name: [] for name in FACT_HEADINGS}
-    remaining_tokens = tokens - _ROUNDING_RESERVE_TOKENS
+    remaining_tokens = max_tokens - _ROUNDING_RESERVE_TOKENS
     for name, fact in _by_priority(ledger):
         fact_tokens = estimate_text(f"- {fact}\n") + (0 if chosen[name] else estimate_text(_heading_line(name, 10**6)))
         if fact_tokens <= remaining_tokens:
@@ -378,7 +379,7 @@ _HEADING_LINE = re.compile(r"^(.+?)(?: \(\d+ earlier left out\))?:$")
 _FIELD_BY_HEADING = {title: name for name, title in FACT_HEADINGS.items()}
 
 
-def read_ledger(text: str) -> Ledger:
+def parse_ledger(text: str) -> Ledger:
     """Parse a ledger from its text. Lines that are not facts are ignored."""
     facts_by_kind: dict[str, list[str]] = {name: [] for name in FACT_HEADINGS}
     name = ""

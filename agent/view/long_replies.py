@@ -28,9 +28,9 @@ class LongReply:
     short_text: str
 
 
-def long_reply(message: Message, before: Message | None) -> LongReply | None:
+def shorten_long_reply(message: Message, previous: Message | None) -> LongReply | None:
     """Return the shortened form of a long reply if it takes at most half as many tokens. None if it takes more, or if
-    the message is not a long reply. `before`: the previous message, which may be the first half of a paused reply."""
+    the message is not a long reply. `previous`: the previous message, which may be the first half of a paused reply."""
     # A shortcut for short replies: a character is hardly ever more than one token.
     if (
         not isinstance(message, Assistant)
@@ -38,7 +38,7 @@ def long_reply(message: Message, before: Message | None) -> LongReply | None:
         or not has_only_plain_parts(message)
     ):
         return None
-    if message.is_paused or (isinstance(before, Assistant) and before.is_paused):
+    if message.is_paused or (isinstance(previous, Assistant) and previous.is_paused):
         return None
     tokens = _tokens(message.text)
     if tokens <= MIN_LONG_REPLY_TOKENS:

@@ -30,12 +30,12 @@ _NUMBER = regex(r"[\d.-]*\d(?:T\d+)?|[0-9a-f]{12,}")
 """Numbers, dates and checksums."""
 
 
-def max_index_bytes(size: int) -> int:
-    """Return the maximum size in bytes of the index in a preview, for an output of `size` bytes."""
-    return min(max(int(MAX_INDEX_SHARE * size), MIN_INDEX_BYTES), MAX_INDEX_BYTES)
+def max_index_bytes(byte_count: int) -> int:
+    """Return the maximum size in bytes of the index in a preview, for an output of `byte_count` bytes."""
+    return min(max(int(MAX_INDEX_SHARE * byte_count), MIN_INDEX_BYTES), MAX_INDEX_BYTES)
 
 
-def name_index(text: str, visible: str, max_bytes: int = MIN_INDEX_BYTES, heading: str = INDEX_HEADING) -> str:
+def build_name_index(text: str, visible: str, max_bytes: int = MIN_INDEX_BYTES, heading: str = INDEX_HEADING) -> str:
     """Return a line of the first names in `text` that do not occur in `visible`, within `max_bytes` bytes; empty if
     there are none."""
     names, remaining_bytes = list[str](), max_bytes

@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ebbtide.tools.base import Attachment, Picture, Result
-from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, picture_type
+from ebbtide.tools.base import Attachment, ImageData, Result
+from ebbtide.tools.files.pictures import MAX_IMAGE_BYTES, image_type
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.extent import ellipsize, pluralize
 from ebbtide.tools.outputs.plain_text import is_mostly_noise, terminal_text
@@ -20,25 +20,25 @@ _TEXT_MEDIA_TYPE = regex(
 """Media types that may be read as text, including the empty one."""
 
 
-def sort_attachments(raw: Result) -> Result:
+def sort_attachments(result: Result) -> Result:
     """Sort the attachments of a result. Readable documents are appended to its text, images that a model accepts stay
     images, and the others become files. If the result has a log or a full text, documents become files as well, because
     its text is not all of the output."""
-    pictures, files = list[Picture](), list[Attachment]()
-    for picture in raw.pictures:
-        detected_type = picture_type(picture.data)
-        if detected_type and len(picture.data) <= MAX_PICTURE_BYTES:
-            pictures.append(Picture(detected_type, picture.data))
+    pictures, files = list[ImageData](), list[Attachment]()
+    for picture in result.images:
+        detected_type = image_type(picture.data)
+        if detected_type and len(picture.data) <= MAX_IMAGE_BYTES:
+            pictures.append(ImageData(detected_type, picture.data))
         else:
             files.append(Attachment("picture", detected_type or picture.media_type, picture.data))
-    files += raw.files
+    files += result.files
     documents = list[str]()
-    if raw.log is None and raw.full_text is None:
+    if result.log is None and result.full_text is None:
         texts = [(file, document_text(file)) for file in files]
         documents = [text for _, text in texts if text is not None]
         files = [file for file, text in texts if text is None]
-    text = "\n".join(section for section in (raw.text, *documents) if section)
-    return replace(raw, text=text, pictures=tuple(pictures), files=tuple(files))
+    text = "\n".join(section for section in (result.text, *documents) if section)
+    return replace(result, text=text, images=tuple(pictures), files=tuple(files))
 
 
 def document_text(file: Attachment) -> str | None:
@@ -52,14 +52,14 @@ def document_text(file: Attachment) -> str | None:
     return None if "\0" in text or is_mostly_noise(text) else f"[{_file_label(file)}:]\n{text}"
 
 
-def media_line(file: Attachment, ref: str | None) -> str:
+def attachment_line(file: Attachment, ref: str | None) -> str:
     """Return the line that represents a file in the view. `ref`: its reference; None if it could not be stored."""
     where = f'kept as ref_id="{ref}"' if ref else "it could not be kept"
     return f"[{_file_label(file)}; {where}]"
 
 
-def media_lines(files: Sequence[Attachment], refs: Sequence[str | None]) -> str:
-    return "\n".join(media_line(file, ref) for file, ref in zip(files, refs, strict=True))
+def attachment_lines(files: Sequence[Attachment], refs: Sequence[str | None]) -> str:
+    return "\n".join(attachment_line(file, ref) for file, ref in zip(files, refs, strict=True))
 
 
 def _file_label(file: Attachment) -> str:

@@ -6,9 +6,9 @@ from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
 from ebbtide.agent.messages import Ranges, ToolCall, ToolOutput
-from ebbtide.agent.view.error_lines import is_routine_line, without_name_numbers
+from ebbtide.agent.view.error_lines import is_routine_line, normalise_name_numbers
 from ebbtide.agent.view.error_matches import MAX_MATCH_BYTES, MIN_MATCH_BYTES, ErrorMatches
-from ebbtide.agent.view.name_index import MAX_INDEX_SHARE, MAX_INDEXED_BYTES, max_index_bytes, name_index
+from ebbtide.agent.view.name_index import MAX_INDEX_SHARE, MAX_INDEXED_BYTES, build_name_index, max_index_bytes
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize, truncate
 from ebbtide.tools.outputs.plain_text import is_mostly_noise, terminal_text
@@ -42,16 +42,16 @@ class OffloadLimits:
     mode: OffloadMode = "auto"
 
 
-def should_show_whole(call: ToolCall, size: int, settings: OffloadLimits) -> bool:
+def should_show_in_full(call: ToolCall, size: int, limits: OffloadLimits) -> bool:
     """Whether an output of `size` bytes is shown in full. Recalled output always is. Output that shows files, and
     reports of other agents, have a higher limit, because most of their content is needed in the next steps."""
     match _limit_of(call):
         case "whole":
             return True
         case "file":
-            return size <= settings.max_file_bytes
+            return size <= limits.max_file_bytes
         case "program":
-            return size <= settings.max_output_bytes
+            return size <= limits.max_output_bytes
 
 
 def _limit_of(call: ToolCall) -> OutputLimit:
@@ -65,13 +65,14 @@ def is_recall_tool(tool: str) -> bool:
 
 
 def cut_output(
-    output: ToolOutput, room: int, size: int, count_tokens: Callable[[ToolOutput], int], hint: str
+    output: ToolOutput, max_tokens: int, token_count: int, count_tokens: Callable[[ToolOutput], int], hint: str
 ) -> ToolOutput:
-    """Cut the middle of the output so that it fits into `room` tokens, and remove its images. A note contains `hint`,
-    which says how to get the rest. If there is no room, only the note remains. `size`: tokens of the full output."""
-    retained_chars = len(output.text) * max(room, 0) // max(size, 1)
+    """Cut the middle of the output so that it fits into `max_tokens` tokens, and remove its images. A note contains
+    `hint`, which says how to get the rest. If there is no room, only the note remains. `token_count`: tokens of the
+    full output."""
+    retained_chars = len(output.text) * max(max_tokens, 0) // max(token_count, 1)
     shortened = _without_middle(output, retained_chars, hint)
-    while retained_chars and count_tokens(shortened) > room:
+    while retained_chars and count_tokens(shortened) > max_tokens:
         retained_chars = retained_chars * 3 // 4 if retained_chars > 40 else 0
         shortened = _without_middle(output, retained_chars, hint)
     return shortened
@@ -111,7 +112,7 @@ def _reserve_index(text: str, retained_chars: int) -> tuple[int, str]:
     max_index_chars = int(MAX_INDEX_SHARE * retained_chars)
     head, tail = _cut_positions(text, retained_chars - max_index_chars)
     middle = text[head : min(tail, head + MAX_INDEXED_BYTES)]
-    names = name_index(middle, text[:head] + text[tail:], max_index_chars) if middle else ""
+    names = build_name_index(middle, text[:head] + text[tail:], max_index_chars) if middle else ""
     return retained_chars - len(names), names
 
 
@@ -127,9 +128,9 @@ def _cut_positions(text: str, retained_chars: int) -> tuple[int, int]:
     return head, max(len(text) - (retained_chars - head), head)
 
 
-def shift_ranges(ranges: Iterable[tuple[int, int]], by: int) -> Ranges:
-    """Return the ranges shifted by `by` characters."""
-    return tuple((start + by, end + by) for start, end in ranges)
+def shift_ranges(ranges: Iterable[tuple[int, int]], offset: int) -> Ranges:
+    """Return the ranges shifted by `offset` characters."""
+    return tuple((start + offset, end + offset) for start, end in ranges)
 
 
 def text_without_insertions(text: str, inserted: Ranges) -> str:
@@ -151,7 +152,7 @@ class StreamedPreview:
     """Collects what a preview needs from an output that arrives in chunks of any size."""
 
     size: int = 0
-    newlines: int = 0
+    newline_count: int = 0
     _head: bytearray = field(default_factory=bytearray)
     _tail: bytes = b""
     _partial_line: bytes = b""
@@ -168,16 +169,16 @@ class StreamedPreview:
         self._tail = chunk[-_MAX_END_BYTES:] if len(chunk) >= _MAX_END_BYTES else (self._tail + chunk)[-_MAX_END_BYTES:]
         self._collect_matches(chunk)
         self.size += len(chunk)
-        self.newlines += chunk.count(b"\n")
+        self.newline_count += chunk.count(b"\n")
 
     @property
-    def first_bytes(self) -> bytes:
+    def head_bytes(self) -> bytes:
         """The first bytes of the output; all of them if it is short."""
         return bytes(self._head)
 
     @property
-    def lines(self) -> int:
-        return self.newlines + (self.size > 0 and not self._tail.endswith(b"\n"))
+    def line_count(self) -> int:
+        return self.newline_count + (self.size > 0 and not self._tail.endswith(b"\n"))
 
     @property
     def is_binary(self) -> bool:
@@ -190,25 +191,27 @@ class StreamedPreview:
         if not end:
             self._partial_line = (self._partial_line + chunk)[:_MAX_END_BYTES]
             return
-        self._matches.add_lines(self._partial_line + chunk[:end], self.newlines + 1)
+        self._matches.add_lines(self._partial_line + chunk[:end], self.newline_count + 1)
         self._partial_line = chunk[end:][:_MAX_END_BYTES]
 
     def preview(self, settings: OffloadLimits) -> str:
         """Return head and tail, the error lines between them, and an index of names that these parts lack."""
-        return "".join(self.ends_and_matches(settings))
+        return "".join(self.head_tail_and_matches(settings))
 
-    def ends_and_matches(self, settings: OffloadLimits) -> tuple[str, str]:
+    def head_tail_and_matches(self, settings: OffloadLimits) -> tuple[str, str]:
         """Return head and tail as one text, and the error lines with the index of names as another."""
         ends, matches = self._head_tail_and_matches(settings)
         if self.is_binary or self.size > MAX_INDEXED_BYTES:
             return ends, matches
-        return ends, matches + name_index(_plain_text(self._full_output), ends + matches, max_index_bytes(self.size))
+        return ends, matches + build_name_index(
+            _plain_text(self._full_output), ends + matches, max_index_bytes(self.size)
+        )
 
     def _head_tail_and_matches(self, settings: OffloadLimits) -> tuple[str, str]:
         """Return head and tail as one text, and the error lines as another, which takes at most half of the room."""
         if self.is_binary:
             return f"not text; it begins with {bytes(self._head[:32]).hex(' ')}", ""
-        if self.lines <= 3:
+        if self.line_count <= 3:
             return self._ends_by_bytes(settings.preview_bytes), ""
         max_match_bytes = max(min(MAX_MATCH_BYTES, settings.preview_bytes // 2), MIN_MATCH_BYTES)
         ends, matches = self._head_and_tail(settings.preview_bytes), ""
@@ -225,8 +228,8 @@ class StreamedPreview:
         tail = _complete_lines(
             self._tail, max_bytes - max_head_bytes, from_end=True, may_be_partial=self.size > len(self._tail)
         )[::-1]
-        head_end, tail_start = len(head), max(self.lines - len(tail) + 1, len(head) + 1)
-        tail = tail[len(tail) - (self.lines - tail_start + 1) :]
+        head_end, tail_start = len(head), max(self.line_count - len(tail) + 1, len(head) + 1)
+        tail = tail[len(tail) - (self.line_count - tail_start + 1) :]
         omission_lines = [f"[… lines {head_end + 1}-{tail_start - 1} left out …]"] if tail_start > head_end + 1 else []
         return _HeadAndTail(
             "\n".join([*_collapse_routine(head), *omission_lines, *_collapse_routine(tail)]), head_end, tail_start
@@ -247,7 +250,7 @@ def _collapse_routine(lines: Sequence[str]) -> Iterator[str]:
     while start < len(lines):
         end = start + 1
         while end < len(lines) and (
-            without_name_numbers(lines[end]) == without_name_numbers(lines[end - 1])
+            normalise_name_numbers(lines[end]) == normalise_name_numbers(lines[end - 1])
             or (is_routine_line(lines[start]) and is_routine_line(lines[end]))
         ):
             end += 1
@@ -312,22 +315,22 @@ def stored_excerpt(tool: str, ref: str, size: int, lines: int, excerpt: str, mat
     return Excerpt(text, tuple((start, end) for start, end in ranges if start < end))
 
 
-def preview_of(text: str, settings: OffloadLimits = OffloadLimits()) -> tuple[str, int, int]:  # noqa: B008  # a frozen value
+def build_preview(text: str, settings: OffloadLimits = OffloadLimits()) -> tuple[str, int, int]:  # noqa: B008  # a frozen value
     """Return a preview of a text, with the text's number of bytes and number of lines."""
     collected = StreamedPreview()
     collected.add_chunk(text.encode("utf-8", "surrogatepass"))
-    return collected.preview(settings), collected.size, collected.lines
+    return collected.preview(settings), collected.size, collected.line_count
 
 
 def read_hint(ref: str) -> str:
     return f'Use the "read_result" tool with ref_id="{ref}" to read specific portions.'
 
 
-def truncated_excerpt(collected: StreamedPreview, ref: str | None, settings: OffloadLimits) -> Excerpt:
+def truncated_excerpt(preview: StreamedPreview, ref: str | None, settings: OffloadLimits) -> Excerpt:
     """Return head and tail of an output, which together may be as large as an output that is shown in full, with a note
     that says where the rest is stored."""
     larger_limits = OffloadLimits(preview_bytes=settings.max_output_bytes)
     note = f'cut; `read_result` with ref_id="{ref}" shows all of it' if ref else "cut; the rest could not be kept"
-    ends, matches = collected.ends_and_matches(larger_limits)
-    text = f"{ends}{matches}\n[{pluralize(collected.size, 'byte')}, {pluralize(collected.lines, 'line')}, {note}]"
+    ends, matches = preview.head_tail_and_matches(larger_limits)
+    text = f"{ends}{matches}\n[{pluralize(preview.size, 'byte')}, {pluralize(preview.line_count, 'line')}, {note}]"
     return Excerpt(text, ((len(ends), len(text)),))

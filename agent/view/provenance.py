@@ -80,7 +80,7 @@ def find_occurrences(
     return (*occurrences, *_visible_occurrences(needle, view, matching_outputs))
 
 
-def occurrence_of_ref(
+def find_occurrence_of_ref(
     ref: str, position: int, view: Conversation, departed: DepartedMessage | None, summaries: Sequence[CoveringSummary]
 ) -> Occurrence | None:
     """Return what became of the output or message with this reference, which is at `position` in the session's log;
@@ -154,7 +154,7 @@ def _visible_occurrences(needle: str, view: Conversation, matching_outputs: Coll
         match part:
             case MessagePart(original=original, visible=visible):
                 is_contained, is_visible = _contains(needle, original), _contains(needle, visible)
-            case OutputPart(numbered=numbered, visible=visible):
+            case OutputPart(numbered_output=numbered, visible=visible):
                 is_visible = needle in visible.text.lower()
                 is_contained = (
                     is_visible or numbered.number in matching_outputs or needle in numbered.output.text.lower()

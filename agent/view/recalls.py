@@ -27,12 +27,12 @@ from ebbtide.tools.tool_traits import OutputContent, role_of, traits_of
 class ReuseCurve:
     """The probability that an output is needed again: `level · e^(-idle / decay_requests)`."""
 
-    level: float
+    initial_probability: float
     decay_requests: float
     """Decay constant, in requests."""
 
-    def probability_after(self, idle: int) -> float:
-        return self.level * math.exp(-idle / self.decay_requests)
+    def probability_after(self, idle_requests: int) -> float:
+        return self.initial_probability * math.exp(-idle_requests / self.decay_requests)
 
 
 CONTENT_CURVES: dict[OutputContent, ReuseCurve] = {
@@ -100,7 +100,7 @@ _FIRST_RESULT_REF = regex(r"^\[recall:([^\]\s]+)\]", re.MULTILINE)
 """The reference of the first result of a search."""
 
 
-def with_outputs(conversation: Conversation, message: User) -> Conversation:
+def add_outputs(conversation: Conversation, message: User) -> Conversation:
     """Return the conversation with `message`, the outputs of its last calls, added. Also record which outputs were
     truncated, and which earlier ones were recalled, each only once."""
     calls = {call.id: call for call in conversation.unanswered_calls}

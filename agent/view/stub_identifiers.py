@@ -46,7 +46,7 @@ class StubIdentifiers:
 
 
 @dataclass(slots=True)
-class SeenIdentifiers:
+class LazyNameLists:
     """The name lists of several outputs, computed when first used."""
 
     outputs: Sequence[ToolOutput]

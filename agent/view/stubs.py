@@ -52,11 +52,12 @@ def is_worth_masking(output: ToolOutput) -> bool:
 def outcome_line(call: ToolCall, output: ToolOutput) -> str:
     """Return a line that says what a call did and how it ended. Text from elsewhere, such as commands and file names,
     contains no control characters and nothing that looks like a reference."""
-    ending = "" if output.status == "done" else f" – {output.status}: {first_error(output)}"
+    ending = "" if output.status == "done" else f" – {output.status}: {strongest_error(output)}"
     call = executed_call(call, output)
     traits = traits_of(call.name)
     action = (
-        _STUB_FIELD.sub(lambda field: _stub_field(call, field[1]), traits.stub) or f"Called {_safe_text(call.name)}"
+        _STUB_FIELD.sub(lambda field: _stub_field(call, field[1]), traits.stub_template)
+        or f"Called {_safe_text(call.name)}"
     )
     match traits.stub_result:
         case "exit":
@@ -137,7 +138,7 @@ def exit_summary(output: ToolOutput) -> str:
     if program is None and is_done:
         return f"done: {safe_line(text_without_insertions(output.text, output.inserted), MAX_OUTPUT_CHARS)}"
     outcome = output.status if program is None else _program_outcome(program)
-    error = "" if is_done else first_error(output)
+    error = "" if is_done else strongest_error(output)
     return f"{outcome} – {error}" if error else outcome
 
 
@@ -147,7 +148,7 @@ def _program_outcome(program: ProgramState) -> str:
     return program.outcome_text if program.code is None else f"exit {program.code}"
 
 
-def first_error(output: ToolOutput) -> str:
+def strongest_error(output: ToolOutput) -> str:
     """Return the first of the lines that report an error most strongly. If no line reports one, return the last line of
     a program's output, which usually says why it failed, or the first line of any other output."""
     heading = next((end for start, end in output.inserted if start == 0), 0)
@@ -163,7 +164,7 @@ def first_error(output: ToolOutput) -> str:
 def _printed_lines(text: str, program: ProgramState | None) -> list[str]:
     """Return the non-blank lines of an output, without the line that says how its program ended."""
     text = text.partition(HOOK_NOTE_PREFIX)[0]
-    printed = text if program is None else program.printed_in(text)
+    printed = text if program is None else program.printed_text(text)
     return [line.strip() for line in printed.splitlines() if line.strip()]
 
 
@@ -179,12 +180,12 @@ def call_paths(call: ToolCall) -> tuple[str, ...]:
     return (path,) if path else patched_paths(call)
 
 
-def one_line(text: str, limit: int) -> str:
-    """Return the text as one line, without control characters, and cut at `limit`."""
+def one_line(text: str, max_chars: int) -> str:
+    """Return the text as one line, without control characters, and cut at `max_chars`."""
     flat = " ".join(text.split())
     if _CONTROL_CHARS.search(flat):
         flat = " ".join(terminal_text(text).split())
-    return ellipsize(flat, limit)
+    return ellipsize(flat, max_chars)
 
 
 def safe_line(text: str, limit: int) -> str:

@@ -25,7 +25,7 @@ from ebbtide.agent.tokens.incremental import memoized
 from ebbtide.agent.tool_specs import executed_call
 from ebbtide.agent.view.long_replies import with_shortened_text
 from ebbtide.agent.view.message_text import is_steering_message
-from ebbtide.agent.view.stub_identifiers import SeenIdentifiers, StubIdentifiers
+from ebbtide.agent.view.stub_identifiers import LazyNameLists, StubIdentifiers
 from ebbtide.agent.view.stubs import outcome_line
 from ebbtide.tools.lazy import dataclass
 
@@ -79,12 +79,12 @@ def first_unseen_index(messages: Sequence[Message]) -> int:
         message = messages[index]
         if isinstance(message, Assistant):
             first = index if message.calls else first
-            if not is_by_user(message):
+            if not is_user_command(message):
                 break
     return first
 
 
-def is_by_user(message: Assistant) -> bool:
+def is_user_command(message: Assistant) -> bool:
     """Whether a reply was not written by the model, but represents a command that the user ran."""
     return bool(message.calls) and all(call.id.startswith(USER_CALL_PREFIX) for call in message.calls)
 
@@ -100,7 +100,7 @@ class NumberedOutput:
     call: ToolCall
     output: ToolOutput
     number: int
-    identifiers: SeenIdentifiers | None = field(default=None, compare=False, repr=False)
+    name_lists: LazyNameLists | None = field(default=None, compare=False, repr=False)
     """The name lists for the stubs of all outputs in the view, in which `index_in_view` is the index of this output. If
     None, the stub does not depend on other outputs."""
     index_in_view: int = field(default=0, compare=False, repr=False)
@@ -114,8 +114,8 @@ class NumberedOutput:
         """The names that its stub lists."""
         return (
             StubIdentifiers().suffix_for(self.output)
-            if self.identifiers is None
-            else self.identifiers.suffix_at(self.index_in_view)
+            if self.name_lists is None
+            else self.name_lists.suffix_at(self.index_in_view)
         )
 
 
@@ -135,7 +135,7 @@ def outputs_so_far(conversation: Conversation) -> int:
 def _iter_numbered(messages: tuple[Message, ...], output_count: int) -> Iterator[NumberedOutput]:
     calls: Mapping[str, ToolCall] = {}
     outputs = list[ToolOutput]()
-    identifiers = SeenIdentifiers(outputs)
+    identifiers = LazyNameLists(outputs)
     for message in messages:
         if isinstance(message, Assistant):
             calls = {call.id: call for call in message.calls}
@@ -183,11 +183,11 @@ def messages_in_view(conversation: Conversation) -> tuple[Message, ...]:
 
 
 def visible_output(
-    numbered: NumberedOutput, masked: AbstractSet[str], replacements: Mapping[str, ShortenedPart]
+    numbered: NumberedOutput, masked_call_ids: AbstractSet[str], replacements: Mapping[str, ShortenedPart]
 ) -> ToolOutput:
     """Return the output as the model sees it; the same object if it is shown in full. `replacements`: shorter forms, by
     key."""
-    if numbered.output.call_id in masked:
+    if numbered.output.call_id in masked_call_ids:
         return replace(numbered.output, text=output_stub(numbered), images=())
     shortened = replacements.get(numbered.ref)
     return (
@@ -224,7 +224,7 @@ def newest_reply_index(messages: Sequence[Message]) -> int:
     """Return the index of the model's last reply; 0 if there is none."""
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
-        if isinstance(message, Assistant) and not is_by_user(message):
+        if isinstance(message, Assistant) and not is_user_command(message):
             return index
     return 0
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from ebbtide.agent.calls.policy import server_prefix
 from ebbtide.agent.events.session import Event, Noticed, ToolFinished
 from ebbtide.agent.prompt.small_window import SMALL_LIMIT_TOKENS, is_omitted, tools_for_window
-from ebbtide.agent.prompt.tool_selection import definitions_size, select_tools, tools_to_defer
-from ebbtide.agent.tool_specs import CALL, SEARCH, HostedSearch, ToolSpec
+from ebbtide.agent.prompt.tool_selection import definition_tokens, select_tools, tools_to_defer
+from ebbtide.agent.tool_specs import CALL_TOOL, SEARCH_TOOL, HostedSearch, ToolSpec
 from ebbtide.tools.base import Deferrable, Tool
 
 
@@ -19,13 +19,13 @@ class Deferral:
     def __init__(
         self,
         share: float = 0.10,
-        used: Mapping[str, float] | None = None,
+        last_uses: Mapping[str, float] | None = None,
         now: Callable[[], float] = time.time,
         *,
         offers_search: bool = False,
         reduces_tools: bool = False,
     ) -> None:
-        """`share`: share of the effective window that all definitions may take. `used`: when each tool was last
+        """`share`: share of the effective window that all definitions may take. `last_uses`: when each tool was last
         used, in Unix seconds. `offers_search`: offer the search tools from the start, because more tools may be added
         later. `reduces_tools`: in a small window, offer fewer built-in tools, with shorter descriptions."""
         self.deferred: frozenset[str] = frozenset()
@@ -44,7 +44,7 @@ class Deferral:
         self._max_tools: int | None = None
         self._has_warned = False
         self._is_findable = True
-        self._last_uses = dict(used or {})
+        self._last_uses = dict(last_uses or {})
         self._now = now
         self._unsaved_uses: dict[str, float] = {}
         self._deferrable: frozenset[str] = frozenset()
@@ -65,30 +65,32 @@ class Deferral:
     def choose(
         self,
         specs: Sequence[ToolSpec],
-        effective: int,
-        size: Callable[[ToolSpec], int],
+        window_tokens: int,
+        count_tokens: Callable[[ToolSpec], int],
         emit: Callable[[Event], None],
         search: HostedSearch = "none",
         max_tools: int | None = None,
         *,
         is_small_model: bool = False,
     ) -> None:
-        """Choose the tools to defer in a window with room for `effective` tokens, and whether the provider's search or
-        the program's own finds them. The program's own is used if the provider's groups would take too many tokens. If
-        the choice fails, all tools are offered, and the user gets a notice. `max_tools`: maximum number of definitions
-        that the provider accepts."""
+        """Choose the tools to defer in a window with room for `window_tokens` tokens, and whether the provider's search
+        or the program's own finds them. The program's own is used if the provider's groups would take too many tokens.
+        If the choice fails, all tools are offered, and the user gets a notice. `max_tools`: maximum number of
+        definitions that the provider accepts."""
         self._deferrable = frozenset(spec.name for spec in specs if spec.kind != "builtin")
         self._offered, self._effective_window, self._max_tools, self._is_small_model = (
             None,
-            effective,
+            window_tokens,
             max_tools,
             is_small_model,
         )
         try:
-            self.deferred, self.search = self._choose_deferred(specs, int(self._share * effective), size, search)
-            self._is_findable = self.search != "none" or {SEARCH, CALL} <= {spec.name for spec in specs}
+            self.deferred, self.search = self._choose_deferred(
+                specs, int(self._share * window_tokens), count_tokens, search
+            )
+            self._is_findable = self.search != "none" or {SEARCH_TOOL, CALL_TOOL} <= {spec.name for spec in specs}
             self._warn_of_limit(specs, emit)
-            self.deferred_tokens = sum(size(spec) for spec in specs if spec.name in self.deferred)
+            self.deferred_tokens = sum(count_tokens(spec) for spec in specs if spec.name in self.deferred)
         except (TypeError, ValueError, RecursionError) as error:
             self.deferred, self.deferred_tokens, self.search = frozenset(), 0, "none"
             emit(Noticed(f"choosing the tools to defer failed, so all of them are offered: {error}"))
@@ -104,13 +106,15 @@ class Deferral:
         problem = f"{len(names)} tools exceed the {self._max_tools} that the provider accepts in a request"
         emit(Noticed(f"{problem}: {len(self.deferred)} are deferred; {advice}"))
 
-    def deferrable_share(self, specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int]) -> float:
+    def deferrable_share(
+        self, specs: Sequence[ToolSpec], window_tokens: int, count_tokens: Callable[[ToolSpec], int]
+    ) -> float:
         """Return the share of the definitions shown now that could still be deferred in a window with room for
-        `effective` tokens."""
+        `window_tokens` tokens."""
         try:
-            max_deferred = self._choose_deferred(specs, 0, size, self.search)
-            current_tokens = definitions_size(self.offered_tools(specs), size)
-            min_tokens = definitions_size(self._select(specs, *max_deferred, effective), size)
+            max_deferred = self._choose_deferred(specs, 0, count_tokens, self.search)
+            current_tokens = definition_tokens(self.offered_tools(specs), count_tokens)
+            min_tokens = definition_tokens(self._select(specs, *max_deferred, window_tokens), count_tokens)
         except (TypeError, ValueError, RecursionError):
             return 0.0  # `choose` has already reported the error
         return max(current_tokens - min_tokens, 0) / max(current_tokens, 1)
@@ -125,13 +129,13 @@ class Deferral:
         """Return the tools to defer, and the search that finds them. The provider's search is used if its definitions
         fit, or take no more tokens than the definitions for the program's own search."""
         deferred = self._tools_to_defer(self.user_deferred, specs, max_definition_tokens, size, search)
-        total_tokens = definitions_size(self._select(specs, deferred, search), size)
+        total_tokens = definition_tokens(self._select(specs, deferred, search), size)
         if not deferred or search == "none" or total_tokens <= max_definition_tokens:
             return deferred, search if deferred else "none"
         own_deferred = self._tools_to_defer(self.user_deferred, specs, max_definition_tokens, size, "none")
         return (
             (own_deferred, "none")
-            if definitions_size(self._select(specs, own_deferred, "none"), size) < total_tokens
+            if definition_tokens(self._select(specs, own_deferred, "none"), size) < total_tokens
             else (deferred, search)
         )
 
@@ -158,18 +162,26 @@ class Deferral:
         )
 
     def size_with_deferred(
-        self, user_deferred: frozenset[str], specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int]
+        self,
+        user_deferred: frozenset[str],
+        specs: Sequence[ToolSpec],
+        window_tokens: int,
+        count_tokens: Callable[[ToolSpec], int],
     ) -> int:
         """Return the size of the definitions that the model would see if the user deferred the tools
         `user_deferred`."""
-        deferred = self._tools_to_defer(user_deferred, specs, int(self._share * effective), size, self.search)
-        return definitions_size(self._select(specs, deferred, self.search if deferred else "none"), size)
+        deferred = self._tools_to_defer(
+            user_deferred, specs, int(self._share * window_tokens), count_tokens, self.search
+        )
+        return definition_tokens(self._select(specs, deferred, self.search if deferred else "none"), count_tokens)
 
     def _select(
         self, specs: Sequence[ToolSpec], deferred: frozenset[str], search: HostedSearch, effective: int | None = None
     ) -> tuple[ToolSpec, ...]:
         effective = self._effective_window if effective is None else effective
-        return select_tools(self._tools_for_window(specs, effective), deferred, search, finders=self._offers_search)
+        return select_tools(
+            self._tools_for_window(specs, effective), deferred, search, offers_search=self._offers_search
+        )
 
     def _tools_for_window(self, specs: Sequence[ToolSpec], effective: int) -> Sequence[ToolSpec]:
         return tools_for_window(specs, effective, is_small_model=self._is_small_model) if self._reduces_tools else specs
@@ -201,7 +213,7 @@ class Deferral:
         return uses
 
 
-def specs_of(tools: Sequence[Tool]) -> tuple[ToolSpec, ...]:
+def create_specs(tools: Sequence[Tool]) -> tuple[ToolSpec, ...]:
     """Return the tools as the model sees them."""
     return tuple(
         ToolSpec(tool.name, tool.description, tool.schema, tool.kind if isinstance(tool, Deferrable) else "builtin")

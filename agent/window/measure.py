@@ -23,16 +23,16 @@ MeasuredConversation: TypeAlias = tuple[Conversation, ContextBudget]
 """A conversation with its budget as the next request."""
 
 
-def budget_of(conversation: Conversation, window: WindowContext) -> ContextBudget:
+def measure_budget(conversation: Conversation, window: WindowContext) -> ContextBudget:
     """Return the budget of the next request, with the tools offered now and the window as currently known."""
     model = window.model
-    prompt = window.view.prompt(conversation, window.instructions, images=model.facts.images)
+    prompt = window.view_cache.build_prompt(conversation, window.instructions, supports_images=model.facts.images)
     return model.meter.measure(
-        prompt, conversation, window.tools.offered, model.known_window, sections_of(window.instructions)
+        prompt, conversation, window.tools.offered, model.known_window, budget_sections(window.instructions)
     )
 
 
-def count_ahead(conversation: Conversation, meter: Meter) -> None:
+def premeasure_messages(conversation: Conversation, meter: Meter) -> None:
     """Measure all messages in advance, so that the next request does not have to wait for this. Thread-safe."""
     for message in visible_messages(conversation):
         meter.message_tokens(message)
@@ -43,7 +43,7 @@ def count_ahead(conversation: Conversation, meter: Meter) -> None:
             estimate_output(output)
 
 
-def sections_of(instructions: Instructions) -> dict[BudgetSection, str]:
+def budget_sections(instructions: Instructions) -> dict[BudgetSection, str]:
     """Return the sections of the system prompt that a budget lists separately."""
     return {
         "instructions": instructions.project,
@@ -54,19 +54,21 @@ def sections_of(instructions: Instructions) -> dict[BudgetSection, str]:
 
 def request_mark(window: WindowContext) -> RequestMark | None:
     """Return the mark of the last request: its prefix, its window, and the size of its tools."""
-    mark = window.watch.mark
+    mark = window.prefix_watch.mark
     if mark is None:
         return None
     model, deferral = window.model, window.tools.deferral
-    mark = replace(mark, record=model.meter.count_record, scale=model.meter.scale, misses=window.watch.misses)
-    if not window.watch.has_sent:
+    mark = replace(
+        mark, record=model.meter.count_record, scale=model.meter.scale, misses=window.prefix_watch.miss_count
+    )
+    if not window.prefix_watch.has_sent:
         return mark
     return replace(
         mark,
         window=replace(model.known_window, notices=()),
         tool_tokens=model.meter.tool_tokens,
         held_back=(len(deferral.deferred), deferral.deferred_tokens),
-        server=model.facts.server,
+        server=model.facts.server_digest,
         believed=model.provider.window.size if model.learned_limits.window is not None else None,
     )
 
@@ -80,15 +82,15 @@ def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], window: WindowContex
         model.known_window.output,
         model.cache_key,
         model.effort,
-        prompt.stable,
-        window.watch.cache_breakpoints(prompt, tools, model.facts),
+        prompt.stable_chars,
+        window.prefix_watch.cache_breakpoints(prompt, tools, model.facts),
     )
 
 
 def is_compaction_needed(conversation: Conversation, window: WindowContext) -> bool:
     """Whether a compaction would be necessary before the next request."""
     is_enabled = window.compaction_settings.is_automatic and window.compaction_settings.on_full == "compact"
-    return is_enabled and budget_of(conversation, window).verdict != "fits"
+    return is_enabled and measure_budget(conversation, window).verdict != "fits"
 
 
 def choose_tools(window: WindowContext, emit: Callable[[Event], None]) -> None:
@@ -96,7 +98,7 @@ def choose_tools(window: WindowContext, emit: Callable[[Event], None]) -> None:
     and at a rewrite, because both begin a new prefix."""
     model, tools, facts = window.model, window.tools, window.model.facts
     previous_tools = tools.offered
-    tools.served.update_listed()
+    tools.server_tools.update_listed()
     tools.deferral.choose(
         tools.all,
         model.known_window.effective,
@@ -107,17 +109,17 @@ def choose_tools(window: WindowContext, emit: Callable[[Event], None]) -> None:
         is_small_model=facts.is_small,
     )
     if tools.offered != previous_tools:
-        window.watch.note_tool_change()
+        window.prefix_watch.allow_tool_change()
 
 
-def request_sizer(conversation: Conversation, window: WindowContext) -> Callable[[Conversation], int]:
+def create_request_sizer(conversation: Conversation, window: WindowContext) -> Callable[[Conversation], int]:
     """Return a function that measures, in tokens, requests with conversations derived from this one. It does not change
     the session's own measurements."""
     measuring_window = measuring_copy(window)
-    measuring_window.model.meter.update_scale(conversation, budget_of(conversation, measuring_window))
-    return lambda view: budget_of(view, measuring_window).used
+    measuring_window.model.meter.update_scale(conversation, measure_budget(conversation, measuring_window))
+    return lambda view: measure_budget(view, measuring_window).used
 
 
 def measuring_copy(window: WindowContext) -> WindowContext:
     """Return a copy with its own meter and view cache, for measuring in another thread."""
-    return replace(window, model=replace(window.model, meter=window.model.meter.fresh_copy()), view=ViewCache())
+    return replace(window, model=replace(window.model, meter=window.model.meter.fresh_copy()), view_cache=ViewCache())

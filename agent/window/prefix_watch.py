@@ -12,8 +12,8 @@ from ebbtide.agent.budget.prefix import (
     PartCounter,
     RequestDigester,
     cache_break_cause,
+    create_fingerprint,
     difference_after_rewrite,
-    fingerprint,
     first_difference,
     is_cache_broken,
     plan_breakpoints,
@@ -41,7 +41,7 @@ class CachedRequest:
     fingerprint: Fingerprint
     usage: Usage
     answered_at: float
-    epoch: int
+    rewrite_count: int
 
     @property
     def cached_tokens(self) -> int:
@@ -59,7 +59,7 @@ class RenewableRequest:
     """Seconds since its reply was complete."""
     cache_age_seconds: float
     """Seconds since the cache was last used, including renewals."""
-    renewals: int
+    renewal_count: int
     """Number of renewals since the reply."""
 
     @property
@@ -82,7 +82,7 @@ class PrefixWatch:
     ) -> None:
         """`sections`: the sections of the system prompt; `resumed_mark`: the last request of a resumed session;
         `last_use`: the model to which that request went, and how many seconds ago."""
-        self.epoch = 0
+        self.rewrite_count = 0
         """Number of rewrites so far."""
         self._emit = emit
         self._debug = debug or DebugLog()
@@ -111,13 +111,13 @@ class PrefixWatch:
         self._last_cache_use = (last_use[0], now() - last_use[1]) if last_use else None
         """The model whose cache was used last, and when."""
         self._cache_ttl = 0.0
-        self.misses = resumed_mark.misses if resumed_mark else 0
+        self.miss_count = resumed_mark.misses if resumed_mark else 0
         """Same as `RequestMark.misses`."""
 
     @property
     def is_uncached(self) -> bool:
         """Whether the provider has turned out not to cache this session's requests."""
-        return self.misses is not None and self.misses >= MAX_CACHE_MISSES
+        return self.miss_count is not None and self.miss_count >= MAX_CACHE_MISSES
 
     @property
     def mark(self) -> RequestMark | None:
@@ -132,27 +132,27 @@ class PrefixWatch:
         return self._sent is not None
 
     @property
-    def unchanged_messages(self) -> int | None:
+    def unchanged_message_count(self) -> int | None:
         """Number of messages of the last request that all rewrites since then have left unchanged; None if there was no
         rewrite."""
         return self._unchanged_count if self._is_rewritten else None
 
-    def note_rewrite(self, unchanged: int = 0) -> None:
+    def allow_rewrite(self, unchanged_count: int = 0) -> None:
         """Allow the next request to differ from the last one, because the view or a setting was changed on purpose. The
-        system prompt, the tools and the first `unchanged` messages must stay the same."""
-        self.epoch += 1
-        self._unchanged_count = min(unchanged, self._unchanged_count) if self._is_rewritten else unchanged
+        system prompt, the tools and the first `unchanged_count` messages must stay the same."""
+        self.rewrite_count += 1
+        self._unchanged_count = min(unchanged_count, self._unchanged_count) if self._is_rewritten else unchanged_count
         self._is_rewritten = True
         # Messages that a mask leaves unchanged are still cached, up to the breakpoint at the beginning of the mask.
-        self._sent_part_count = self._settled_part_count if unchanged else 0
+        self._sent_part_count = self._settled_part_count if unchanged_count else 0
 
-    def note_reload(self) -> None:
+    def record_reload(self) -> None:
         """Record that the view was reloaded from disk. If the last messages had not been stored, the next request may
         differ from the last one, and an event reports that."""
         self._is_reloaded = True
         self._unchanged_count = 0
 
-    def note_tool_change(self) -> None:
+    def allow_tool_change(self) -> None:
         """After a rewrite, allow the next request to offer different tools as well."""
         self._has_other_tools = True
 
@@ -186,7 +186,7 @@ class PrefixWatch:
             request, cached.usage, now - cached.answered_at, now - self._cache_used_at, self._renewals
         )
 
-    def note_renewal(self) -> None:
+    def record_renewal(self) -> None:
         """Record that the cache of the last request was renewed."""
         self._cache_used_at, self._renewals = self._now(), self._renewals + 1
         self._last_cache_use = (self._last_cache_use[0], self._cache_used_at) if self._last_cache_use else None
@@ -199,30 +199,30 @@ class PrefixWatch:
         if self._min_message_tokens != min_message_tokens:
             self._min_message_tokens, self._part_counter = min_message_tokens, PartCounter(min_message_tokens)
         part_counts = self._part_counter.counts_for(prompt.messages)
-        self._settled_part_count = part_counts.settled_parts or 0
+        self._settled_part_count = part_counts.settled_part_count or 0
         return plan_breakpoints(
             prompt.messages,
             self._sent_part_count,
             facts.cache_min_tokens,
             system=prompt.system,
-            shared_system_chars=prompt.stable,
+            shared_system_chars=prompt.stable_chars,
             static_tokens=self._static_part[2],
-            settled_parts=self._settled_part_count,
-            known_length=part_counts,
+            settled_part_count=self._settled_part_count,
+            part_counts=part_counts,
         )
 
-    def note_request(self, request: Request, facts: ModelFacts) -> Request:
+    def record_request(self, request: Request, facts: ModelFacts) -> Request:
         """Record a request that is about to be sent, report any difference from the last request's prefix that was not
         allowed, and return the request."""
         settings = request.effort or ""
-        sent = fingerprint(
+        sent = create_fingerprint(
             request.system, request.tools, request.messages, model=facts.id, settings=settings, digests=self._digests
         )
         difference = self._difference(sent)
         if difference:
             self._emit(PrefixDrifted(difference))
             self._debug.log("context/prefix-drift", where=difference, model=facts.id)
-        self._sent, self._sent_part_count = sent, self._part_counter.counts_for(request.messages).parts
+        self._sent, self._sent_part_count = sent, self._part_counter.counts_for(request.messages).part_count
         self._request, self._cache_used_at, self._renewals = request, self._now(), 0
         self._is_rewritten = self._has_other_tools = self._is_reloaded = False
         self._is_first_of_turn, self._cache_ttl = (
@@ -241,7 +241,7 @@ class PrefixWatch:
             difference = first_difference(self._sent, sent)
             if difference is None or not self._is_reloaded or not difference.startswith("message"):
                 return difference
-            self.epoch += 1
+            self.rewrite_count += 1
             self._emit(PrefixRenewed(("messages",)))
             return None
         resumed_mark = self._mark_before_restart()
@@ -257,7 +257,7 @@ class PrefixWatch:
             return self._resumed_mark
         return replace(self._resumed_mark, messages="", count=0)
 
-    def note_reply(self, usage: Usage) -> None:
+    def record_reply(self, usage: Usage) -> None:
         """Compare the reported cache read with the tokens that should have been cached, and report a cache break. At
         the first reply of a turn, a break without a known cause is ignored, because providers drop the thinking of the
         previous turn."""
@@ -274,14 +274,18 @@ class PrefixWatch:
             if self._resumed_mark
             else ""
         ):
-            self.misses = 0
+            self.miss_count = 0
         if usage.cache_read or usage.cache_write:
-            self.misses = None
-        elif self.misses is not None and previously_cached is not None and previously_cached.epoch == self.epoch:
-            self.misses += usage.prompt >= MIN_MISS_TOKENS and idle_seconds <= self._cache_ttl
+            self.miss_count = None
+        elif (
+            self.miss_count is not None
+            and previously_cached is not None
+            and previously_cached.rewrite_count == self.rewrite_count
+        ):
+            self.miss_count += usage.prompt >= MIN_MISS_TOKENS and idle_seconds <= self._cache_ttl
         if (
             previously_cached is not None
-            and previously_cached.epoch == self.epoch
+            and previously_cached.rewrite_count == self.rewrite_count
             and is_cache_broken(previously_cached.cached_tokens, usage)
         ):
             cause = cache_break_cause(previously_cached.fingerprint, self._sent, idle_seconds, self._cache_ttl)
@@ -294,4 +298,4 @@ class PrefixWatch:
                     readTokens=usage.cache_read,
                     model=self._sent.model,
                 )
-        self._cached = CachedRequest(self._sent, usage, now, self.epoch)
+        self._cached = CachedRequest(self._sent, usage, now, self.rewrite_count)

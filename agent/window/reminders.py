@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ebbtide.agent.calls.approval import Approver
-from ebbtide.agent.control_calls import open_items
+from ebbtide.agent.control_calls import format_open_items
 from ebbtide.agent.messages import Conversation, Note, User
 from ebbtide.agent.prompt.reminder_notes import (
     ReminderFacts,
     announced_facts,
-    context_correction,
+    context_correction_note,
     due_notes,
-    with_announced,
+    facts_after_notes,
 )
 from ebbtide.agent.records.session_state import SessionState
 from ebbtide.agent.window.deferral import Deferral
@@ -28,59 +28,77 @@ class Reminders:
         self,
         read_facts: Callable[[], ReminderFacts] = ReminderFacts,
         conversation: Conversation | None = None,
-        note_at: float = 0.80,
+        first_note_share: float = 0.80,
         mode: str = "",
-        attended: bool | None = None,
+        is_interactive: bool | None = None,
     ) -> None:
         """At first, the model knows what the system prompt says (the current surroundings except for tools) and what
-        the notes in the conversation say. `mode`, `attended`: the values in the system prompt, if they are not the
-        current ones."""
+        the notes in the conversation say. `mode`, `is_interactive`: the values in the system prompt, if they are not
+        the current ones."""
         self._read_facts = read_facts
-        self._note_at = note_at
+        self._note_at = first_note_share
         now = read_facts()
-        attended_at_start = now.attended if attended is None else attended
+        attended_at_start = now.is_interactive if is_interactive is None else is_interactive
         self._initial_facts = replace(
-            now, deferred=0, served="", instructions=(), folders="", mode=mode or now.mode, attended=attended_at_start
+            now,
+            deferred_count=0,
+            server_tool_changes="",
+            server_instructions=(),
+            added_folders="",
+            mode=mode or now.mode,
+            is_interactive=attended_at_start,
         )
         self._announced = announced_facts(conversation or Conversation(), self._initial_facts)
 
-    def correction(self, conversation: Conversation, used: float, epoch: int) -> Note | None:
+    def correction_note(self, conversation: Conversation, used_percent: float, rewrite_count: int) -> Note | None:
         """Return a note that corrects an earlier one after a rewrite; None if none is needed."""
-        return context_correction(conversation, used, self._note_at) if epoch != self._announced.epoch else None
+        return (
+            context_correction_note(conversation, used_percent, self._note_at)
+            if rewrite_count != self._announced.rewrite_count
+            else None
+        )
 
-    def add_to(self, message: User, state: SessionState, used: float, epoch: int) -> User:
-        """Return the message with the notes that are due. `state`: the session's state after the message; `used`:
-        percentage of the effective window that the next request takes; `epoch`: number of rewrites so far. A message
-        without parts gets no notes, because it is not sent."""
+    def add_notes(self, message: User, state: SessionState, used_percent: float, rewrite_count: int) -> User:
+        """Return the message with the notes that are due. `state`: the session's state after the message;
+        `used_percent`: percentage of the effective window that the next request takes; `rewrite_count`: number of
+        rewrites so far. A message without parts gets no notes, because it is not sent."""
         if not message.parts:
             return message
-        todos = open_items(state.todos)
-        now = replace(self._read_facts(), todos=todos, scratchpad=state.notes, used=used, epoch=epoch)
+        todos = format_open_items(state.todos)
+        now = replace(
+            self._read_facts(),
+            todos=todos,
+            scratchpad=state.notes,
+            used_percent=used_percent,
+            rewrite_count=rewrite_count,
+        )
         announced = self._announced
-        if epoch != announced.epoch:
-            announced = replace(self._initial_facts, epoch=announced.epoch, deferred=announced.deferred)
-        self._announced = with_announced(now, announced, self._note_at)
+        if rewrite_count != announced.rewrite_count:
+            announced = replace(
+                self._initial_facts, rewrite_count=announced.rewrite_count, deferred_count=announced.deferred_count
+            )
+        self._announced = facts_after_notes(now, announced, self._note_at)
         notes = due_notes(now, announced, self._note_at)
         return replace(message, parts=(*message.parts, *notes)) if notes else message
 
 
 def current_facts(
     read_environment: Callable[[], ReminderFacts],
-    approval: Approver,
+    approver: Approver,
     tools: Sequence[Tool],
     deferral: Deferral,
-    served: ServerTools,
+    server_tools: ServerTools,
 ) -> ReminderFacts:
     """Return the facts from `read_environment` plus the current permissions and tools."""
     deferred_count, has_hosted_search = deferral.deferred_state
     return replace(
         read_environment(),
-        mode=approval.policy.mode,
-        folders="\n".join(approval.policy.added_folders),
-        deferred=deferred_count,
-        hosted=has_hosted_search,
-        served=served.change_summary(),
-        instructions=served.instructions,
+        mode=approver.policy.mode,
+        added_folders="\n".join(approver.policy.added_folders),
+        deferred_count=deferred_count,
+        has_hosted_search=has_hosted_search,
+        server_tool_changes=server_tools.change_summary(),
+        server_instructions=server_tools.instructions,
         can_compact=deferral.is_offered(CompactContext.name)
         and any(tool.name == CompactContext.name for tool in tools),
     )

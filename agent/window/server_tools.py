@@ -8,11 +8,11 @@ from weakref import WeakKeyDictionary
 
 from ebbtide.agent.calls.policy import server_prefix
 from ebbtide.agent.tool_specs import ToolSpec
-from ebbtide.agent.window.deferral import specs_of
+from ebbtide.agent.window.deferral import create_specs
 from ebbtide.tools.base import Arguments, Effect, Result, Tool, ToolError, Workspace
 from ebbtide.tools.lazy import dataclass
 
-TOOL_GONE = "its server is gone or no longer offers it"
+TOOL_GONE_REASON = "its server is gone or no longer offers it"
 
 
 class ServerTools:
@@ -20,10 +20,10 @@ class ServerTools:
     the beginning of every request. The tools that can be called change whenever a server changes."""
 
     def __init__(self) -> None:
-        self.listed: tuple[Tool, ...] = ()
-        self.specs: tuple[ToolSpec, ...] = ()
+        self.listed_tools: tuple[Tool, ...] = ()
+        self.listed_specs: tuple[ToolSpec, ...] = ()
         """The listed tools as the model sees them."""
-        self.callable: dict[str, Tool] = {}
+        self.callable_tools: dict[str, Tool] = {}
         """Tools by name: those that servers offer now, and listed ones that they no longer offer."""
         self.instructions: tuple[tuple[str, str], ...] = ()
         """Servers' instructions, as pairs of name and text."""
@@ -32,7 +32,7 @@ class ServerTools:
         self._subsets: WeakKeyDictionary[ServerTools, Callable[[str], bool]] = WeakKeyDictionary()
         """Subsets for sub-agents, each with the filter that selects its tools."""
 
-    def subset(self, includes: Callable[[str], bool]) -> "ServerTools":
+    def create_subset(self, includes: Callable[[str], bool]) -> "ServerTools":
         """Return the tools for a sub-agent: those whose names satisfy `includes`. The result is updated when the
         servers change."""
         subset = ServerTools()
@@ -54,49 +54,53 @@ class ServerTools:
         self._offered = tuple({tool.name: tool for tool in reversed(tools)}.values())[::-1]
         offered = {tool.name: tool for tool in self._offered}
         unavailable = {
-            tool.name: UnavailableTool(tool, self._withheld.get(tool.name, TOOL_GONE))
-            for tool in self.listed
+            tool.name: UnavailableTool(tool, self._withheld.get(tool.name, TOOL_GONE_REASON))
+            for tool in self.listed_tools
             if tool.name not in offered
         }
-        self.callable.clear()
-        self.callable.update({**offered, **unavailable})
+        self.callable_tools.clear()
+        self.callable_tools.update({**offered, **unavailable})
         for subset, includes in self._subsets.items():
             self._update_subset(subset, includes)
 
     @property
-    def present(self) -> tuple[ToolSpec, ...]:
+    def available_specs(self) -> tuple[ToolSpec, ...]:
         """The tools that servers offer now, as the model would see them."""
-        return specs_of(self._offered)
+        return create_specs(self._offered)
 
     @property
     def has_changed(self) -> bool:
         """Whether the servers' tools differ from the model's list."""
-        return self.present != self.specs
+        return self.available_specs != self.listed_specs
 
     def update_listed(self) -> None:
         """Update the model's list to what servers offer now."""
         if self.has_changed:
-            self.listed, self.specs = self._offered, self.present
+            self.listed_tools, self.listed_specs = self._offered, self.available_specs
         self.offer(self._offered, self._withheld)
 
     @property
     def added_tools(self) -> tuple[Tool, ...]:
         """Tools that servers offer and that are not in the model's list, or not in this form."""
-        listed_specs = {spec.name: spec for spec in self.specs}
+        listed_specs = {spec.name: spec for spec in self.listed_specs}
         return tuple(
-            tool for tool, spec in zip(self._offered, self.present, strict=True) if listed_specs.get(spec.name) != spec
+            tool
+            for tool, spec in zip(self._offered, self.available_specs, strict=True)
+            if listed_specs.get(spec.name) != spec
         )
 
     @property
     def removed_tools(self) -> tuple[Tool, ...]:
         """Tools in the model's list that no server offers now."""
         offered_names = {tool.name for tool in self._offered}
-        return tuple(tool for tool in self.listed if tool.name not in offered_names)
+        return tuple(tool for tool in self.listed_tools if tool.name not in offered_names)
 
-    def findable(self, deferred: AbstractSet[str]) -> tuple[Tool, ...]:
+    def findable_tools(self, deferred: AbstractSet[str]) -> tuple[Tool, ...]:
         """Return the tools that can be called although the model's list does not contain them."""
         changed_names = {tool.name for tool in (*self.added_tools, *self.removed_tools)}
-        deferred_tools = (tool for tool in self.listed if tool.name in deferred and tool.name not in changed_names)
+        deferred_tools = (
+            tool for tool in self.listed_tools if tool.name in deferred and tool.name not in changed_names
+        )
         return (*deferred_tools, *self.added_tools)
 
     def change_summary(self) -> str:
@@ -111,9 +115,11 @@ class ServerTools:
         )
 
 
-def searchable_tools(tools: Sequence[Tool], served: ServerTools, names: AbstractSet[str]) -> tuple[Tool, ...]:
-    """Return the tools that the model can find only by searching. `names`: names of deferred tools."""
-    return (*(tool for tool in tools if tool.name in names), *served.findable(names))
+def searchable_tools(
+    tools: Sequence[Tool], server_tools: ServerTools, deferred_names: AbstractSet[str]
+) -> tuple[Tool, ...]:
+    """Return the tools that the model can find only by searching. `deferred_names`: names of deferred tools."""
+    return (*(tool for tool in tools if tool.name in deferred_names), *server_tools.findable_tools(deferred_names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +127,7 @@ class UnavailableTool:
     """A listed tool that no server offers now. Calls of it fail with a reason."""
 
     tool: Tool
-    why: str
+    reason: str
 
     @property
     def name(self) -> str:
@@ -147,7 +153,7 @@ class UnavailableTool:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        raise ToolError(f"`{self.name}` cannot be called: {self.why}")
+        raise ToolError(f"`{self.name}` cannot be called: {self.reason}")
 
 
 def _tool_counts_text(tools: Sequence[Tool]) -> str:

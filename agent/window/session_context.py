@@ -92,14 +92,14 @@ class Servers(Protocol):
     def statuses(self) -> Sequence[ServerSummary]:
         """The status of all servers. Called at every key press."""
 
-    def watch(self, on_change: Callable[[], None] | None, /) -> None:
+    def set_watcher(self, on_change: Callable[[], None] | None, /) -> None:
         """Call `on_change` on every change of a server. Replaces any earlier callback."""
 
     async def close(self) -> None: ...
 
-    async def settle(self, *, first: bool) -> None:
+    async def prepare_turn(self, *, is_first: bool) -> None:
         """Ask the user the pending questions of the servers, and emit the servers' notices. Called at the start of a
-        turn. `first`: no request has been sent yet, so wait a while for servers that are starting."""
+        turn. `is_first`: no request has been sent yet, so wait a while for servers that are starting."""
 
     async def expand_mentions(self, message: User) -> User:
         """Return the message with the server prompts and resources that it mentions. Raises `UsageError`."""
@@ -111,17 +111,17 @@ class LanguageService(Protocol):
     def servers(self) -> object:
         """Return an object through which tools use MCP servers. Starts no server."""
 
-    def are_there_for(self, endings: Container[str], /) -> bool:
+    def is_available_for(self, endings: Container[str], /) -> bool:
         """Whether a server is probably available for files with one of these extensions."""
 
     @property
-    def may_want_trust(self) -> bool:
+    def may_need_trust(self) -> bool:
         """Whether the project contains language servers, or its code could be run by one without a sandbox."""
 
-    def items(self) -> "tuple[TrustItem, ...]":
+    def trust_items(self) -> "tuple[TrustItem, ...]":
         """Items to approve for language servers of the project's file types."""
 
-    async def after_edit(self, changes: Sequence[AppliedChange], /) -> NewProblems | None:
+    async def diagnose_changes(self, changes: Sequence[AppliedChange], /) -> NewProblems | None:
         """Return the new diagnostics caused by edits, for the model; None if there are none."""
 
     @property
@@ -165,7 +165,7 @@ class InstructionUpdates(Protocol):
 class ModelContext:
     """The model, and what is known about it."""
 
-    targets: SessionModels
+    models: SessionModels
     """The current model and its fallbacks."""
     cache_key: str = ""
     """Key for the provider's cache. All forks of a session share it, because their requests have a common beginning."""
@@ -179,7 +179,7 @@ class ModelContext:
 
     @property
     def provider(self) -> Provider:
-        return self.targets.provider
+        return self.models.provider
 
     @property
     def facts(self) -> ModelFacts:
@@ -193,17 +193,17 @@ class ModelContext:
     @property
     def encoded_calibration(self) -> str:
         """The model's token calibration and the server that answered, encoded for storage."""
-        server = self.facts.server if self.facts.id in self.retries.reached_models else ""
-        return self.meter.serialise(server)
+        server = self.facts.server_digest if self.facts.id in self.retries.reached_models else ""
+        return self.meter.serialise_estimates(server)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionTools:
     """The tools of a session, and which of them are offered to the model."""
 
-    own: tuple[ToolSpec, ...]
+    own_specs: tuple[ToolSpec, ...]
     """All tools except those of MCP servers."""
-    served: ServerTools = field(default_factory=ServerTools)
+    server_tools: ServerTools = field(default_factory=ServerTools)
     """The tools of servers."""
     deferral: Deferral = field(default_factory=Deferral)
     """Which tools are deferred."""
@@ -211,7 +211,7 @@ class SessionTools:
     @property
     def all(self) -> tuple[ToolSpec, ...]:
         """All tools, listed or deferred. They do not change until `choose_tools` is called."""
-        return (*self.own, *self.served.specs)
+        return (*self.own_specs, *self.server_tools.listed_specs)
 
     @property
     def offered(self) -> tuple[ToolSpec, ...]:
@@ -219,9 +219,9 @@ class SessionTools:
         return self.deferral.offered_tools(self.all)
 
     @property
-    def present(self) -> tuple[ToolSpec, ...]:
+    def available_specs(self) -> tuple[ToolSpec, ...]:
         """The tools that the next call of `choose_tools` can choose from, including new ones of servers."""
-        return (*self.own, *self.served.present)
+        return (*self.own_specs, *self.server_tools.available_specs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,11 +231,11 @@ class WindowContext:
     model: ModelContext
     instructions: Instructions
     tools: SessionTools
-    view: ViewCache = field(default_factory=ViewCache)
+    view_cache: ViewCache = field(default_factory=ViewCache)
     """The model's view of the conversation, cached between requests."""
-    watch: PrefixWatch = field(default_factory=PrefixWatch)
+    prefix_watch: PrefixWatch = field(default_factory=PrefixWatch)
     compaction_settings: CompactionSettings = CompactionSettings()
-    carrying_cost: CarryingCostTracker = field(default_factory=CarryingCostTracker)
+    carrying_cost_tracker: CarryingCostTracker = field(default_factory=CarryingCostTracker)
     """Decides when to rewrite a view that would still fit, from the accumulated cost of removable content."""
     summarisers: SummariserSource | None = None
     """The models that the user set for summaries."""
@@ -257,7 +257,7 @@ class CallContext:
     """The user's and the project's commands and skills; None if there are none."""
     trust: "SessionTrust | None" = None
     """Trust state of the project; None if it has nothing that needs trust."""
-    languages: LanguageService | None = None
+    language_service: LanguageService | None = None
 
     @property
     def takes_plans(self) -> bool:

@@ -8,11 +8,11 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TurnLimits:
-    steps: int | None = None
+    max_steps: int | None = None
     """Maximum number of requests in a turn."""
-    cost: float | None = None
+    max_cost: float | None = None
     """Cost in US dollars at which further requests are refused."""
-    keep_alive: int = 0
+    max_keep_alive_requests: int = 0
     """Maximum number of consecutive requests that keep the provider's cache alive while the user thinks."""
     wakes_on_job_end: bool = False
     """Whether a finished background job starts a turn if no turn is running."""
@@ -42,7 +42,7 @@ class Allowance:
     @property
     def is_spent(self) -> bool:
         """Whether the cost limit has been reached, so that no further request may be sent."""
-        cost = self._limits.cost
+        cost = self._limits.max_cost
         return (cost is not None and self._cost_so_far() >= cost) or (
             self._parent is not None and self._parent.is_spent
         )
@@ -50,6 +50,6 @@ class Allowance:
     @property
     def is_at_last_step(self) -> bool:
         """Whether the last request was the last one allowed."""
-        steps = self._limits.steps
+        steps = self._limits.max_steps
         has_reached_limit = steps is not None and self._steps >= steps
         return has_reached_limit or (self._parent is not None and self._parent.is_at_last_step)

@@ -11,11 +11,11 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from bench.attacks.rows import AttackFolders, AttackRow, create_files, load_policies, read_rows
-from ebbtide.agent.calls.permission_request import request_for
+from ebbtide.agent.calls.permission_request import build_request
 from ebbtide.agent.calls.policy import Policy, decide, parse_rule
 from ebbtide.agent.config.options import Mode
 from ebbtide.tools.base import Tool, ToolError, Workspace
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 from ebbtide.tools.lazy import dataclass
 
 VERDICTS = ("allow", "ask", "deny")
@@ -47,7 +47,7 @@ def judge_rows(file: Path, selected: Set[str] = frozenset()) -> Iterator[JudgedR
     """Yield each row that expects a decision about one of our tools, with the actual decision. `selected` selects ids
     and areas."""
     policies = load_policies(file)
-    tools = {tool.name: tool for tool in builtin_tools()}
+    tools = {tool.name: tool for tool in create_builtin_tools()}
     for row in read_rows(file, selected):
         tool, expected = tools.get(row["action"].get("tool", "")), row["expected"].get("decision")
         if tool is not None and expected in VERDICTS and not row["setup"].get("race"):
@@ -71,7 +71,7 @@ def _judge_row(row: AttackRow, tool: Tool, policies: Mapping[str, Any], dirs: At
     )
     command = str(arguments.get("command", arguments))
     try:
-        request = request_for(tool, arguments, Workspace(root, dirs.folder / "outputs"), policy.mode)
+        request = build_request(tool, arguments, Workspace(root, dirs.folder / "outputs"), policy.mode)
         ruling = decide(request, policy)
     except ToolError as error:
         return JudgedRow(row["id"], row["expected"]["decision"], "deny", f"refused: {error}", command)

@@ -69,7 +69,7 @@ async def _store_log(folder: Path, log: Path, size: int) -> float:
     call = ToolCall("c1", "bash", {"command": "make"})
     await recorder.record_user_message(User(()))
     start = time.perf_counter()
-    output = await ingest.preview(
+    output = await ingest.store_and_show(
         call, CallPosition(), "done", Result("exit code 0", PrintedLog(log, 0, size, is_finished=True))
     )
     seconds = time.perf_counter() - start
@@ -97,7 +97,7 @@ async def measure_reads(folder: Path, size: int) -> dict[str, float]:
     async def find(ref: str) -> StoredContent:
         return await archive.open(await archive.resolve(ref))
 
-    workspace = Workspace(folder, folder, stored_content=find)
+    workspace = Workspace(folder, folder, get_stored_content=find)
     source, read_times, tool_times = random.Random(7), list[float](), list[float]()
     pieces = [log_megabyte(seed) for seed in range(10)]
     located = await archive.resolve("r1")
@@ -108,7 +108,7 @@ async def measure_reads(folder: Path, size: int) -> dict[str, float]:
         read_times.append((time.perf_counter() - start) * 1000)
         piece, offset = pieces[at // MEGABYTE % 10], at % MEGABYTE
         assert data[: MEGABYTE - offset] == piece[offset : offset + 4096], "the bytes differ"
-        line = source.randrange(1, located.lines - 50)
+        line = source.randrange(1, located.line_count - 50)
         arguments = {"ref_id": "r1", "lines": f"{line}-{line + 40}"} if number % 2 else {"ref_id": "r1", "offset": at}
         start = time.perf_counter()
         await ReadResult().run(arguments, workspace)
@@ -134,7 +134,7 @@ async def count_exact_reads(folder: Path) -> tuple[int, int, int]:
         await asyncio.to_thread(log.write_bytes, data)
         call = ToolCall(f"c{number}", "bash", {})
         raw = Result("exit code 0", PrintedLog(log, 0, len(data), is_finished=True))
-        output = await ingest.preview(call, CallPosition(number), "done", raw)
+        output = await ingest.store_and_show(call, CallPosition(number), "done", raw)
         await recorder.record_reply(Assistant((call,)))
         await recorder.record_user_message(User((output,)))
         if output.stored is not None:

@@ -17,15 +17,15 @@ from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.budget.summary_cost import SummaryJob
 from ebbtide.agent.compaction.model_summary import SUMMARISER_PROMPT
-from ebbtide.agent.compaction.summary import summary_instruction
+from ebbtide.agent.compaction.summary import build_summary_prompt
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.eviction.settings import SummaryPreferences
 from ebbtide.agent.messages import Assistant, Text, ToolCall, Usage, User
 from ebbtide.agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
 from ebbtide.agent.providers.learned_limits import SummariserSource
-from ebbtide.agent.providers.wires.anthropic import AnthropicWriter, body
-from ebbtide.agent.providers.wires.encoding import WrittenRequest
-from ebbtide.agent.request.keep_alive import ONE_TOKEN
+from ebbtide.agent.providers.wires.anthropic import AnthropicWriter, build_body
+from ebbtide.agent.providers.wires.encoding import RequestEncodingCache
+from ebbtide.agent.request.keep_alive import RENEWAL_OUTPUT_TOKENS
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace
 
 SUMMARY_TOKENS = 1800
@@ -111,7 +111,9 @@ class BilledModel:
     """Seconds of the session's clock."""
     billed_requests: list[BilledRequest] = field(default_factory=list)
     _cache: Cache = field(init=False)
-    _written: WrittenRequest[AnthropicWriter] = field(default_factory=lambda: WrittenRequest(AnthropicWriter))
+    _written: RequestEncodingCache[AnthropicWriter] = field(
+        default_factory=lambda: RequestEncodingCache(AnthropicWriter)
+    )
     _blocks: BlockReader = field(default_factory=BlockReader)
 
     def __post_init__(self) -> None:
@@ -133,9 +135,9 @@ class BilledModel:
         return self.billed_requests[-1].usage.prompt
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        content = body(request, self.facts, self._written)
-        if request.max_output_tokens == ONE_TOKEN:
-            reply = self.reply("keep-alive", content, (), ONE_TOKEN)
+        content = build_body(request, self.facts, self._written)
+        if request.max_output_tokens == RENEWAL_OUTPUT_TOKENS:
+            reply = self.reply("keep-alive", content, (), RENEWAL_OUTPUT_TOKENS)
         elif asks_for_summary(request):
             reply = self.reply("summary", content, (Text(self.write_summary()),), SUMMARY_TOKENS)
         else:
@@ -166,7 +168,7 @@ class BilledModel:
         return Reply(message, usage, "calls" if message.calls else "end")
 
 
-_SUMMARY_REQUEST_PREFIX = summary_instruction(SummaryPreferences()).partition("<retain>")[0][:120]
+_SUMMARY_REQUEST_PREFIX = build_summary_prompt(SummaryPreferences()).partition("<retain>")[0][:120]
 """The text with which a summary request begins."""
 
 

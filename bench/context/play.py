@@ -131,7 +131,7 @@ async def play(
 
 async def simulate_user_pause(session: Session, model: BilledModel, until: float) -> None:
     """Advance the clock to `until`, keeping the cache alive as the interface does."""
-    if not session.limits.keep_alive:
+    if not session.limits.max_keep_alive_requests:
         return
     renewal = await session.change_conversation(next_renewal)
     while renewal.wait_seconds is not None and model.now + renewal.wait_seconds < until:
@@ -165,7 +165,7 @@ async def open_session(
         compaction_settings=habits.compacting,
         summarisers=summary_reader_source(model, habits.reader) if habits.reader is not None else None,
         carrying_cost=habits.carrying_cost(),
-        limits=TurnLimits(keep_alive=habits.keep_alive),
+        limits=TurnLimits(max_keep_alive_requests=habits.keep_alive),
         now=lambda: model.now,
     )
 

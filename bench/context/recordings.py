@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ebbtide.agent.view.long_texts import sendable_text
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 
 Kind: TypeAlias = Literal["read", "bash", "grep", "edit", "task", "other"]
 KINDS: tuple[Kind, ...] = ("read", "bash", "grep", "edit", "task", "other")
@@ -65,7 +65,7 @@ MAX_FOREIGN_SHARE = 0.2
 MAX_INTERLEAVED_SHARE = 0.1
 """Maximum share of calls that are answered after a later reply. A recording with more is assumed to contain two agents.
 """
-_OUR_TOOLS = frozenset(tool.name for tool in builtin_tools())
+_OUR_TOOLS = frozenset(tool.name for tool in create_builtin_tools())
 NOT_RECORDED = "[no output was recorded]"
 
 

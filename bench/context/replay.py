@@ -71,7 +71,7 @@ class ReplayTool:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         call = self._model.pending_calls.popleft()
-        return Result(call.output[: self._max_bytes] if self._max_bytes else call.output, failed=call.failed)
+        return Result(call.output[: self._max_bytes] if self._max_bytes else call.output, has_failed=call.failed)
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolC
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.records.message_rows import encode_message
 from ebbtide.agent.records.recorder import Recorder
-from ebbtide.agent.records.resume import restore
+from ebbtide.agent.records.resume import resume_session
 from ebbtide.agent.records.rows import encode_snapshot
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.session_rows import FactRow, SessionRow, SnapshotRow, UsageRow
@@ -63,7 +63,7 @@ async def measure_resume(folder: Path) -> tuple[list[float], list[float]]:
         thread = StoreThread(lambda: SessionStore(folder / "sessions.db"))
         store = await thread.open()
         began = time.perf_counter()
-        await restore(
+        await resume_session(
             Recorder(thread, store, ROW, is_new=False), Workspace(folder, folder), "scripted/a", "ask", DebugLog()
         )
         total_times.append((time.perf_counter() - began) * 1000)

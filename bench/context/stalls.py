@@ -123,7 +123,7 @@ async def send_message(session: Session) -> None:
 def mask_outputs(
     conversation: Conversation, window: WindowContext, turn: TurnContext, keys: frozenset[str]
 ) -> Awaitable[CompactedConversation]:
-    return compact_now(conversation, window, turn, "rent", chosen=ForcedStrategy("mask", keys=keys))
+    return compact_now(conversation, window, turn, "rent", chosen=ForcedStrategy("mask", item_keys=keys))
 
 
 def price_eviction(conversation: Conversation, window: WindowContext, turn: TurnContext) -> Awaitable[EditQuote]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.everyday.corpus import describe_path
 from ebbtide.agent.calls.approval import ApprovalContext, ApprovalResult, Approver
 from ebbtide.agent.calls.network_access import CallNetworkAccess
-from ebbtide.agent.calls.permission_request import request_for
+from ebbtide.agent.calls.permission_request import build_request
 from ebbtide.agent.calls.policy import Policy
 from ebbtide.agent.calls.unsandboxed import retry_unsandboxed
 from ebbtide.agent.channel import Interrupt
@@ -138,7 +138,7 @@ async def _run_by_tool(
     workspace = Workspace(root, outputs, sandbox=sandbox, network_policy=reach)
     try:
         result = await Bash().run(call.arguments, workspace)
-        asked = request_for(Bash(), call.arguments, workspace, "auto")
+        asked = build_request(Bash(), call.arguments, workspace, "auto")
         context = ApprovalContext({}, workspace, approval, Interrupt(), events.append)
         return _command_run(
             await retry_unsandboxed(ApprovalResult(call, Bash(), asked), result, context, _refuse_unsandboxed) or result
@@ -162,7 +162,7 @@ def _command_run(result: Result) -> CommandRun:
     code = program.code if program.code is not None else -(program.signal or 0)
     note = program.told.replace(program.outcome_text, "", 1).strip()
     if result.log is None:
-        return CommandRun(code, program.printed_in(result.text), tool_note=note)
+        return CommandRun(code, program.printed_text(result.text), tool_note=note)
     with result.log.path.open("rb") as log:
         log.seek(result.log.start)
         return CommandRun(code, _decode_output(log.read(result.log.end - result.log.start)), tool_note=note)

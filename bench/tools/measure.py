@@ -11,13 +11,13 @@ from statistics import median
 
 from bench.tools.catalog import offered_tools
 from ebbtide.agent.budget.request_budget import DEFAULT_BUFFER_TOKENS, Window
-from ebbtide.agent.prompt.tool_selection import definitions_size, select_tools
+from ebbtide.agent.prompt.tool_selection import definition_tokens, select_tools
 from ebbtide.agent.providers.meter import Meter
 from ebbtide.agent.providers.setup import DEFAULT_OUTPUT_RESERVE_TOKENS
 from ebbtide.agent.tool_specs import HostedSearch, ToolSpec
-from ebbtide.agent.window.deferral import Deferral, specs_of
+from ebbtide.agent.window.deferral import Deferral, create_specs
 from ebbtide.tools.base import Tool
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 from ebbtide.tools.tool_search import search_tools
 
 QUERIES = Path(__file__).with_name("queries.tsv")
@@ -89,11 +89,11 @@ def default_window(size: int) -> Window:
 
 def measure_share(size: int, provider: HostedSearch, tools: Sequence[Tool]) -> WindowShare:
     effective, meter, deferral = default_window(size).effective, Meter(), Deferral()
-    own = specs_of(builtin_tools())
-    specs: tuple[ToolSpec, ...] = (*own, *specs_of(tools))
+    own = create_specs(create_builtin_tools())
+    specs: tuple[ToolSpec, ...] = (*own, *create_specs(tools))
     deferral.choose(specs, effective, meter.definition_tokens, lambda _: None, provider)
-    built_in = definitions_size(select_tools(own), meter.definition_tokens)
-    whole = definitions_size(deferral.offered_tools(specs), meter.definition_tokens)
+    built_in = definition_tokens(select_tools(own), meter.definition_tokens)
+    whole = definition_tokens(deferral.offered_tools(specs), meter.definition_tokens)
     return WindowShare(100 * built_in / effective, 100 * (whole - built_in) / effective, len(deferral.deferred))
 
 
@@ -116,7 +116,7 @@ def main() -> None:
         search_tools(query.text, tools, MAX_RESULTS)
         times.append(1000 * (time.perf_counter() - begin))
     print(f"a search takes {median(times):.1f} ms (median)")
-    whole = definitions_size(specs_of(tools), Meter().definition_tokens)
+    whole = definition_tokens(create_specs(tools), Meter().definition_tokens)
     print(f"{len(tools)} definitions take {whole:,} tokens")
     for size in WINDOW_SIZES:
         for provider, finder in SEARCH_PROVIDERS:

@@ -20,7 +20,7 @@ from bench.tui.sessions import ANSWER_TEMPLATE, endless_history
 from ebbtide.agent.messages import Conversation
 from ebbtide.tui.text.themes import DARK
 from ebbtide.tui.view.blocks import AnswerText, SessionView
-from ebbtide.tui.view.resumed import resumed_view
+from ebbtide.tui.view.resumed import build_resumed_view
 from ebbtide.tui.widgets.transcript import TranscriptView
 
 ADDED_BLOCKS = 100
@@ -83,7 +83,7 @@ def main() -> int:
 
 async def measure_drawing(count: int, added_blocks: int = ADDED_BLOCKS) -> DrawingTimes:
     """Measure opening a session of `count` messages, and adding `added_blocks` blocks."""
-    view = resumed_view(
+    view = build_resumed_view(
         Conversation(tuple(message for _, message in zip(range(count), endless_history(), strict=False)))
     )
     RecordingDriver.drawn = asyncio.Event()

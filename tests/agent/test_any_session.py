@@ -149,7 +149,7 @@ class AnySession(RuleBasedStateMachine):
             interactive=True,
             instructions=INSTRUCTIONS,
             compaction_settings=self.compacting,
-            deferral=Deferral(used=await Recorder(self.thread, self.store, ROW).last_tool_uses()),
+            deferral=Deferral(last_uses=await Recorder(self.thread, self.store, ROW).last_tool_uses()),
             served=served,
             now=lambda: self.time,
         )
@@ -273,7 +273,7 @@ class AnySession(RuleBasedStateMachine):
         self.run(self.thread.run(archive.collect_garbage))
         if keep is not None:
             self.has_expired = True
-            self.run(self.thread.run(archive.expire, most_bytes=keep))
+            self.run(self.thread.run(archive.expire, max_bytes=keep))
 
     @rule()
     def open_again(self) -> None:

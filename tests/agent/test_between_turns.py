@@ -13,7 +13,7 @@ from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.session import Session
 from ebbtide.tui.view.blocks import Notice, Retry, SessionView
 from ebbtide.tui.view.receipts import summary_failure_text
-from ebbtide.tui.view.reduce import advance
+from ebbtide.tui.view.reduce import apply_event
 from tests.kit.polling import until
 from tests.kit.session import ASKED, Home, compactions, events_of, first_turn
 
@@ -50,7 +50,9 @@ async def test_a_long_conversation_is_summarised_between_two_turns(
     home: Home, how: CompactionSettings, compacted: list[tuple[str, tuple[str, ...]]], interactive: bool
 ) -> None:
     """In a terminal while the user reads, in a script when the next turn begins."""
-    provider = Scripted.of({"text": "yes"}, {"text": "yes"}, SUMMARY, {"text": "three"}, context_window=60_000)
+    provider = Scripted.from_replies(
+        {"text": "yes"}, {"text": "yes"}, SUMMARY, {"text": "three"}, context_window=60_000
+    )
     session = await home.open(provider, compaction_settings=how, interactive=interactive)
     events = await talk(session, LONG, LONG, "and now?")
     assert compactions(events) == compacted
@@ -58,14 +60,14 @@ async def test_a_long_conversation_is_summarised_between_two_turns(
 
 @pytest.mark.parametrize("interactive", [True, False])
 async def test_nothing_is_summarised_that_would_not_pay(home: Home, interactive: bool) -> None:
-    provider = Scripted.of(*[{"text": "yes"}] * 6, context_window=60_000)
+    provider = Scripted.from_replies(*[{"text": "yes"}] * 6, context_window=60_000)
     how = CompactionSettings(CAPS, background_messages=2)
     session = await home.open(provider, compaction_settings=how, interactive=interactive)
     assert compactions(await talk(session, *["a word"] * 6)) == []
 
 
 async def test_a_run_of_one_turn_asks_for_no_summary_behind_it(home: Home) -> None:
-    provider = Scripted.of({"text": LONG}, {"text": LONG}, context_window=60_000)
+    provider = Scripted.from_replies({"text": LONG}, {"text": LONG}, context_window=60_000)
     session = await home.open(provider, compaction_settings=CompactionSettings(CAPS))
     await talk(session, "one", "two")
     await session.close()
@@ -73,7 +75,7 @@ async def test_a_run_of_one_turn_asks_for_no_summary_behind_it(home: Home) -> No
 
 
 async def test_a_summary_that_cannot_be_used_is_told_with_the_next_turn(home: Home) -> None:
-    provider = Scripted.of(
+    provider = Scripted.from_replies(
         {"text": "yes"}, {"text": "yes"}, {"when": ASKED, "text": "I would rather not."}, {"text": "three"},
         context_window=60_000,
     )  # fmt: skip
@@ -99,7 +101,7 @@ async def test_a_summary_that_nobody_waits_for_and_that_fails_leaves_a_row_that_
     home: Home, answer: dict[str, object]
 ) -> None:
     how = CompactionSettings(CAPS, background_at=0.9, background_messages=4)
-    provider = Scripted.of(*[{"text": "yes"}] * 2, *[{"when": ASKED, **answer}] * 5, context_window=60_000)
+    provider = Scripted.from_replies(*[{"text": "yes"}] * 2, *[{"when": ASKED, **answer}] * 5, context_window=60_000)
     session = await home.open(provider, compaction_settings=how, interactive=True)
     events: list[Event] = []
     session.set_listener(events.append)
@@ -110,14 +112,14 @@ async def test_a_summary_that_nobody_waits_for_and_that_fails_leaves_a_row_that_
     assert isinstance(started, CompactionStarted)
     assert isinstance(failed, CompactionFailed)
     assert ended == NothingCompacted()
-    view = reduce(advance, events, SessionView())
+    view = reduce(apply_event, events, SessionView())
     assert [block for block in view.blocks if not isinstance(block, Retry)] == [Notice(summary_failure_text(failed))]
 
 
 async def test_a_message_does_not_wait_for_a_summary_that_can_be_made_later(home: Home) -> None:
     """The summary never comes; the turn does. It is not asked for again right behind that turn."""
     never = {"when": ASKED, "text": "<summary>they talked</summary>", "pause": 600}
-    provider = Scripted.of({"text": "yes"}, {"text": "yes"}, never, {"text": "three"}, context_window=60_000)
+    provider = Scripted.from_replies({"text": "yes"}, {"text": "yes"}, never, {"text": "three"}, context_window=60_000)
     session, _ = await first_turn(
         home.open(provider, compaction_settings=CompactionSettings(CAPS), interactive=True), LONG
     )
@@ -130,7 +132,9 @@ async def test_a_message_does_not_wait_for_a_summary_that_can_be_made_later(home
 
 
 async def test_whoever_listens_is_told_at_once_what_happens_while_nobody_talks(home: Home) -> None:
-    provider = Scripted.of({"text": "yes"}, {"text": "yes"}, SUMMARY, {"text": "three"}, context_window=60_000)
+    provider = Scripted.from_replies(
+        {"text": "yes"}, {"text": "yes"}, SUMMARY, {"text": "three"}, context_window=60_000
+    )
     session = await home.open(provider, compaction_settings=CompactionSettings(CAPS), interactive=True)
     events: list[Event] = []
     session.set_listener(events.append)
@@ -151,7 +155,7 @@ async def test_what_was_said_of_the_room_is_put_right_before_the_model_reads_it(
     for name in "abcdef":
         (home.root / f"{name}.txt").write_text(f"{name} says what is written here\n" * 850)
     reads = [{"calls": [{"name": "read", "arguments": {"path": f"{name}.txt"}}]} for name in "abcdef"]
-    provider = Scripted.of(*reads, {"text": "done"}, context_window=60_000)
+    provider = Scripted.from_replies(*reads, {"text": "done"}, context_window=60_000)
     events = await events_of(await home.open(provider, compaction_settings=CompactionSettings(CAPS, policy="fixed")))
     assert ("full", ("mask",)) in compactions(events)
     notes_of_requests = [told_of_room(request) for request in provider.requests]

@@ -5,8 +5,8 @@ from ebbtide.agent.control_calls import (
     CompactionRequest,
     TodoItem,
     compaction_request,
+    format_open_items,
     last_todos,
-    open_items,
     skipped_call_outputs,
     submitted_report,
     todo_state,
@@ -64,7 +64,7 @@ def test_notes_stay_until_a_call_brings_others() -> None:
 
 def test_only_what_is_open_is_told() -> None:
     items = (TodoItem("look", "done"), TodoItem("fix", "doing"), TodoItem("test", "pending"))
-    assert open_items(items) == "- [doing] fix\n- [pending] test"
+    assert format_open_items(items) == "- [doing] fix\n- [pending] test"
 
 
 def test_only_a_valid_late_report_is_accepted() -> None:
@@ -72,7 +72,7 @@ def test_only_a_valid_late_report_is_accepted() -> None:
     broken = ToolCall("b", "final_report", {"report": "done"}, problem="not JSON")
     empty = ToolCall("c", "final_report", {})
     reply = Assistant((broken, empty, valid))
-    outputs = skipped_call_outputs(reply, NOT_RUN_STEP_LIMIT, takes_plans=False)
+    outputs = skipped_call_outputs(reply, NOT_RUN_STEP_LIMIT, accepts_plans=False)
     assert [(output.text, output.status) for output in outputs] == [
         (NOT_RUN_STEP_LIMIT, "interrupted"),
         (NOT_RUN_STEP_LIMIT, "interrupted"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.agent.budget.preflight import ModelTarget, turn_preflight
+from ebbtide.agent.budget.preflight import ModelTarget, choose_target
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.compaction.manual import apply_summary, draft_summary, preview_compaction
 from ebbtide.agent.compaction.summary import Draft
@@ -36,7 +36,7 @@ def test_what_is_projected_is_what_was_measured_as_soon_as_a_request_was_counted
     meter.begin_turn(ASKED.messages[0])
     conversation, _ = steps_taken(meter, ASKED, Usage(input=counted, output=50))
     budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation, TOOLS, WINDOW)
-    found = turn_preflight(meter.counters, [ModelTarget("p", "m", Window(10, 1, 1))])
+    found = choose_target(meter.counters, [ModelTarget("p", "m", Window(10, 1, 1))])
     assert [target.projected for target in found.blocked] == [budget.used]
     assert meter.counters.schema == budget.tools
 
@@ -65,11 +65,11 @@ async def test_preview_summary_receipt_and_overview_tell_one_size(project: Proje
     session, _ = await first_turn(project.session(READ, READ, READ, {"text": "Done."}, mode="auto"), "go")
     overview = await project.opened[-1].overview(session.id)
     preview = await session.change_conversation(preview_compaction)
-    assert preview.expected.before_tokens == overview.used_tokens
+    assert preview.expected_event.before_tokens == overview.used_tokens
     drafted = await session.change_conversation(draft_summary, preview, print)
     draft = Draft("long.txt", "The file was read three times; it says the same each time.")
     offered, events = preview.result(draft), list[Event]()
-    assert offered.after_tokens <= preview.expected.after_tokens
+    assert offered.after_tokens <= preview.expected_event.after_tokens
     done = await session.change_conversation(apply_summary, preview, draft, drafted, events.append)
     (receipt,) = [event for event in events if isinstance(event, ContextCompacted)]
     assert (receipt.before_tokens, receipt.after_tokens) == (offered.before_tokens, offered.after_tokens)
@@ -78,7 +78,7 @@ async def test_preview_summary_receipt_and_overview_tell_one_size(project: Proje
     assert receipt.after_tokens == after.used_tokens
     assert components(await project.sessions().overview(session.id)) == components(after)
     (rewrite,) = [epoch.rewrite for epoch in after.epochs if epoch.rewrite]
-    assert (rewrite.before, rewrite.after) == (receipt.before_tokens, receipt.after_tokens)
+    assert (rewrite.previous_tokens, rewrite.new_tokens) == (receipt.before_tokens, receipt.after_tokens)
 
 
 @pytest.mark.parametrize(

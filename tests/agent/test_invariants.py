@@ -54,7 +54,7 @@ from hypothesis.stateful import (
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
 from ebbtide.agent.budget.last_request import RequestMark
-from ebbtide.agent.budget.prefix import Breakpoints, fingerprint
+from ebbtide.agent.budget.prefix import Breakpoints, create_fingerprint
 from ebbtide.agent.budget.preflight import ModelTarget
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.calls.approval import Approver
@@ -97,7 +97,7 @@ from ebbtide.agent.messages import (
     UserPart,
 )
 from ebbtide.agent.prompt.attachments import LONG_TEXT_CHARS
-from ebbtide.agent.prompt.build import Instructions, build_prompt, merge_users
+from ebbtide.agent.prompt.build import Instructions, build_prompt, merge_user_messages
 from ebbtide.agent.prompt.reminder_notes import ReminderFacts
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.providers.fallbacks import ConnectedModel, SessionModels
@@ -109,11 +109,11 @@ from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.rows import decode_request_mark
 from ebbtide.agent.request.fit import begin_session
 from ebbtide.agent.tokens.estimate import decode_estimator, estimate_message, estimate_tools
-from ebbtide.agent.tool_specs import CALL, SEARCH, HostedSearch, unwrapped_call
+from ebbtide.agent.tool_specs import CALL_TOOL, SEARCH_TOOL, HostedSearch, unwrapped_call
 from ebbtide.agent.turn import run_turn
 from ebbtide.agent.view.items import pin_items, view_items
-from ebbtide.agent.view.ledger import read_ledger, render_ledger, updated_ledger
-from ebbtide.agent.view.previews import OffloadLimits, is_recall_tool, should_show_whole
+from ebbtide.agent.view.ledger import parse_ledger, render_ledger, updated_ledger
+from ebbtide.agent.view.previews import OffloadLimits, is_recall_tool, should_show_in_full
 from ebbtide.agent.view.references import message_digits
 from ebbtide.agent.view.visible import numbered_outputs
 from ebbtide.agent.window.deferral import Deferral
@@ -372,15 +372,15 @@ class Anything(RuleBasedStateMachine):
         workspace = Workspace(
             Path("/nowhere"),
             Path("/nowhere/outputs"),
-            stored_content=lambda ref: fetch(ref, None),
-            fetch=fetch,
+            get_stored_content=lambda ref: fetch(ref, None),
+            fetch_stored=fetch,
             search_history=search_for_tools(self.recall),
-            deferred_tools=lambda: [
-                tool for tool in served.listed if tool.name in self.ctx.window.tools.deferral.deferred
+            get_deferred_tools=lambda: [
+                tool for tool in served.listed_tools if tool.name in self.ctx.window.tools.deferral.deferred
             ],
         )
         call_runner = CallRunner(
-            ChainMap(tools, served.callable),
+            ChainMap(tools, served.callable_tools),
             workspace,
             Approver(Policy("/nowhere", "auto")),
             self.interrupt,
@@ -392,7 +392,9 @@ class Anything(RuleBasedStateMachine):
             INSTRUCTIONS,
             SessionTools(SPECS, served, Deferral(0.10, self.run(recorder.last_tool_uses()), lambda: self.time)),
             compaction_settings=self.compacting,
-            watch=PrefixWatch(self.emit, None, lambda: self.time, INSTRUCTIONS.sections, recorder.last_request_mark),
+            prefix_watch=PrefixWatch(
+                self.emit, None, lambda: self.time, INSTRUCTIONS.sections, recorder.last_request_mark
+            ),
             reminders=Reminders(lambda: self.surroundings, self.conversation),
         )
         turn = TurnContext(RecordContext(recorder), self.interrupt, self.emit, self.limits)
@@ -421,7 +423,7 @@ class Anything(RuleBasedStateMachine):
         self.ctx.window.tools.deferral.record_tool_use(event)
 
     def look(self, request: Request, size: int, was_refused: bool) -> None:
-        epoch = self.epochs + self.ctx.window.watch.epoch
+        epoch = self.epochs + self.ctx.window.prefix_watch.rewrite_count
         counters = self.ctx.model.meter.counters
         projected = counters.projected_tokens()
         window, sent = self.ctx.model.known_window, self.adapter
@@ -443,7 +445,7 @@ class Anything(RuleBasedStateMachine):
                 epoch,
                 window,
                 projected,
-                counters.schema_counted,
+                counters.is_schema_counted,
                 self.turns,
                 self.starts,
                 unseen,
@@ -483,7 +485,11 @@ class Anything(RuleBasedStateMachine):
             self.is_by_hand = False
             self.ctx.model.meter.end_turn(self.conversation)
             self.run(self.ctx.records.recorder.record_tool_uses(self.ctx.window.tools.deferral.take_new_uses()))
-            self.run(self.ctx.records.recorder.end_turn(self.model.facts.id, "auto", self.ctx.model.meter.serialise()))
+            self.run(
+                self.ctx.records.recorder.end_turn(
+                    self.model.facts.id, "auto", self.ctx.model.meter.serialise_estimates()
+                )
+            )
         except AgentError as error:
             self.events.append(TurnFailed(error.code, str(error), error.exit_code))
             self.run(self.ctx.records.recorder.end_turn(self.model.facts.id, "auto"))
@@ -493,7 +499,7 @@ class Anything(RuleBasedStateMachine):
     def compact(self, cause: Cause, written: list[Writing]) -> None:
         self.begin((), written)
         compacted = self.run(compact_now(self.conversation, self.ctx.window, self.ctx.turn, cause, "the parser"))
-        assert compacted.result.before_messages - compacted.result.after_messages == len(
+        assert compacted.result.previous_message_count - compacted.result.new_message_count == len(
             self.conversation.messages
         ) - len(compacted.conversation.messages)
         self.conversation = compacted.conversation
@@ -559,7 +565,7 @@ class Anything(RuleBasedStateMachine):
     def serve(self, names: set[str]) -> None:
         """The server offers other tools from now on."""
         self.begin((), ())
-        self.ctx.window.tools.served.offer(
+        self.ctx.window.tools.server_tools.offer(
             [tool for tool in served_tools(self.interrupt, self.wait) if tool.name in names]
         )
 
@@ -567,12 +573,12 @@ class Anything(RuleBasedStateMachine):
     def restore(self, wire: str | None) -> None:
         """The program ends and goes on, perhaps with another model."""
         self.begin((), ())
-        self.epochs += self.ctx.window.watch.epoch
+        self.epochs += self.ctx.window.prefix_watch.rewrite_count
         self.starts += 1
-        if self.ctx.window.watch.has_sent:
+        if self.ctx.window.prefix_watch.has_sent:
             snapshot = self.store.snapshot(ROW.id)
             self.is_remembered = (
-                snapshot is not None and decode_request_mark(snapshot.body) == self.ctx.window.watch.mark
+                snapshot is not None and decode_request_mark(snapshot.body) == self.ctx.window.prefix_watch.mark
             )
         recorder = Beginnings(self.thread, self.store, ROW, is_new=self.store.session(ROW.id) is None)
         self.conversation = self.run(recorder.load())
@@ -759,7 +765,7 @@ class Anything(RuleBasedStateMachine):
         assert mask_outputs(masked, 100) is masked
         prompt = build_prompt(self.conversation, INSTRUCTIONS)
         assert build_prompt(self.conversation, INSTRUCTIONS) == prompt
-        assert merge_users(prompt.messages) == prompt.messages
+        assert merge_user_messages(prompt.messages) == prompt.messages
 
     @invariant()
     def a_new_process_finds_what_this_one_has(self) -> None:
@@ -776,7 +782,7 @@ class Anything(RuleBasedStateMachine):
             if isinstance(event, ContextCompacted) and self.is_honest:
                 assert event.after_tokens < event.before_tokens
         rewrites = [rewrite for rewrite in self.run(self.ctx.records.recorder.log.rewrites()) if rewrite.strategies]
-        assert len(rewrites) + self.switches == self.epochs + self.ctx.window.watch.epoch
+        assert len(rewrites) + self.switches == self.epochs + self.ctx.window.prefix_watch.rewrite_count
 
     @invariant()
     def tools_and_system_text_stay(self) -> None:
@@ -784,7 +790,7 @@ class Anything(RuleBasedStateMachine):
         for sent in steps:
             names = {spec.name for spec in sent.request.tools}
             assert sent.request.system == INSTRUCTIONS.text
-            assert {spec.name for spec in SPECS} - {SEARCH, CALL} <= names
+            assert {spec.name for spec in SPECS} - {SEARCH_TOOL, CALL_TOOL} <= names
         for before, after in pairwise(steps):
             if (before.epoch, before.starts) == (after.epoch, after.starts):
                 assert before.request.tools == after.request.tools
@@ -881,7 +887,7 @@ def is_step(request: Request) -> bool:
 
 
 def digest_of(conversation: Conversation) -> str:
-    return fingerprint("s", SPECS, build_prompt(conversation, INSTRUCTIONS).messages).combined_digest
+    return create_fingerprint("s", SPECS, build_prompt(conversation, INSTRUCTIONS).messages).combined_digest
 
 
 def test_what_always_holds_in_a_session_and_how_often_that_was_seen() -> None:
@@ -941,21 +947,21 @@ def test_a_summary_that_was_read_reads_the_same_again(retain: str, summary: str)
 def test_a_ledger_that_was_written_reads_the_same_again(conversation: Conversation) -> None:
     ledger = updated_ledger("", conversation.messages)
     text = render_ledger(ledger, 10**6)
-    assert read_ledger(text) == ledger
-    assert render_ledger(read_ledger(text), 10**6) == text
+    assert parse_ledger(text) == ledger
+    assert render_ledger(parse_ledger(text), 10**6) == text
 
 
 @given(conversations())
 def test_messages_that_were_merged_merge_no_further(conversation: Conversation) -> None:
-    merged = merge_users(conversation.messages)
-    assert merge_users(merged) == merged
+    merged = merge_user_messages(conversation.messages)
+    assert merge_user_messages(merged) == merged
 
 
 @given(conversations())
 def test_equal_conversations_make_equal_prompts(conversation: Conversation) -> None:
     prompt = build_prompt(conversation, INSTRUCTIONS)
     assert build_prompt(deepcopy(conversation), INSTRUCTIONS) == prompt
-    assert fingerprint("s", SPECS, prompt.messages) == fingerprint("s", SPECS, deepcopy(prompt.messages))
+    assert create_fingerprint("s", SPECS, prompt.messages) == create_fingerprint("s", SPECS, deepcopy(prompt.messages))
 
 
 RETRIEVAL = ("read_result", "recall", "tool_output_cache", "tool_output_cache_grep")
@@ -963,5 +969,5 @@ RETRIEVAL = ("read_result", "recall", "tool_output_cache", "tool_output_cache_gr
 
 @given(st.sampled_from(RETRIEVAL), st.integers(0, 10**10), st.integers(1, 10**6))
 def test_what_retrieval_gives_back_is_never_put_away_again(tool: str, size: int, threshold: int) -> None:
-    assert should_show_whole(ToolCall("1", tool, {}), size, OffloadLimits(threshold, threshold, threshold))
+    assert should_show_in_full(ToolCall("1", tool, {}), size, OffloadLimits(threshold, threshold, threshold))
     assert is_recall_tool(tool)

@@ -7,12 +7,12 @@ import pytest
 from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.budget.request_budget import REPORTED_BY_SERVER, Window
 from ebbtide.agent.messages import Assistant, Conversation, Text, Usage, User
-from ebbtide.agent.overview import budget_by_component, prices_again
+from ebbtide.agent.overview import budget_by_component, resend_prices
 from ebbtide.agent.prompt.build import Instructions
 from ebbtide.agent.providers.meter import Meter
 from ebbtide.agent.records.usage import RequestUsage
-from ebbtide.agent.window.deferral import specs_of
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.agent.window.deferral import create_specs
+from ebbtide.tools.catalog import create_builtin_tools
 from tests.kit.project import Project
 from tests.kit.session import events_of, first_turn
 
@@ -43,7 +43,7 @@ async def test_the_window_that_an_overflow_has_shown_is_the_one_that_is_told(pro
 def test_tools_that_are_not_there_any_more_are_counted_as_they_were_sent() -> None:
     messages = (User((Text("go " * 100),)), Assistant((Text("fine"),), "m"))
     counted = Conversation(messages, anchor=Usage(input=5_000), anchored=2)
-    tools = specs_of(builtin_tools())
+    tools = create_specs(create_builtin_tools())
 
     def sizes(conversation: Conversation, tool_tokens: int | None) -> dict[str, int]:
         window = Window(100_000, 4_000)
@@ -62,7 +62,7 @@ def test_what_was_not_read_from_a_cache_is_priced_as_fresh() -> None:
         return [RequestUsage("step", "a/b", Usage(10, one, 0, 1), None, 0.0) for one in read]
 
     prices = Prices(3.0, 15.0, 0.3, 3.75)
-    found = [prices_again(prices, asked(*read)) for read in ((), (0,), (0, 0), (0, 900, 455))]
+    found = [resend_prices(prices, asked(*read)) for read in ((), (0,), (0, 0), (0, 900, 455))]
     assert found == [(), (), pytest.approx((3.0e-6,)), pytest.approx((0.3e-6, 1.65e-6))]
-    assert prices_again(None, asked(0, 0)) is None
-    assert prices_again(Prices(0, 0, 0, 0), asked(0, 0)) is None
+    assert resend_prices(None, asked(0, 0)) is None
+    assert resend_prices(Prices(0, 0, 0, 0), asked(0, 0)) is None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.messages import Assistant, Conversation, Image, Message, Text, ToolOutput, User
-from ebbtide.agent.prompt.build import Instructions, Prompt, build_prompt, merge_users
+from ebbtide.agent.prompt.build import Instructions, Prompt, build_prompt, merge_user_messages
 from ebbtide.agent.prompt.tool_selection import select_tools
 from ebbtide.agent.tokens.estimate import estimate_message, estimate_messages, estimate_text
 from ebbtide.agent.tool_specs import ToolSpec
@@ -76,7 +76,7 @@ def test_a_model_without_images_is_shown_a_note_for_each(conversation: Conversat
         return count + sum(len(part.images) for part in parts if isinstance(part, ToolOutput))
 
     with_images = build_prompt(conversation, INSTRUCTIONS)
-    without = build_prompt(conversation, INSTRUCTIONS, images=False)
+    without = build_prompt(conversation, INSTRUCTIONS, supports_images=False)
     notes = str(without).count("this model does not support images")
     assert (pictures(without), notes) == (0, pictures(with_images))
     assert is_valid(without.messages)
@@ -84,7 +84,7 @@ def test_a_model_without_images_is_shown_a_note_for_each(conversation: Conversat
 
 def test_merging_twice_changes_nothing_more() -> None:
     messages = (User((Text("a"),)), User((Text("b"),)), Assistant((Text("c"),)), User((Text("d"),)))
-    assert merge_users(merge_users(messages)) == merge_users(messages)
+    assert merge_user_messages(merge_user_messages(messages)) == merge_user_messages(messages)
 
 
 @given(st.text(min_size=1, max_size=20_000), st.integers(-10, 4000), st.booleans())

@@ -85,8 +85,8 @@ class Desk:
         self.workspace = Workspace(
             root,
             root,
-            stored_content=lambda ref: fetch(ref, None),
-            fetch=fetch,
+            get_stored_content=lambda ref: fetch(ref, None),
+            fetch_stored=fetch,
             search_history=search_for_tools(recall),
         )
         await self.say(User((Text("go"),)))
@@ -107,7 +107,9 @@ class Desk:
             log = self.folder / f"log-{number}"
             log.write_bytes(given.data)
             result = replace(result, log=PrintedLog(log, 0, len(given.data), is_finished=True))
-        output = await OutputIntake(self.archive, self.settings).preview(call, CallPosition(number), "done", result)
+        output = await OutputIntake(self.archive, self.settings).store_and_show(
+            call, CallPosition(number), "done", result
+        )
         await self.say(Assistant((call,), "scripted/a"))
         await self.say(User((output,)))
         if output.stored is None:  # then it stands in the view, and only that can leave it

@@ -13,20 +13,20 @@ from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import PrefixDrifted, PrefixRenewed
 from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings, RewritePatience, SummaryPreferences
-from ebbtide.agent.integrations.lsp.session_languages import SessionLanguages
+from ebbtide.agent.integrations.lsp.session_languages import SessionLanguageServers
 from ebbtide.agent.messages import Note, ToolOutput, User
-from ebbtide.agent.prompt.reminder_notes import MODE_MEANINGS, PRESENCE_MEANINGS
+from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS, PRESENCE_DESCRIPTIONS
 from ebbtide.agent.providers.base import Request
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.session import Session
 from ebbtide.agent.session_settings import (
     NO_SANDBOX_ERROR,
-    additional_roots,
-    compaction_settings,
+    additional_folders,
+    build_compaction_settings,
+    build_policy,
+    build_turn_limits,
     missing_tools,
-    policy_of,
-    tools_for,
-    turn_limits,
+    select_session_tools,
 )
 from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram
@@ -49,21 +49,23 @@ def test_every_setting_of_a_compaction_reaches_it(tmp_path: Path) -> None:
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, ALL)
     caps = CompactionCaps(6000, 3600, 1200, 1800, protect=500, newest=10, turns=3)
     wishes = SummaryPreferences("what was done", ("name the tests",), "ids", ("and paths",))
-    assert compaction_settings(config, 100_000) == CompactionSettings(caps, wishes)
+    assert build_compaction_settings(config, 100_000) == CompactionSettings(caps, wishes)
     assert config.notices == ()
 
 
 def test_a_cache_is_kept_alive_only_where_somebody_thinks(tmp_path: Path) -> None:
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, ("agent.keep_alive=2", "agent.max_turns=9"))
-    assert turn_limits(config, interactive=True) == TurnLimits(9, keep_alive=2)
-    assert turn_limits(config, interactive=False) == TurnLimits(9)
+    assert build_turn_limits(config, is_interactive=True) == TurnLimits(9, max_keep_alive_requests=2)
+    assert build_turn_limits(config, is_interactive=False) == TurnLimits(9)
     usual = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {})
-    assert (usual.keep_alive, turn_limits(usual, interactive=True)) == ("off", TurnLimits())
+    assert (usual.keep_alive, build_turn_limits(usual, is_interactive=True)) == ("off", TurnLimits())
 
 
 def test_whoever_is_careful_waits_longer_for_each_rewrite(tmp_path: Path) -> None:
     def patience(*settings: str) -> RewritePatience:
-        return compaction_settings(load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings), 100_000).patience
+        return build_compaction_settings(
+            load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings), 100_000
+        ).patience
 
     careful = 'rewrite.patience="careful"'
     assert (patience(), patience('rewrite.patience="usual"')) == (RewritePatience(1.5, 6.0),) * 2
@@ -73,13 +75,13 @@ def test_whoever_is_careful_waits_longer_for_each_rewrite(tmp_path: Path) -> Non
 
 def test_in_a_small_window_less_stays(tmp_path: Path) -> None:
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {})
-    assert compaction_settings(config, 10_000).caps == CompactionCaps(2000, 2000, 1000, 1250, 2500)
+    assert build_compaction_settings(config, 10_000).caps == CompactionCaps(2000, 2000, 1000, 1250, 2500)
 
 
 def test_a_tool_that_no_window_is_offered_is_missing_unless_it_was_chosen(tmp_path: Path) -> None:
     def missing(*sizes: int, settings: tuple[str, ...] = ()) -> frozenset[str]:
         config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
-        return missing_tools(config, [Window(size, 0, 0) for size in sizes], attended=True)
+        return missing_tools(config, [Window(size, 0, 0) for size in sizes], is_interactive=True)
 
     assert missing(31_999) == {"apply_patch"}
     assert missing(31_999, 32_000) == missing() == frozenset()
@@ -89,7 +91,7 @@ def test_a_tool_that_no_window_is_offered_is_missing_unless_it_was_chosen(tmp_pa
 def test_what_is_for_notebooks_is_offered_where_there_are_some(tmp_path: Path) -> None:
     def offered(*settings: str) -> set[str]:
         config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
-        return {tool.name for tool in tools_for(compaction_settings(config, 10_000), config)}
+        return {tool.name for tool in select_session_tools(build_compaction_settings(config, 10_000), config)}
 
     usual = offered()
     assert offered('tools.allowed=["edit_notebook"]') == {"edit_notebook"}
@@ -106,8 +108,10 @@ def test_what_asks_language_servers_is_offered_where_there_seem_to_be_some(tmp_p
 
     def offered(*settings: str) -> set[str]:
         config = load_config(project, environment, {}, settings)
-        languages = SessionLanguages(config, project, None, environment)
-        return {tool.name for tool in tools_for(compaction_settings(config, 10_000), config, languages)}
+        languages = SessionLanguageServers(config, project, None, environment)
+        return {
+            tool.name for tool in select_session_tools(build_compaction_settings(config, 10_000), config, languages)
+        }
 
     usual, asking = offered(), {"diagnostics", "symbols"}
     (project / "a.py").touch()
@@ -122,7 +126,7 @@ def test_what_asks_language_servers_is_offered_where_there_seem_to_be_some(tmp_p
 def test_a_map_is_offered_where_there_is_much_code(tmp_path: Path) -> None:
     def offered() -> set[str]:
         config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {})
-        return {tool.name for tool in tools_for(compaction_settings(config, 10_000), config)}
+        return {tool.name for tool in select_session_tools(build_compaction_settings(config, 10_000), config)}
 
     for number in range(19):
         (tmp_path / f"{number}.go").touch()
@@ -153,7 +157,7 @@ async def test_a_session_that_goes_on_in_another_mode_begins_as_before_and_its_m
     for mode in MODES:
         sessions = mcp_project.sessions(*replies)
         sessions.config = replace(sessions.config, permission_mode=mode)
-        session = await sessions.open(resume=first.id)
+        session = await sessions.open(id_prefix=first.id)
         modes.append(session.mode)
         await turn(session)
         await session.close()
@@ -189,8 +193,10 @@ async def test_the_first_request_says_what_the_mode_means_and_who_is_there(proje
     for there in (True, False):
         sent = await asked(await project.session({"text": "ok"}, mode=mode, interactive=there))
         assert (asks(sent), "`ask_user`" in sent.system) == (there, there)
-        assert f"\nPermission mode: {mode} ({MODE_MEANINGS[mode]})\n{PRESENCE_MEANINGS[there]}.\n" in sent.system
-        assert PRESENCE_MEANINGS[not there] not in sent.system
+        assert (
+            f"\nPermission mode: {mode} ({MODE_DESCRIPTIONS[mode]})\n{PRESENCE_DESCRIPTIONS[there]}.\n" in sent.system
+        )
+        assert PRESENCE_DESCRIPTIONS[not there] not in sent.system
         assert told(sent, "mode", "presence") == []
 
 
@@ -202,7 +208,7 @@ async def test_a_session_that_goes_on_where_nobody_is_begins_as_before_and_its_m
         sent.append(await asked(session))
         await session.close()
     assert [(one.system, one.tools) for one in sent] == [(sent[0].system, sent[0].tools)] * 4
-    assert told(sent[-1], "presence") == [f"[From now on: {PRESENCE_MEANINGS[there]}.]" for there in (False, True)]
+    assert told(sent[-1], "presence") == [f"[From now on: {PRESENCE_DESCRIPTIONS[there]}.]" for there in (False, True)]
 
 
 async def test_once_the_cache_is_gone_it_begins_with_what_holds(project: Project) -> None:
@@ -211,7 +217,7 @@ async def test_once_the_cache_is_gone_it_begins_with_what_holds(project: Project
         sent = await asked(session)
         await session.close()
         project.sql("UPDATE sessions SET updated = updated - 4000")
-        assert (asks(sent), f"\n{PRESENCE_MEANINGS[there]}.\n" in sent.system) == (there, True)
+        assert (asks(sent), f"\n{PRESENCE_DESCRIPTIONS[there]}.\n" in sent.system) == (there, True)
         assert told(sent, "presence") == []
 
 
@@ -310,7 +316,7 @@ def test_where_there_is_no_sandbox_none_is_relied_upon(
 ) -> None:
     monkeypatch.setattr("ebbtide.tools.sandbox.system.found_sandbox", lambda: NoSandbox("none"))
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
-    policy = policy_of(config, tmp_path, "ask", tmp_path)
+    policy = build_policy(config, tmp_path, "ask", tmp_path)
     assert (policy.no_shell_reason, policy.allows_sandboxed) == (no_shell, sandboxed)
 
 
@@ -321,16 +327,16 @@ def test_where_there_is_one_commands_run_unasked_if_the_user_says_so(
     for sandbox, is_unasked in (("auto", True), ("require", True), ("off", False)):
         settings = (f"agent.sandbox={sandbox}", "permissions.sandboxed=allow")
         config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
-        assert policy_of(config, tmp_path, "ask", tmp_path).allows_sandboxed == is_unasked
+        assert build_policy(config, tmp_path, "ask", tmp_path).allows_sandboxed == is_unasked
 
 
 def test_further_folders_must_be_there(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {"permissions.roots": [str(tmp_path / "more")]})
-    assert additional_roots(config) == ((tmp_path / "more").resolve(),)
+    assert additional_folders(config) == ((tmp_path / "more").resolve(),)
     missing = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {"permissions.roots": ["/not/there"]})
     with pytest.raises(ConfigError, match="there is no folder `/not/there`"):
-        additional_roots(missing)
+        additional_folders(missing)
 
 
 async def test_a_folder_that_was_added_outlives_another_model_and_not_the_program(project: Project) -> None:
@@ -342,9 +348,9 @@ async def test_a_folder_that_was_added_outlives_another_model_and_not_the_progra
     first = await sessions.open()
     async for _ in first.send("go"):
         pass
-    first.boundary.add("../beside")
+    first.boundary.add_folder("../beside")
     with pytest.raises(ConfigError, match="is already part of this session"):
-        first.boundary.add("more")
+        first.boundary.add_folder("more")
     await first.close()
     again = await sessions.open(first.id)
     assert again.boundary.added_folders == (more,)

@@ -11,7 +11,7 @@ from ebbtide.agent.budget.prefix import Breakpoints
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.messages import Text, User
 from ebbtide.agent.providers.base import Request
-from ebbtide.agent.providers.wires.anthropic import body
+from ebbtide.agent.providers.wires.anthropic import build_body
 from ebbtide.agent.sessions import Sessions
 from ebbtide.store.session_rows import UsageRow
 from tests.kit.session import events_of
@@ -22,14 +22,16 @@ async def test_several_that_are_first_at_once_have_one_store(tmp_path: Path) -> 
     script.write_text('{"context_window": 32000, "reply": [{"text": "ok"}]}')
     environment = {"EBB_HOME": str(tmp_path / "home")}
     config = load_config(tmp_path, environment, {"agent.model": f"scripted/{script}"}, ())
-    sessions = Sessions(config, tmp_path, environment, interactive=False)
-    opened, recent = await asyncio.gather(asyncio.gather(*(sessions.open() for _ in range(5))), sessions.recent())
+    sessions = Sessions(config, tmp_path, environment, is_interactive=False)
+    opened, recent = await asyncio.gather(
+        asyncio.gather(*(sessions.open() for _ in range(5))), sessions.recent_sessions()
+    )
     assert len([each for each in threading.enumerate() if each.name.startswith("store")]) == 1
     assert recent == ()
     for session in opened:
         await events_of(session, "hi")
         await session.close()
-    assert {info.id for info in await sessions.recent()} == {session.id for session in opened}
+    assert {info.id for info in await sessions.recent_sessions()} == {session.id for session in opened}
     await sessions.close()
     assert not [each for each in threading.enumerate() if each.name.startswith("store")]
 
@@ -53,7 +55,9 @@ async def test_anthropic_is_asked_for_the_lifetime_that_costs_least(
 ) -> None:
     environment = {"EBB_HOME": str(tmp_path / "home"), "ANTHROPIC_API_KEY": "key"}
     flags = {"agent.model": "anthropic/claude-haiku-4-5", "agent.cache_lifetime": setting}
-    sessions = Sessions(load_config(tmp_path, environment, flags, ()), tmp_path, environment, interactive=interactive)
+    sessions = Sessions(
+        load_config(tmp_path, environment, flags, ()), tmp_path, environment, is_interactive=interactive
+    )
     session = await sessions.open()
     thread, store = await sessions._open_store()
     await thread.run(store.create, sessions._new_row("m", "past"))
@@ -64,7 +68,7 @@ async def test_anthropic_is_asked_for_the_lifetime_that_costs_least(
     await session.close()
     await sessions.close()
     request = Request("Be brief.", (User((Text("hi"),)),), (), 100, session.id, breakpoints=Breakpoints(system=(9,)))
-    (block,) = body(request, facts)["system"]
+    (block,) = build_body(request, facts)["system"]
     assert block["cache_control"] == {"type": "ephemeral"} | mark
     assert facts.prices is not None
     assert facts.prices.cache_write == (2.0 if mark.get("ttl") == "1h" else 1.25)

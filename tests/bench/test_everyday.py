@@ -13,13 +13,13 @@ from bench.everyday.corpus import CommandFolders, CommandRow, read_rows, restore
 from bench.everyday.expected_differences import explain_difference
 from bench.everyday.runs import CommandRun
 from bench.everyday.setups import SETUPS, plain_setup
-from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
+from ebbtide.tools.sandbox.system import NoSandbox, detect_sandbox
 from tests.kit.commands import ROOT
 from tests.kit.files import write_files
 
 CORPUS = Path(__file__).with_name("everyday")
 ROWS = tuple(read_rows(CORPUS))
-FOUND = found_sandbox()
+FOUND = detect_sandbox()
 SHARES = 6
 """Parts of the corpus that run side by side."""
 

@@ -22,7 +22,7 @@ from bench.context.recordings import (
 from bench.context.regrets import SeenOutputs, distinctive_names, reply_parts
 from bench.context.replay import ReplayResult, replay
 from ebbtide.agent.compaction.model_summary import SUMMARISER_PROMPT
-from ebbtide.agent.compaction.summary import summary_instruction
+from ebbtide.agent.compaction.summary import build_summary_prompt
 from ebbtide.agent.eviction.settings import SummaryPreferences
 from ebbtide.agent.messages import Text, User
 from ebbtide.agent.providers.base import Request
@@ -267,8 +267,8 @@ def test_only_the_instruction_asks_for_a_summary() -> None:
     def asks(text: str, system: str = "") -> bool:
         return asks_for_summary(Request(system, (User((Text(text),)),), (), 100, "s"))
 
-    asked = summary_instruction(
-        SummaryPreferences(summary_prompt="be brief"), "the tests", outputs=("r1 is a test run",)
+    asked = build_summary_prompt(
+        SummaryPreferences(summary_prompt="be brief"), "the tests", output_lines=("r1 is a test run",)
     )
     assert [asks(asked), asks(f"a transcript\n\n{asked}", SUMMARISER_PROMPT)] == [True, True]
     assert [asks("a <summary>"), asks(f"a transcript\n\n{asked}"), asks("")] == [False, False, False]

@@ -20,7 +20,7 @@ from ebbtide.agent.events.session import Event, ReplyFinished, ToolFinished
 from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted
 from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings
 from ebbtide.agent.tool_specs import HostedSearch, ToolSpec
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 from tests.agent.window.test_deferral import searching
 from tests.kit.session import Home, call, events_of, prints
 
@@ -85,7 +85,9 @@ async def test_the_array_stays_the_same_until_the_view_is_rewritten(home: Home, 
     summary = {"when": "<retain>", "text": "<retain>id 7</retain><summary>many tools were called</summary>"}
     model = searching(*script, *[summary] * 20, window=32_000, search=provider)
     caps = CompactionCaps(tail=4_000, ledger=900, protect=8_000)
-    session = await home.open(model, tools=(*builtin_tools(), *TOOLS), compaction_settings=CompactionSettings(caps))
+    session = await home.open(
+        model, tools=(*create_builtin_tools(), *TOOLS), compaction_settings=CompactionSettings(caps)
+    )
     events = await events_of(session)
     await session.close()
 

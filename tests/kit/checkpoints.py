@@ -11,7 +11,7 @@ from ebbtide.agent.checkpoints.project import ProjectCheckpoints
 from ebbtide.agent.checkpoints.undo_points import TurnKey
 from ebbtide.agent.checkpoints.work_tree import ScanLimits
 
-LIMITS = ScanLimits(files=1000, file_bytes=10_000, all_bytes=1_000_000)
+LIMITS = ScanLimits(max_files=1000, max_file_bytes=10_000, max_total_bytes=1_000_000)
 
 
 def tree(root: Path) -> dict[str, tuple[object, ...]]:

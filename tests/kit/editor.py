@@ -114,7 +114,7 @@ async def served(project: Project, **flags: Any) -> AsyncIterator[LineTransport]
     def opened(cwd: str, change: Callable[[Config], Config]) -> tuple[Sessions, Sequence[str]]:
         values = {name if "." in name else f"agent.{name}": value for name, value in flags.items()}
         config = load_config(Path(cwd), project.environment, values)
-        return Sessions(change(config), Path(cwd), project.environment, interactive=True), ()
+        return Sessions(change(config), Path(cwd), project.environment, is_interactive=True), ()
 
     (to_server, from_editor), (to_editor, from_server) = os.pipe(), os.pipe()
     server = AcpServer(opened, project.home / "logs")

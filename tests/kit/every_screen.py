@@ -17,7 +17,7 @@ from ebbtide.agent.events.permissions import PermissionAsked, QuestionAsked, Rul
 from ebbtide.agent.events.plan import PlanSubmitted
 from ebbtide.agent.events.view import ReceiptItem, RewriteUndone
 from ebbtide.agent.hooks.declarations import DeclaredHook
-from ebbtide.agent.hooks.runner import HookRecord
+from ebbtide.agent.hooks.runner import HookStatistics
 from ebbtide.agent.integrations.mcp.status import ServerStatus
 from ebbtide.agent.messages import Assistant, Conversation, Reasoning, Text, ToolCall, User
 from ebbtide.agent.overview import Overview
@@ -34,9 +34,9 @@ from ebbtide.tui.screens.context import ContextScreen
 from ebbtide.tui.screens.panel import PanelScreen
 from ebbtide.tui.slash_commands import Invocation, command_by_name
 from ebbtide.tui.view.blocks import Call, OpenQuestion
-from ebbtide.tui.view.plan import plan_panel
-from ebbtide.tui.view.questions import question_spec
-from ebbtide.tui.view.todos import todos_panel
+from ebbtide.tui.view.plan import build_plan_panel
+from ebbtide.tui.view.questions import build_question_spec
+from ebbtide.tui.view.todos import build_todos_panel
 from ebbtide.tui.widgets.question_panel import QuestionPanel
 from tests.kit.app_pilot import Driven, ScreenType
 from tests.kit.fake_sessions import (
@@ -79,8 +79,8 @@ def changed(text: str) -> tuple[FileChange, ...]:
     return (
         FileChange(text, None, b"new\n" + written),
         FileChange(f"src/{text}.py", b"a\nb\n" + written, b"a\nc\n", note=text),
-        FileChange("huge", unknown=text),
-        FileChange("by hand", b"one\n", written, by_tool=False),
+        FileChange("huge", unknown_reason=text),
+        FileChange("by hand", b"one\n", written, is_by_tool=False),
     )
 
 
@@ -137,11 +137,11 @@ def stocked(text: str, folder: Path, **more: Any) -> EbbApp:
         listing=FakeShelf(items, {"r1": text, "r9": text}),
         files=FakeFiles(changed(text), (text,)),
         servers=FakeBoard([filled(ServerStatus, text), filled(ServerStatus, f"{text} 2")]),
-        hooks=PlayedHooks(((DeclaredHook(hooked, "user", text), HookRecord(3, 2, 1, text)),), (text,)),
+        hooks=PlayedHooks(((DeclaredHook(hooked, "user", text), HookStatistics(3, 2, 1, text)),), (text,)),
     )
     opener = Stocked([session], infos, library, names=("scripted/demo", text), text=text)
     settings: Settings = Setup(folder, environment={"EBB_MODEL": "ollama/qwen3"}).settings
-    return EbbApp(opener, guard=0.0, settings=lambda: settings, **more)
+    return EbbApp(opener, guard_s=0.0, settings=lambda: settings, **more)
 
 
 Open = Callable[[Driven], Awaitable[object]]
@@ -170,9 +170,9 @@ def shows(make: Callable[[str], Screen[Any]]) -> Open:
 async def _compacts(t: Driven) -> None:
     text = played(t).title
     made = preview()
-    items = (ReceiptItem(text, "summarised", 48_200, text), *made.expected.receipt)
+    items = (ReceiptItem(text, "summarised", 48_200, text), *made.expected_event.receipt)
     quote = replace(made.quote, model=text)
-    looked_at = replace(made, focus=text, expected=replace(made.expected, receipt=items), quote=quote)
+    looked_at = replace(made, focus=text, expected_event=replace(made.expected_event, receipt=items), quote=quote)
     played(t).changes[:] = [looked_at]
     await does("compact", text)(t)
 
@@ -208,14 +208,14 @@ def _first(text: str) -> PanelScreen:
 
 def _todos(text: str) -> PanelScreen:
     return PanelScreen(
-        todos_panel([TodoItem(text, "done"), TodoItem(f"{text} now", "doing"), TodoItem("run", "pending")])
+        build_todos_panel([TodoItem(text, "done"), TodoItem(f"{text} now", "doing"), TodoItem("run", "pending")])
     )
 
 
 def asks(make: Callable[[str], OpenQuestion]) -> Open:
     async def open(t: Driven) -> None:
         t.app.main_screen.show_question(
-            question_spec(make(played(t).title)), lambda answer: t.app.main_screen.remove_question()
+            build_question_spec(make(played(t).title)), lambda answer: t.app.main_screen.remove_question()
         )
 
     return open
@@ -252,7 +252,7 @@ SCREENS = (
     OpenedPanel("permission of a diff", PermissionAsked, asks(asked_about_diff)),
     OpenedPanel("plan", PlanSubmitted, asks(_plan)),
     OpenedPanel(
-        "last plan", "plan", shows(lambda text: PanelScreen(plan_panel(Call("1", "submit_plan", {"plan": text}))))
+        "last plan", "plan", shows(lambda text: PanelScreen(build_plan_panel(Call("1", "submit_plan", {"plan": text}))))
     ),
     OpenedPanel("question", QuestionAsked, asks(_question)),
 )

@@ -28,10 +28,10 @@ from ebbtide.agent.events.view import BroughtBack, CompactionStarted, ContextCom
 from ebbtide.agent.hooks.session_hooks import EndReason, SessionHooks
 from ebbtide.agent.integrations.mcp.running import RunningServers
 from ebbtide.agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
-from ebbtide.agent.overview import Epoch, Overview, ServerShare, SourcedNumber
+from ebbtide.agent.overview import Epoch, Overview, ServerShare, TokenCount
 from ebbtide.agent.records.damage import ReadableMessages
 from ebbtide.agent.records.file_change import ChangeScope, FileChange, FileChanges
-from ebbtide.agent.records.file_history import FileLog
+from ebbtide.agent.records.file_history import FileHistory
 from ebbtide.agent.records.session_lookup import SessionInfo
 from ebbtide.agent.records.turn_endings import TurnEnding
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
@@ -63,14 +63,14 @@ class FakeLibrary(Library):
     async def page(
         self,
         *,
-        everywhere: bool = False,
-        words: str = "",
+        in_all_projects: bool = False,
+        query: str = "",
         after: SessionInfo | None = None,
         limit: int = 200,
         tags: tuple[str, ...] = (),
     ) -> tuple[SessionInfo, ...]:
-        found = [info for info in self.infos if all(word in info.title.lower() for word in words.lower().split())]
-        here = [info for info in found if everywhere or info.project == "/home/me/project"]
+        found = [info for info in self.infos if all(word in info.title.lower() for word in query.lower().split())]
+        here = [info for info in found if in_all_projects or info.project == "/home/me/project"]
         start = here.index(after) + 1 if after is not None else 0
         return tuple(here[start : start + limit])
 
@@ -104,8 +104,8 @@ class FakeLibrary(Library):
         self.infos = tuple(replace(info, tags=added) if info.id == id else info for info in self.infos)
         return next(info for info in self.infos if info.id == id)
 
-    async def fork(self, id: str, at: int | None = None, /, *, draft: bool = False) -> SessionInfo:
-        self.done.append(("fork", id, at, draft))
+    async def fork(self, id: str, at: int | None = None, /, *, is_draft: bool = False) -> SessionInfo:
+        self.done.append(("fork", id, at, is_draft))
         parent = next((info for info in self.infos if info.id == id), session_info(id, "a session"))
         fork = replace(parent, id=f"{id}f", title=f"{parent.title} (fork)", parent=id)
         self.infos = (fork, *self.infos)
@@ -147,7 +147,7 @@ class FakeShelf(ArchiveListing):
 
 
 @dataclass(frozen=True)
-class FakeFiles(FileLog):
+class FakeFiles(FileHistory):
     """Files that were changed."""
 
     changed: tuple[FileChange, ...] = ()
@@ -359,20 +359,22 @@ class FakeSessions(Sessions):
 
     async def open(
         self,
-        resume: str | None = None,
+        id_prefix: str | None = None,
         model: str | None = None,
-        glimpse: Callable[[Conversation], None] | None = None,
+        on_preview: Callable[[Conversation], None] | None = None,
         *,
-        opening: OpeningKind = "first",
+        opening_kind: OpeningKind = "first",
         new_id: str = "",
-        progress: Callable[[int, int], None] = no_progress,
+        on_progress: Callable[[int, int], None] = no_progress,
     ) -> FakeSession:
-        self.opened.append((resume, model))
-        if self.end is not None and glimpse is not None:
-            glimpse(self.end)
+        self.opened.append((id_prefix, model))
+        if self.end is not None and on_preview is not None:
+            on_preview(self.end)
         if self.may_open is not None:
             await self.may_open.wait()
-        session = self.ready.pop(0) if self.ready else FakeSession(id=resume or "new", model=model or "scripted/demo")
+        session = (
+            self.ready.pop(0) if self.ready else FakeSession(id=id_prefix or "new", model=model or "scripted/demo")
+        )
         if isinstance(session, AgentError):
             raise session
         return session
@@ -420,14 +422,14 @@ def overview(session: str) -> Overview:
         "make the parser accept trailing commas",
         "anthropic/claude",
         (
-            SourcedNumber("system", 2_400, "estimated"),
-            SourcedNumber("instructions", 1_150, "estimated"),
-            SourcedNumber("tools", 1_790, "estimated"),
-            SourcedNumber("summary", 2_900, "estimated"),
-            SourcedNumber("history", 61_300, "counted"),
+            TokenCount("system", 2_400, "estimated"),
+            TokenCount("instructions", 1_150, "estimated"),
+            TokenCount("tools", 1_790, "estimated"),
+            TokenCount("summary", 2_900, "estimated"),
+            TokenCount("history", 61_300, "counted"),
         ),
-        SourcedNumber("window", 200_000, "registry"),
-        (SourcedNumber("output", 16_384, "reserve"), SourcedNumber("buffer", 8_192, "reserve")),
+        TokenCount("window", 200_000, "registry"),
+        (TokenCount("output", 16_384, "reserve"), TokenCount("buffer", 8_192, "reserve")),
         175_424,
         (
             Epoch(asked(40, 16_000), Rewrite("full", ("mask",), 98_000, 61_000, 0.0, 0.0, 40)),

@@ -26,7 +26,7 @@ from ebbtide.agent.messages import (
     UserPart,
 )
 from ebbtide.agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
-from ebbtide.agent.providers.wires.decoder import written_arguments
+from ebbtide.agent.providers.wires.decoder import arguments_as_written
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.tokens.estimate import estimate_messages, estimate_text, estimate_tools
 from ebbtide.agent.tool_specs import ToolSpec
@@ -252,4 +252,4 @@ def without_ids(message: Assistant) -> Assistant:
 
 def _as_written(call: ToolCall) -> ToolCall:
     """The call without what the program made of it: it runs under our names, and goes back under the model's."""
-    return ToolCall("", call.called or call.name, written_arguments(call))
+    return ToolCall("", call.called or call.name, arguments_as_written(call))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.messages import ToolCall
-from ebbtide.agent.window.deferral import specs_of
-from ebbtide.tools.base import Arguments, Effect, Picture, Result, Tool, Workspace
+from ebbtide.agent.window.deferral import create_specs
+from ebbtide.tools.base import Arguments, Effect, ImageData, Result, Tool, Workspace
 from ebbtide.tools.call_tool import CallTool
 from ebbtide.tools.read_result import ReadResult
 from ebbtide.tools.recall import Recall
@@ -64,8 +64,8 @@ class Parrot:
             await asyncio.Event().wait()
         if how == "later":
             self.wait()
-        pictures = (Picture("image/png", b64decode(PIXEL)),) if how == "picture" else ()
-        return Result(told(arguments), pictures=pictures, failed=how == "failed")
+        pictures = (ImageData("image/png", b64decode(PIXEL)),) if how == "picture" else ()
+        return Result(told(arguments), images=pictures, has_failed=how == "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def served_tools(interrupt: Interrupt, wait: Callable[[], None]) -> tuple[Tool, 
     return tuple(ServedParrot(name, interrupt, wait, TALKATIVE, effect="serve") for name in SERVER_TOOLS)
 
 
-SPECS = specs_of(own_tools(Interrupt(), lambda: None))
+SPECS = create_specs(own_tools(Interrupt(), lambda: None))
 """As the model sees those of the program."""
 
 

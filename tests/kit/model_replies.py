@@ -15,7 +15,7 @@ from ebbtide.agent.messages import (
     User,
     UserPart,
 )
-from ebbtide.agent.providers.wires.decoder import make_call
+from ebbtide.agent.providers.wires.decoder import build_call
 from tests.kit.adapters import PIXEL, Adapter
 from tests.kit.fake_frames import WireName, seal_of, signature_of
 
@@ -50,7 +50,7 @@ def _issued(part: AssistantPart, wire: WireName) -> AssistantPart:
         case Text():
             return replace(part, native=None)
         case ToolCall(id=id, name=name, source=source):
-            return make_call(id, name, source)
+            return build_call(id, name, source)
         case _:
             return part
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.text.styles import get_palette
 from ebbtide.tui.text.themes import DARK
 
 COLORS = {
@@ -10,7 +10,7 @@ COLORS = {
     for name in ("background", "foreground", "primary", "accent", "success", "warning", "error")
 }
 
-PALETTE = palette_of(COLORS)
+PALETTE = get_palette(COLORS)
 
 
 def plain(line: Iterable[tuple[str, str]]) -> str:

@@ -54,7 +54,7 @@ class Project:
             flags["model"] = f"scripted/{self.script(*replies, window=window, name=name)}"
         values = {name if "." in name else f"agent.{name}": value for name, value in flags.items()}
         config = load_config(self.root, self.environment, values, settings)
-        return replace(config, trusts_project=self.trusts)
+        return replace(config, is_project_trusted=self.trusts)
 
     def sessions(self, *replies: object, interactive: bool = False, **flags: Any) -> Sessions:
         """The program as after a new start, with such a configuration. `interactive`: somebody looks on."""
@@ -97,15 +97,17 @@ class _ClosedTogether(Sessions):
 
     async def open(
         self,
-        resume: str | None = None,
+        id_prefix: str | None = None,
         model: str | None = None,
-        glimpse: Callable[[Conversation], None] | None = None,
+        on_preview: Callable[[Conversation], None] | None = None,
         *,
-        opening: OpeningKind = "first",
+        opening_kind: OpeningKind = "first",
         new_id: str = "",
-        progress: Callable[[int, int], None] = no_progress,
+        on_progress: Callable[[int, int], None] = no_progress,
     ) -> Session:
-        opened = await super().open(resume, model, glimpse, opening=opening, new_id=new_id, progress=progress)
+        opened = await super().open(
+            id_prefix, model, on_preview, opening_kind=opening_kind, new_id=new_id, on_progress=on_progress
+        )
         self._handed_out.append(opened)
         return self._handed_out[-1]
 

@@ -14,7 +14,7 @@ from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.line_proof import prove_line, render_line
 from ebbtide.tools.commands.programs import READ_ONLY_ROWS
 from ebbtide.tools.commands.proof import SAFE_WITH_ANY_NAME
-from ebbtide.tools.process.shell import shell
+from ebbtide.tools.process.shell import shell_path
 
 HOSTILE_NAMES = (
     "a", "b.py", "-delete", "-e1etouch PWNED", "--pre=x", "-rf", "--", "-exec", "a b", "a\nb", "$(touch PWNED)",
@@ -180,7 +180,7 @@ class RecordedBash:
             "HOME": "/nowhere",
         }
         subprocess.run(
-            [*_walls(self.folder.parent), shell(), "-c", script],
+            [*_walls(self.folder.parent), shell_path(), "-c", script],
             cwd=self.folder,
             env=environment,
             input=given,

@@ -23,7 +23,7 @@ from ebbtide.agent.calls.output_reader import OutputReader
 from ebbtide.agent.calls.output_view import OutputIntake
 from ebbtide.agent.calls.policy import Policy, Rule
 from ebbtide.agent.channel import Channel
-from ebbtide.agent.compose_project import tool_hooks_for
+from ebbtide.agent.compose_project import create_tool_hooks
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.config.options import Mode
@@ -41,14 +41,14 @@ from ebbtide.agent.providers.fallbacks import SessionModels
 from ebbtide.agent.providers.learned_limits import SummariserSource
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.records.call_progress import CallProgress
-from ebbtide.agent.records.job_log import job_listener
+from ebbtide.agent.records.job_log import create_job_listener
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.session_state import workspace_state
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.records.write_queue import WriteQueue
 from ebbtide.agent.session import Session
 from ebbtide.agent.view.previews import OffloadLimits
-from ebbtide.agent.window.deferral import Deferral, specs_of
+from ebbtide.agent.window.deferral import Deferral, create_specs
 from ebbtide.agent.window.prefix_watch import PrefixWatch
 from ebbtide.agent.window.reminders import Reminders, current_facts
 from ebbtide.agent.window.server_tools import ServerTools, searchable_tools
@@ -65,7 +65,7 @@ from ebbtide.store.blobs import Blobs
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Tool, Workspace, no_user
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 from ebbtide.tools.outputs.stored import StoredContent
 from ebbtide.tools.submit_plan import SubmitPlan
 from ebbtide.tools.tool_output_cache import unlisted_tools
@@ -77,13 +77,13 @@ PROJECT = "/home/me/app"
 ROW = SessionRow(ID, PROJECT, "", "scripted/script", "ask", 1.0, 1.0)
 SMALL = CompactionCaps(tail=200, ledger=900, protect=200)
 PRICED = CompactionCaps(tail=1_000, ledger=900, retain=300, summary=300, protect=3_500)
-EAGER = RewritePatience(mask=1.0, wanted=0.01)
+EAGER = RewritePatience(mask=1.0, recall=0.01)
 """A mask is done as soon as sending what it removes has cost as much: these conversations are short."""
 SUMMARY: dict[str, Any] = {"text": "<retain>a.txt</retain><summary>Files were read; nothing is open.</summary>"}
 COMPACTING, UNCUT = CompactionSettings(SMALL), OffloadLimits(max_output_bytes=10**9)
 ASKED = "context window is nearly full"
 """What a request for a summary says, and none else."""
-USUAL_TOOLS = tuple(tool for tool in builtin_tools() if tool.name != "task")
+USUAL_TOOLS = tuple(tool for tool in create_builtin_tools() if tool.name != "task")
 """Sessions of the kit have nobody to give work to, and many a window of theirs is measured to the token."""
 CONFIG = load_config(Path("/"), {"EBB_HOME": "/nowhere"}, {"recall.scope": "all"})
 
@@ -117,7 +117,7 @@ async def assembled(
     counts calls that are the same; scripts repeat themselves. `parts`: more of what its steps work with."""
     tools = USUAL_TOOLS if tools is None else tools
     targets = model if isinstance(model, SessionModels) else SessionModels(model)
-    channel = Channel(interactive=interactive)
+    channel = Channel(is_interactive=interactive)
     emit, interrupt = channel.emit, channel.interrupt
     look = partial(workspace_state, workspace)
     writes = WriteQueue(thread, store, channel.notice, interrupt)
@@ -130,13 +130,13 @@ async def assembled(
         on_jobs_reported=workspace.jobs.mark_reported,
         writes=writes,
     )
-    workspace.jobs.on_end = job_listener(channel, recorder, SecretTokens())
+    workspace.jobs.on_end = create_job_listener(channel, recorder, SecretTokens())
     conversation = None if is_new else await recorder.load(ask_again=ask_again)
     debug, deferral, served = debug or DebugLog(), deferral or Deferral(), served or ServerTools()
     archive = SessionArchive.open(thread, store, recorder, workspace, CONFIG, debug) if keeps else None
     workspace = replace(
         archive.with_lookup(workspace) if archive else workspace,
-        deferred_tools=lambda: searchable_tools(tools, served, deferral.deferred),
+        get_deferred_tools=lambda: searchable_tools(tools, served, deferral.deferred),
         ask=channel.questions.ask_text if interactive else no_user,
         ask_multiple=channel.questions.ask_choices if interactive else no_user,
     )
@@ -147,7 +147,7 @@ async def assembled(
     approval.record_mode = lambda mode: recorder.switch_model(targets.provider.facts.id, mode)
     reader = OutputReader(lambda: targets.provider, row.id, interrupt, emit, summarisers)
     runner = CallRunner(
-        ChainMap({tool.name: tool for tool in (*tools, SubmitPlan(), *unlisted_tools())}, served.callable),
+        ChainMap({tool.name: tool for tool in (*tools, SubmitPlan(), *unlisted_tools())}, served.callable_tools),
         workspace,
         approval,
         interrupt,
@@ -158,7 +158,7 @@ async def assembled(
             emit,
             reader,
             debug,
-            tool_hooks_for(None, hooks, row.id, workspace.root, workspace, channel, no_checkpoint, {}),
+            create_tool_hooks(None, hooks, row.id, workspace.root, workspace, channel, no_checkpoint, {}),
         ),
         progress=progress,
         loop_guard=loop_guard,
@@ -166,10 +166,10 @@ async def assembled(
     window = WindowContext(
         ModelContext(targets, recorder.family, **parts_of(ModelContext, parts)),
         instructions,
-        SessionTools(specs_of(tools), served, deferral),
+        SessionTools(create_specs(tools), served, deferral),
         summarisers=summarisers,
         debug=debug,
-        watch=PrefixWatch(
+        prefix_watch=PrefixWatch(
             emit, debug, now, instructions.sections, recorder.last_request_mark, recorder.previous_model_use
         ),
         reminders=Reminders(partial(current_facts, surroundings, approval, tools, deferral, served), conversation),
@@ -202,7 +202,7 @@ class Home:
     ) -> Session:
         """A session as users have it, with the built-in tools and some more. `parts`: what `assembled` takes."""
         workspace = Workspace(
-            self.root, self.outputs, stored_content=self.found, fetch=lambda ref, scope: self.found(ref)
+            self.root, self.outputs, get_stored_content=self.found, fetch_stored=lambda ref, scope: self.found(ref)
         )
         usual: dict[str, Any] = {"row": ROW, "is_new": not resume, "tools": (*USUAL_TOOLS, *extra)}
         session = await assembled(model, workspace, self.thread, self.store, **{**usual, **parts})
@@ -291,7 +291,7 @@ class PricedHome(Home):
     ) -> Session:
         """`ago`: seconds since the session was left; None for a new one."""
         return await self.session(
-            model.of(*replies, context_window=window),
+            model.from_replies(*replies, context_window=window),
             row=ROW if ago is None else replace(ROW, updated=time.time() - ago),
             is_new=ago is None,
             keeps=False,

@@ -20,7 +20,9 @@ class ToolLog:
         """What the model is shown of it, with each run of blanks as one."""
         skim = StreamedPreview()
         skim.add_chunk(self.text.encode())
-        text = stored_excerpt("bash", "r12", skim.size, skim.lines, *skim.ends_and_matches(OffloadLimits())).text
+        text = stored_excerpt(
+            "bash", "r12", skim.size, skim.line_count, *skim.head_tail_and_matches(OffloadLimits())
+        ).text
         return " ".join(text.split())
 
 

@@ -123,7 +123,7 @@ def test_bytes_are_removed_by_age_and_their_rows_say_so(opened: Opened) -> None:
 def test_bytes_are_removed_by_size_the_oldest_first(opened: Opened) -> None:
     for number in range(1, 6):
         opened.keep("a", number, os.urandom(10_000), created=float(number))
-    opened.archive.expire(most_bytes=25_000)
+    opened.archive.expire(max_bytes=25_000)
     assert [row.number for row in opened.archive.all_output_parts("a") if row.digest is not None] == [4, 5]
     assert len(opened.blobs.sizes()) == 2
 

@@ -61,7 +61,7 @@ def test_so_they_may_while_files_are_about_to_be_taken_back(path: Path, monkeypa
         with store.transaction():
             store.add_point(ROW.id, 0, "turn", "done", "fix it")
         assert synced == []
-        with store.transaction(durable=True):
+        with store.transaction(is_durable=True):
             store.add_point(ROW.id, 1, "undo", "restoring", "fix it")
         assert synced == [True]
         assert [point.state for point in store.points()] == ["done", "restoring"]

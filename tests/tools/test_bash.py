@@ -14,7 +14,7 @@ from ebbtide.tools.bash_kill import BashKill
 from ebbtide.tools.bash_output import BashOutput
 from ebbtide.tools.process.program import ProcessLimits, Program
 from ebbtide.tools.process.shell import child_environment, shell_launch
-from ebbtide.tools.process.start import start
+from ebbtide.tools.process.start import start_program
 from ebbtide.tools.process.state import ProgramState
 from tests.kit.polling import is_alive, soon
 
@@ -50,18 +50,18 @@ async def test_a_command_says_what_it_printed_and_how_it_ended(
     assert result.program is not None
     printed, _, state_text = text.rpartition("\n")
     state = replace(result.program, told=state_text, is_silent=printed == "no output")
-    assert result == Result(text, failed=failed, program=state)
-    assert (result.program.outcome_text, result.program.printed_in(text)) == (
+    assert result == Result(text, has_failed=failed, program=state)
+    assert (result.program.outcome_text, result.program.printed_text(text)) == (
         state_text,
         "" if state.is_silent else printed,
     )
-    assert os.listdir(workspace.outputs) == []
+    assert os.listdir(workspace.outputs_folder) == []
 
 
 async def test_what_commands_print_is_for_its_owner_only(workspace: Workspace, tmp_path: Path) -> None:
     outputs = tmp_path / "data" / "outputs" / "session"
     outputs.parent.parent.mkdir()
-    await bash(replace(workspace, outputs=outputs), "true")
+    await bash(replace(workspace, outputs_folder=outputs), "true")
     assert [folder.stat().st_mode & 0o777 for folder in (outputs, outputs.parent)] == [0o700, 0o700]
 
 
@@ -216,9 +216,9 @@ async def test_a_working_folder_that_is_gone_is_explained(workspace: Workspace) 
 
 
 async def started(workspace: Workspace, command: str, limits: ProcessLimits) -> Program:
-    workspace.outputs.mkdir(exist_ok=True)
-    log = workspace.outputs / "log"
-    return start(shell_launch(command), workspace.root, log, limits=limits)
+    workspace.outputs_folder.mkdir(exist_ok=True)
+    log = workspace.outputs_folder / "log"
+    return start_program(shell_launch(command), workspace.root, log, limits=limits)
 
 
 async def test_a_command_that_prints_too_much_keeps_both_ends_and_says_so(workspace: Workspace) -> None:
@@ -226,7 +226,7 @@ async def test_a_command_that_prints_too_much_keeps_both_ends_and_says_so(worksp
     result = await bash(limited, "seq 1 20000; echo the end; exit 3")
     assert result.log is not None
     log = result.log.path.read_text()
-    assert (result.text, result.program and result.program.code, result.failed) == (
+    assert (result.text, result.program and result.program.code, result.has_failed) == (
         "it printed 108,902 bytes, more than the limit of 40,000: the middle was dropped\nexit code 3", 3, True
     )  # fmt: skip
     beginning, dropped, end = re.split(r"\n(\[… 68,902 bytes of output dropped here …\])\n", log)
@@ -245,7 +245,7 @@ async def test_a_command_that_prints_without_end_is_ended_when_its_time_is_over(
     assert printed == "it printed N bytes, more than the limit of 40,000: the middle was dropped"
     assert ended == "not finished after 1 s: it was ended because it kept printing"
     assert result.program is not None
-    assert (result.program.limit, result.failed, limited.jobs.running) == (1, True, ())
+    assert (result.program.limit, result.has_failed, limited.jobs.running) == (1, True, ())
     assert 40_000 < result.log.path.stat().st_size < 40_100
     assert not is_running(workspace.root / "pid")
 
@@ -377,7 +377,7 @@ async def test_a_command_says_which_files_that_others_obey_it_changed(workspace:
     )
     assert result.text == f"no output\nexit code 0\nit changed {obeyed}"
     assert result.program is not None
-    assert result.program.printed_in(result.text) == ""
+    assert result.program.printed_text(result.text) == ""
     assert (await bash(workspace, "touch b.py")).text == "no output\nexit code 0"
     made = await bash(workspace, "mkdir -p .git/hooks; touch .git/hooks/pre-push.sample")
     assert made.text == "no output\nexit code 0"

@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.tools.costs import cost_lines
 from ebbtide.agent.tokens.estimate import estimate_text
 from ebbtide.tools.base import SupportsPreview, ToolSupport
-from ebbtide.tools.catalog import builtin_tools, rare_tools
+from ebbtide.tools.catalog import create_builtin_tools, create_rare_tools
 from ebbtide.tools.schema import schema_violations
 from ebbtide.tools.tool_traits import DEFAULT_TRAITS, builtin_traits, traits_of
 from tests.kit.commands import command, environment
@@ -33,7 +33,7 @@ def test_the_first_request_of_an_ordinary_session_is_small(tmp_path: Path) -> No
         first = server.requests[0].body
     parts = (json.dumps(first[name], ensure_ascii=False, separators=(",", ":")) for name in ("system", "tools"))
     tokens = estimate_text("".join(parts))
-    costs = "\n".join(cost_lines((*builtin_tools(), *rare_tools(ToolSupport()))))
+    costs = "\n".join(cost_lines((*create_builtin_tools(), *create_rare_tools(ToolSupport()))))
     assert tokens <= MAX_FIRST_REQUEST, f"{DEFER}. Estimated tokens of each tool:\n{costs}"
 
 
@@ -43,31 +43,31 @@ def test_the_order_of_the_tools_stays() -> None:
         "read_result recall todo compact_context ask_user task tool_search call_tool"
     )
     usual = names.split()
-    assert [tool.name for tool in builtin_tools() if tool.name in usual] == usual
+    assert [tool.name for tool in create_builtin_tools() if tool.name in usual] == usual
 
 
 def test_names_are_unique_and_their_traits_are_found() -> None:
-    tools = (*builtin_tools(), *rare_tools(ToolSupport()))
+    tools = (*create_builtin_tools(), *create_rare_tools(ToolSupport()))
     assert len({tool.name for tool in tools}) == len(tools)
     assert {tool.name for tool in tools} <= {*builtin_traits()}
     assert traits_of("mcp__tracker__list") == DEFAULT_TRAITS
 
 
 def test_stubs_name_arguments_that_their_tools_have() -> None:
-    for tool in builtin_tools():
-        named = set(re.findall(r"\{(\w+)\}", traits_of(tool.name).stub)) - {"folder", "files"}
+    for tool in create_builtin_tools():
+        named = set(re.findall(r"\{(\w+)\}", traits_of(tool.name).stub_template)) - {"folder", "files"}
         properties = tool.schema["properties"]
         assert isinstance(properties, Mapping)
         assert named <= {*properties}
 
 
 def test_tools_that_write_can_show_it_before() -> None:
-    names = [tool.name for tool in builtin_tools() if isinstance(tool, SupportsPreview)]
+    names = [tool.name for tool in create_builtin_tools() if isinstance(tool, SupportsPreview)]
     assert names == ["write", "edit", "apply_patch", "edit_notebook"]
 
 
 def test_every_schema_is_plain_json_and_takes_no_unknown_argument() -> None:
-    for tool in builtin_tools():
+    for tool in create_builtin_tools():
         assert json.loads(json.dumps(tool.schema)) == tool.schema
         assert schema_violations({"unheard_of": 1}, tool.schema)
 

@@ -35,7 +35,7 @@ async def test_write_creates_a_file_with_its_folders(workspace: Workspace) -> No
     made = (AppliedChange(path, None, b"one\ntwo"),)
     expected = Result("created `a/b/c.txt`: 2 lines", changed_files=(path,), file_changes=made)
     assert (result, path.read_text()) == (expected, "one\ntwo")
-    assert workspace.seen.is_current(path, b"one\ntwo")
+    assert workspace.seen_files.is_current(path, b"one\ntwo")
 
 
 async def test_write_keeps_mode_and_manner_of_an_existing_file(workspace: Workspace) -> None:
@@ -256,7 +256,7 @@ async def test_a_patch_changes_adds_moves_and_deletes(workspace: Workspace) -> N
     assert sorted(os.listdir(root)) == ["moved", "new.txt"]
     assert (root / "moved/a.txt").read_bytes() == b"one\r\nzwei\r\n"
     assert (root / "moved/a.txt").stat().st_mode & 0o777 == 0o755
-    assert workspace.seen.is_current(root / "new.txt", b"hello\n")
+    assert workspace.seen_files.is_current(root / "new.txt", b"hello\n")
 
 
 async def test_a_patch_that_fits_only_in_part_changes_nothing(workspace: Workspace) -> None:

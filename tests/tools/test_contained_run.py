@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(sandbox_kind() != "bubblewrap", reason="bubblewr
 
 @pytest.fixture
 def boxed(workspace: Workspace) -> Workspace:
-    return replace(workspace, sandbox=Sandbox(workspace.root, workspace.outputs / "tmp", has_network=False))
+    return replace(workspace, sandbox=Sandbox(workspace.root, workspace.outputs_folder / "tmp", has_network=False))
 
 
 async def tried(boxed: Workspace, command: str) -> Result:
@@ -92,7 +92,7 @@ async def test_it_gives_what_bash_gives(boxed: Workspace, line: str) -> None:
     result = await tried(boxed, line)
     ran = in_bash(line, boxed.root)
     assert result.program is not None
-    assert (result.program.code, result.program.printed_in(result.text)) == (
+    assert (result.program.code, result.program.printed_text(result.text)) == (
         ran.returncode, ran.stdout.replace("bash: line 1", "/bin/bash: line 1").removesuffix("\n"),
     )  # fmt: skip
     assert not result.denied_access

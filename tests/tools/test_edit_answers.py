@@ -54,7 +54,7 @@ async def test_an_edit_that_is_refused_leads_to_one_that_is_made(
 ) -> None:
     path = workspace.root / "f"
     path.write_text(before)
-    workspace.seen.record_content(path, path.read_bytes())
+    workspace.seen_files.record_content(path, path.read_bytes())
     with pytest.raises(ToolError) as caught:
         await Edit().run({"path": "f", "old": call[0], "new": call[1]}, workspace)
     assert (str(caught.value), path.read_text()) == (answer, before)
@@ -98,7 +98,7 @@ async def test_a_patch_that_is_refused_leads_to_one_that_is_made(
 ) -> None:
     path = workspace.root / "f"
     path.write_text(before)
-    workspace.seen.record_content(path, path.read_bytes())
+    workspace.seen_files.record_content(path, path.read_bytes())
     with pytest.raises(ToolError) as caught:
         await ApplyPatch().run({"patch": call}, workspace)
     assert (str(caught.value), path.read_text()) == (f"no file was changed: {answer}", before)
@@ -166,7 +166,7 @@ async def test_an_edit_says_what_it_let_go(
 ) -> None:
     path = workspace.root / "f"
     path.write_text(before)
-    workspace.seen.record_content(path, path.read_bytes())
+    workspace.seen_files.record_content(path, path.read_bytes())
     result = await Edit().run({"path": "f", "old": old, "new": new}, workspace)
     assert path.read_text() == after
     assert f"; {remark}. It now reads:\n" in result.text
@@ -188,7 +188,7 @@ async def test_an_edit_that_moves_or_levels_lines_is_made(
 ) -> None:
     path = workspace.root / "f"
     path.write_text(before)
-    workspace.seen.record_content(path, path.read_bytes())
+    workspace.seen_files.record_content(path, path.read_bytes())
     await Edit().run({"path": "f", "old": old, "new": new}, workspace)
     assert path.read_text() == after
 
@@ -206,7 +206,7 @@ async def test_what_leaves_open_how_lines_are_indented_is_refused(
 ) -> None:
     path = workspace.root / "f"
     path.write_text(before)
-    workspace.seen.record_content(path, path.read_bytes())
+    workspace.seen_files.record_content(path, path.read_bytes())
     with pytest.raises(ToolError):
         await Edit().run({"path": "f", "old": old, "new": new}, workspace)
     assert path.read_text() == before
@@ -215,7 +215,7 @@ async def test_what_leaves_open_how_lines_are_indented_is_refused(
 async def test_a_patch_that_does_not_tell_alike_lines_apart_is_refused(workspace: Workspace) -> None:
     path = workspace.root / "f"
     path.write_text(FLAT)
-    workspace.seen.record_content(path, path.read_bytes())
+    workspace.seen_files.record_content(path, path.read_bytes())
     with pytest.raises(ToolError, match="does not tell how far 'b\\(\\)' should be indented"):
         await ApplyPatch().run({"patch": patch("@@", " with a:", " b()", "-b()")}, workspace)
     assert path.read_text() == FLAT
@@ -224,7 +224,7 @@ async def test_a_patch_that_does_not_tell_alike_lines_apart_is_refused(workspace
 async def test_a_patch_is_indented_as_the_file_is_and_says_so(workspace: Workspace) -> None:
     path = workspace.root / "f"
     path.write_text("class A:\n    def f(self):\n        a()\n        b()\n")
-    workspace.seen.record_content(path, path.read_bytes())
+    workspace.seen_files.record_content(path, path.read_bytes())
     result = await ApplyPatch().run({"patch": patch("@@", " a()", "-b()", "+if x:", "+    c()")}, workspace)
     assert path.read_text() == "class A:\n    def f(self):\n        a()\n        if x:\n            c()\n"
     assert result.text == (

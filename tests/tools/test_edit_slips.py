@@ -50,7 +50,7 @@ def test_an_edit_with_slips_is_right_or_refused(seed: int) -> None:
     if file.normalised_text.count(old) == 1:
         return  # it is made to the letter, as the property below says
     try:
-        changes = plan_edit(EditTarget("f", file.normalised_text, is_known=True), old, new, is_everywhere=False).changes
+        changes = plan_edit(EditTarget("f", file.normalised_text, was_read=True), old, new, replace_all=False).changes
     except ToolError:
         return
     assert_meant(call, file.with_changes(changes).encode())
@@ -81,7 +81,7 @@ def test_an_exact_edit_is_what_replace_makes_of_the_file(
     if not old or old == new or sum(text.startswith(old, at) for at in range(len(text))) != 1:
         return
     file = decode_file(text.replace("\n", line_end).encode())
-    changes = plan_edit(EditTarget("f", file.normalised_text, is_known=True), old, new, is_everywhere=False).changes
+    changes = plan_edit(EditTarget("f", file.normalised_text, was_read=True), old, new, replace_all=False).changes
     assert file.with_changes(changes).encode() == text.replace(old, new).replace("\n", line_end).encode()
 
 
@@ -101,7 +101,7 @@ def test_a_patch_with_slips_is_right_or_refused(seed: int) -> None:
         (part,) = parse_patch(patch_of(old, call.new.split("\n") if call.new else []))
         assert isinstance(part, UpdateFile)
         changes = [
-            hunk.change for hunk in place_hunks(EditTarget("f", file.normalised_text, is_known=True), part.hunks)
+            hunk.change for hunk in place_hunks(EditTarget("f", file.normalised_text, was_read=True), part.hunks)
         ]
     except PatchError:
         return

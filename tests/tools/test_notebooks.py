@@ -56,7 +56,7 @@ async def test_a_notebook_is_shown_as_cells_with_long_outputs_by_their_ends(work
     assert result.extent == Extent("cells", 3, 3)
     part = await Read().run({"path": "a.ipynb", "offset": 3}, workspace)
     assert part.text == "notebook `a.ipynb`, python, 3 cells\n[cell 3: code]\n(cells 3-3 of 3)"
-    small = Workspace(workspace.root, workspace.outputs, read_limits=ReadLimits(max_bytes=29))
+    small = Workspace(workspace.root, workspace.outputs_folder, read_limits=ReadLimits(max_bytes=29))
     part = await Read().run({"path": "a.ipynb"}, small)
     assert part.text.endswith("\n[cell 1: markdown]\n# Title\nGr… [cut]\n(cells 1-1 of 3; go on with offset=2)")
     assert part.full_text is not None

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ebbtide.tools.base import Picture, ReadLimits, Result, ToolError, Workspace
+from ebbtide.tools.base import ImageData, ReadLimits, Result, ToolError, Workspace
 from ebbtide.tools.files.large import read_numbered_page
 from ebbtide.tools.files.read_write import run_exclusive
 from ebbtide.tools.outputs.extent import Extent
-from ebbtide.tools.read import Read, numbered_page
+from ebbtide.tools.read import Read, number_page
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
@@ -36,7 +36,7 @@ async def test_lines_have_numbers_and_the_file_is_seen(workspace: Workspace) -> 
     path = workspace.root / "a.txt"
     path.write_bytes("\ufeffone\r\ntwo\u2028still two\x0b\r\n".encode())
     assert await read(workspace, "a.txt") == Result("1\tone\n2\ttwo\u2028still two\x0b", extent=Extent("lines", 2, 2))
-    assert workspace.seen.is_current(path, path.read_bytes())
+    assert workspace.seen_files.is_current(path, path.read_bytes())
 
 
 async def test_a_long_file_comes_in_pages(workspace: Workspace) -> None:
@@ -89,7 +89,7 @@ async def test_every_encoding_is_shown(raw: bytes, text: str, workspace: Workspa
 
 async def test_a_picture_is_a_picture(workspace: Workspace) -> None:
     (workspace.root / "p.dat").write_bytes(PNG)
-    expected = Result("image `p.dat`, image/png, 28 bytes", pictures=(Picture("image/png", PNG),))
+    expected = Result("image `p.dat`, image/png, 28 bytes", images=(ImageData("image/png", PNG),))
     assert await read(workspace, "p.dat") == expected
 
 
@@ -160,7 +160,7 @@ def test_a_part_of_a_large_file_is_what_a_small_one_shows(
                 read_numbered_page(file, "a", max(offset, 2), limit, ReadLimits(200, 20))
             return
         page = read_numbered_page(file, "a", offset, limit, ReadLimits(200, 20))
-    small = numbered_page(known, offset, limit, ReadLimits(200, 20))
+    small = number_page(known, offset, limit, ReadLimits(200, 20))
     assert (page.last_line, page.line_count) == (small.last_line, len(known))
     assert [line[:20] for line in page.text.split("\n")] == [line[:20] for line in small.text.split("\n")]
 

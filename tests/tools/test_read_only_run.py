@@ -106,7 +106,7 @@ async def test_a_repository_has_nothing_run_when_git_looks(
     os.utime(evil / "same", (1_000_000_000, 1_000_000_000))  # git would note the new time in the index
     index = (evil / ".git" / "index").read_bytes()
     result = await looked(workspace, command)
-    assert (result.failed, message in result.text, ran(evil.parent)) == (False, True, set())
+    assert (result.has_failed, message in result.text, ran(evil.parent)) == (False, True, set())
     assert "somebody else" not in result.text
     assert (evil / ".git" / "index").read_bytes() == index
 
@@ -183,7 +183,7 @@ async def test_git_compares_no_folders_that_it_does_not_keep(workspace: Workspac
 
 async def test_what_is_not_there_any_more_is_not_fetched(workspace: Workspace, evil: Path) -> None:
     forget_the_blob(evil)
-    assert (await looked(workspace, "git show HEAD~2:a")).failed
+    assert (await looked(workspace, "git show HEAD~2:a")).has_failed
     assert ran(evil.parent) == set()
 
 

@@ -15,10 +15,16 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.archive.content import LogFile
 from ebbtide.store.blobs import Blobs
-from ebbtide.tools.base import Picture, Result, Tool, ToolError, Workspace
+from ebbtide.tools.base import ImageData, Result, Tool, ToolError, Workspace
 from ebbtide.tools.outputs.cap import MAX_ANSWER_BYTES, RESERVED_NOTE_BYTES, Cap
 from ebbtide.tools.outputs.stored import Content, ContentWithNote, InMemoryContent, StoredContent
-from ebbtide.tools.read_result import ESCAPED_NOTE, HEXADECIMAL_NOTE, ReadResult, matching_lines, unambiguous_text
+from ebbtide.tools.read_result import (
+    ESCAPED_NOTE,
+    HEXADECIMAL_NOTE,
+    ReadResult,
+    matching_lines_result,
+    unambiguous_text,
+)
 from ebbtide.tools.search import outputs, scan
 from ebbtide.tools.tool_output_cache import ToolOutputCache, ToolOutputCacheGrep
 from tests.kit.read_result_text import as_bytes
@@ -31,7 +37,9 @@ async def ask(workspace: Workspace, found: Content | StoredContent, tool: Tool |
         assert ref == "r1"
         return found if isinstance(found, StoredContent) else StoredContent("r1", found)
 
-    result = await (tool or ReadResult()).run({"ref_id": "r1", **arguments}, replace(workspace, stored_content=find))
+    result = await (tool or ReadResult()).run(
+        {"ref_id": "r1", **arguments}, replace(workspace, get_stored_content=find)
+    )
     assert replace(result, extent=None) == Result(result.text)
     return result.text
 
@@ -166,7 +174,7 @@ async def test_a_search_goes_on_inside_a_line_that_is_longer_than_what_is_search
     while True:
         start = int(offset) if offset else None
         note = (
-            await matching_lines(
+            await matching_lines_result(
                 StoredContent("r1", content), r"needle\d", (0, 0), None, Cap(RESERVED_NOTE_BYTES + 500), start=start
             )
         ).text
@@ -270,7 +278,7 @@ def test_any_bytes_come_back_as_they_were(data: bytes, limit: int) -> None:
     parts, at = [], 0
     while at < len(data):
         piece = data[at : at + limit]
-        text, size = unambiguous_text(piece, is_end=at + len(piece) >= len(data))
+        text, size = unambiguous_text(piece, is_at_end=at + len(piece) >= len(data))
         parts.append(as_bytes(text))
         assert len(parts[-1]) == size > 0
         at += size
@@ -297,8 +305,8 @@ async def test_a_picture_comes_back_as_a_picture(workspace: Workspace) -> None:
     async def find(ref: str) -> StoredContent:
         return StoredContent(ref, InMemoryContent(b"\x89PNG..."), "image/png")
 
-    result = await ReadResult().run({"ref_id": "r1"}, replace(workspace, stored_content=find))
-    assert result == Result("image, image/png, 7 bytes", pictures=(Picture("image/png", b"\x89PNG..."),))
+    result = await ReadResult().run({"ref_id": "r1"}, replace(workspace, get_stored_content=find))
+    assert result == Result("image, image/png, 7 bytes", images=(ImageData("image/png", b"\x89PNG..."),))
 
 
 async def test_the_names_of_other_programs_are_answered(workspace: Workspace) -> None:

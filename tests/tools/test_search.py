@@ -17,7 +17,7 @@ from ebbtide.tools.base import Tool, ToolError, Workspace
 from ebbtide.tools.glob import Glob
 from ebbtide.tools.grep import Grep
 from ebbtide.tools.outputs.extent import Extent
-from ebbtide.tools.search.files import find_rg
+from ebbtide.tools.search.files import find_ripgrep
 from tests.kit.files import write_file, write_files
 
 RG = shutil.which("rg")
@@ -240,7 +240,7 @@ async def test_what_is_found_in_a_file_is_not_held_without_end(
     end = await ebbtide.tools.search.files.search_lines(workspace.root, workspace.root, query, take)
     assert (counts, end) == (
         [ebbtide.tools.search.files.MAX_BUFFERED_LINES] * 4,
-        ebbtide.tools.search.files.SearchEnd("complete"),
+        ebbtide.tools.search.files.SearchOutcome("complete"),
     )
 
 
@@ -260,7 +260,7 @@ def test_the_project_cannot_bring_its_own_rg(tmp_path: Path) -> None:
         (folder / "rg").write_text("")
         (folder / "rg").chmod(0o755)
     path = os.pathsep.join([".", "bin", str(inside), str(outside)])
-    assert find_rg(path, tmp_path / "project") == str(outside / "rg")
+    assert find_ripgrep(path, tmp_path / "project") == str(outside / "rg")
 
 
 RULES = "*.log build/ /a !keep.log src/*.o **/lib !*.o a/b b/** /src/**/x lib/* !lib/a.py .hid [ab].txt */ !src/ * ?.py"
@@ -362,7 +362,7 @@ async def test_in_files_not_in_utf8_it_finds_what_read_shows(workspace: Workspac
 @pytest.mark.usefixtures("program")
 async def test_it_searches_in_the_encoding_that_was_named(workspace: Workspace) -> None:
     fill(workspace.root, {"a.c": "// Ωμέγα\n".encode("cp1253")})
-    workspace.seen.encodings[workspace.root / "a.c"] = "cp1253"
+    workspace.seen_files.encodings[workspace.root / "a.c"] = "cp1253"
     assert await found(Grep(), workspace, pattern="Ωμ") == "a.c\n1:// Ωμέγα"
     assert await found(Grep(), workspace, pattern="Ωμ", path="a.c") == "a.c\n1:// Ωμέγα"
 
@@ -462,7 +462,7 @@ async def test_lines_of_one_named_file_are_a_look_at_it(
     fill(workspace.root, TREE)
     path = workspace.root / "b.py"
     await found(Grep(), workspace, **{"pattern": "foo", **arguments})
-    assert workspace.seen.view_state(path, path.read_bytes()) == look
+    assert workspace.seen_files.view_state(path, path.read_bytes()) == look
 
 
 async def test_a_file_that_changes_while_it_is_searched_was_not_looked_at(
@@ -472,14 +472,14 @@ async def test_a_file_that_changes_while_it_is_searched_was_not_looked_at(
     path = workspace.root / "b.py"
     search = ebbtide.tools.search.files.search_lines
 
-    async def changing(*arguments: Any) -> ebbtide.tools.search.files.SearchEnd:
+    async def changing(*arguments: Any) -> ebbtide.tools.search.files.SearchOutcome:
         end = await search(*arguments)
         path.write_text("foo = 2\n")
         return end
 
     monkeypatch.setattr(ebbtide.tools.search.files, "search_lines", changing)
     assert "foo = 1" in await found(Grep(), workspace, pattern="foo", path="b.py")
-    assert workspace.seen.view_state(path, path.read_bytes()) == "never"
+    assert workspace.seen_files.view_state(path, path.read_bytes()) == "never"
 
 
 def test_stars_behind_stars_mean_no_more_than_one() -> None:

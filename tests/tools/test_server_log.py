@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.tools import server_log
-from ebbtide.tools.server_log import ServerLog, last_lines
+from ebbtide.tools.server_log import ServerLog, read_last_lines
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_it_begins_anew_when_it_has_grown_large_and_keeps_what_came_before(path:
     log.close()
     assert (path.read_bytes(), path.with_name("forge.log.1").read_bytes()) == (b"nger line\n", b"two\nthree\n")
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    assert (log.last_line, last_lines(path, 5)) == ("a longer line", ["nger line"])
+    assert (log.last_line, read_last_lines(path, 5)) == ("a longer line", ["nger line"])
 
 
 @pytest.mark.parametrize("in_the_way", ["forge.log", "forge.log.1/full"])

@@ -14,7 +14,7 @@ from tests.kit.server_tools import DEEDS, THINGS, Served, served_tools
 
 
 async def answered(workspace: Workspace, query: str, tools: Sequence[Tool]) -> str:
-    result = await ToolSearch().run({"query": query}, replace(workspace, deferred_tools=lambda: tools))
+    result = await ToolSearch().run({"query": query}, replace(workspace, get_deferred_tools=lambda: tools))
     return result.text
 
 

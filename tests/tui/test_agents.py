@@ -86,17 +86,17 @@ def at_work() -> tuple[FakeSessions, FakeAgents]:
 
 def waits(app: EbbApp) -> bool:
     calls = [block for block in app.controller.view.turn_blocks if isinstance(block, Call)]
-    return len(calls) == 3 and calls[-1].tail != ""
+    return len(calls) == 3 and calls[-1].output_tail != ""
 
 
 @SIZES
 @pytest.mark.usefixtures("no_time_passes")
 @pytest.mark.parametrize("has_list", [False, True], ids=["blocks", "list"])
 def test_what_agents_do(picture: Picture, *, has_list: bool) -> None:
-    app = EbbApp(at_work()[0], guard=0.0)
+    app = EbbApp(at_work()[0], guard_s=0.0)
 
     def begin() -> None:
-        app.jobs.take("look at it")
+        app.jobs.handle_input("look at it")
 
     def lists() -> bool:
         if waits(app) and not list_on(app, "agents"):

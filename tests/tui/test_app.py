@@ -27,7 +27,7 @@ async def test_an_answer_is_shown_while_it_streams() -> None:
     hold = Hold()
     async with terminal(FakeSession([[TextDelta("The **first** half"), hold, TextDelta(" and the rest."), DONE]])) as t:
         await t.type("hello", shows="The first half")
-        assert t.app.controller.view.busy
+        assert t.app.controller.view.is_busy
         hold.event.set()
         await t.shows("The first half and the rest.")
         await t.rests()
@@ -203,7 +203,7 @@ async def test_a_question_answered_elsewhere_goes_away() -> None:
     hold = Hold()
     session = FakeSession([[hold, PermissionAnswered("q", "allow"), DONE]])
     async with terminal(session) as t:
-        await t.type("go", until=lambda: t.app.controller.view.busy)
+        await t.type("go", until=lambda: t.app.controller.view.is_busy)
         t.app.controller.advance(QUESTION)
         await t.asks(PermissionAsked)
         hold.event.set()
@@ -224,7 +224,7 @@ async def test_two_questions_come_one_after_the_other() -> None:
     second = PermissionAsked("q2", "2", "bash", {"command": "make"}, "asks")
     session = FakeSession([[hold, DONE]])
     async with terminal(session) as t:
-        await t.type("go", until=lambda: t.app.controller.view.busy)
+        await t.type("go", until=lambda: t.app.controller.view.is_busy)
         t.app.controller.advance(QUESTION)
         t.app.controller.advance(second)
         await t.until(asked(t, QUESTION))
@@ -301,7 +301,7 @@ async def test_a_failed_turn_gives_the_queue_back() -> None:
 
 async def test_without_a_first_session_there_is_no_terminal() -> None:
     failure = AuthFailed("No key. Set ANTHROPIC_API_KEY.")
-    app = EbbApp(FakeSessions([failure]), first_message="hello", guard=0.0)
+    app = EbbApp(FakeSessions([failure]), first_message="hello", guard_s=0.0)
     async with app.run_test() as pilot:
         await Driven(app, pilot).until(lambda: not app.is_running)
     assert (app.return_value, app.jobs.opening_error) == (None, failure)
@@ -456,7 +456,7 @@ async def test_what_is_typed_before_there_is_a_session_is_done_as_soon_as_there_
         may_be_made.wait()
         return sessions
 
-    app = EbbApp(LazySessions(make), guard=0.0)
+    app = EbbApp(LazySessions(make), guard_s=0.0)
     async with app.run_test() as pilot:
         t = Terminal(app, pilot, sessions)
         await pilot.press(*"/clear", "enter", *"and", "enter", *"then")
@@ -689,7 +689,7 @@ async def test_what_goes_wrong_beside_a_turn_ends_neither_the_turn_nor_the_progr
         wanted = [Notice(str(full)), Notice(str(damaged))]
         await t.until(lambda: all(told in t.app.controller.view.blocks for told in wanted))
         running = [block.status for block in t.app.controller.view.blocks if isinstance(block, Call)]
-        assert (running, t.app.controller.view.busy) == (["running"], True)
+        assert (running, t.app.controller.view.is_busy) == (["running"], True)
         hold.event.set()
         await t.rests()
 

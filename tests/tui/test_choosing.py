@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.input.memory import append_memory, memory_files
+from ebbtide.agent.input.memory import append_memory, list_memory_files
 from ebbtide.agent.providers.choices import ModelChoice
 from ebbtide.tui.commands.help import OTHER_TOPIC, TOPICS, help_entries, palette_entries
 from ebbtide.tui.commands.models import model_details, model_line, plain_model_line, switch_cost_text
@@ -150,7 +150,7 @@ async def test_models_without_a_key_say_which(tmp_path: Path) -> None:
 
 async def test_a_note_is_forgotten_with_a_key(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
-    own = memory_files(setup.settings.config)[1].path
+    own = list_memory_files(setup.settings.config)[1].path
     append_memory("use tabs", own)
     async with terminal(FakeSession(root=setup.project), settings=lambda: setup.settings) as t:
         await t.press(*"/memory", "enter", lists="memory")

@@ -15,14 +15,14 @@ from ebbtide.tui.render.diff_rows import (
     LineRow,
     PairRow,
     RemarkRow,
-    code_layout,
-    diff_layout,
+    build_code_layout,
+    build_diff_layout,
     first_change,
-    without_blank_ends,
+    without_blank_edges,
 )
 from ebbtide.tui.render.prose import PaletteConsole
-from ebbtide.tui.text.sanitise import sanitised
-from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.text.sanitise import sanitise
+from ebbtide.tui.text.styles import get_palette
 from ebbtide.tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark, count_changes, parse_diff
 from ebbtide.tui.view.blocks import Call
 from ebbtide.tui.view.outcomes import call_diff
@@ -37,9 +37,9 @@ def plain(line: SegmentLine) -> str:
 
 def drawn(diff: str, width: int, name: str = "") -> list[str]:
     """All lines of a diff, without the blanks at their ends."""
-    layout = diff_layout(parse_diff(diff), width=width, name=name)
+    layout = build_diff_layout(parse_diff(diff), width=width, name=name)
     found = RenderedDiff(layout, width, CONSOLE)
-    return [plain(found.line(y)).rstrip() for y in range(found.count)]
+    return [plain(found.get_line(y)).rstrip() for y in range(found.line_count)]
 
 
 def test_lines_are_numbered_and_files_named() -> None:
@@ -102,18 +102,18 @@ def test_a_line_has_its_number_in_the_file_as_it_becomes_and_a_removed_one_that_
 
 def test_blank_lines_that_stay_are_no_beginning_and_no_end_where_little_is_shown() -> None:
     (file,) = parse_diff("\n".join(diff_lines("f", b"\na\n\nb\n\n", b"\na\n\nc\n\n")))
-    (hunk,) = without_blank_ends(file).parts
+    (hunk,) = without_blank_edges(file).parts
     assert isinstance(hunk, Hunk)
     assert [line.text for line in hunk.lines] == ["a", "", "b", "c"]
     (added,) = parse_diff("\n".join(diff_lines("f", b"a\n", b"a\n\n")))
-    assert without_blank_ends(added) == added
+    assert without_blank_edges(added) == added
 
 
 def test_the_first_change_is_what_changes_and_stands_together() -> None:
     diff = "\n".join(diff_lines("f", b"a\nb\nc\nd\ne\n", b"a\nB\nc\nd\nE\n"))
-    assert first_change(diff_layout(parse_diff(diff)).rows) == (2, 4)
-    assert first_change(diff_layout(parse_diff(diff), width=200).rows) == (2, 3)
-    assert first_change(code_layout("a\nb", "python").rows) == (0, 0)
+    assert first_change(build_diff_layout(parse_diff(diff)).rows) == (2, 4)
+    assert first_change(build_diff_layout(parse_diff(diff), width=200).rows) == (2, 3)
+    assert first_change(build_code_layout("a\nb", "python").rows) == (0, 0)
 
 
 def test_calls_without_a_preview_show_what_their_arguments_change() -> None:
@@ -128,7 +128,7 @@ def test_calls_without_a_preview_show_what_their_arguments_change() -> None:
 
 def test_a_file_of_one_side_has_the_whole_width() -> None:
     new = parse_diff("--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,2 @@\n+one\n+two\n")
-    assert diff_layout(new, width=200).rows == diff_layout(new).rows
+    assert build_diff_layout(new, width=200).rows == build_diff_layout(new).rows
 
 
 def test_side_by_side_where_there_is_room() -> None:
@@ -174,8 +174,8 @@ def test_blanks_that_look_the_same_are_shown_where_they_are_all_that_changed() -
 
 
 def test_changed_words_and_grounds_are_styled() -> None:
-    layout = diff_layout(parse_diff("@@ -1 +1 @@\n-a = one\n+a = two"), name="x.py")
-    line = RenderedDiff(layout, 20, CONSOLE).line(1)
+    layout = build_diff_layout(parse_diff("@@ -1 +1 @@\n-a = one\n+a = two"), name="x.py")
+    line = RenderedDiff(layout, 20, CONSOLE).get_line(1)
     assert {segment.text: segment.style.bgcolor for segment in line if segment.style}[
         "two"
     ] == PALETTE.added_word.bgcolor
@@ -185,24 +185,28 @@ def test_changed_words_and_grounds_are_styled() -> None:
 def test_where_colours_do_not_mix_changed_lines_have_inks() -> None:
     names = ("background", "foreground", "primary", "accent", "success", "warning", "error")
     inks = ("ansi_black", "ansi_white", "ansi_blue", "ansi_cyan", "ansi_green", "ansi_yellow", "ansi_red")
-    palette = palette_of(dict(zip(names, inks, strict=True)))
-    layout = diff_layout(parse_diff("@@ -1 +1 @@\n-a = one\n+a = two"), name="x.py")
-    line = RenderedDiff(layout, 20, PaletteConsole(palette)).line(1)
-    assert {segment.style.color for segment in line if segment.style} == {palette.good.color}
+    palette = get_palette(dict(zip(names, inks, strict=True)))
+    layout = build_diff_layout(parse_diff("@@ -1 +1 @@\n-a = one\n+a = two"), name="x.py")
+    line = RenderedDiff(layout, 20, PaletteConsole(palette)).get_line(1)
+    assert {segment.style.color for segment in line if segment.style} == {palette.success.color}
 
 
 def test_a_huge_diff_is_capped_and_says_so() -> None:
     diff = "--- /dev/null\n+++ b/x\n@@ -0,0 +1,100000 @@\n" + "\n".join(f"+{number}" for number in range(100_000))
-    layout = diff_layout(parse_diff(diff), max_rows=100, hint="; `m` shows more")
-    assert layout.left_out == 99_901
+    layout = build_diff_layout(parse_diff(diff), max_rows=100, hint="; `m` shows more")
+    assert layout.omitted_count == 99_901
     assert layout.rows[-1] == RemarkRow("… 99,901 more lines; `m` shows more")
     assert count_changes(diff) == (100_000, 0)
 
 
 def test_code_is_shown_whole_without_numbers() -> None:
-    layout = code_layout("for x in *; do\n  echo $x\ndone", "bash")
+    layout = build_code_layout("for x in *; do\n  echo $x\ndone", "bash")
     found = RenderedDiff(layout, 40, CONSOLE)
-    assert [plain(found.line(y)).rstrip() for y in range(found.count)] == ["for x in *; do", "  echo $x", "done"]
+    assert [plain(found.get_line(y)).rstrip() for y in range(found.line_count)] == [
+        "for x in *; do",
+        "  echo $x",
+        "done",
+    ]
 
 
 TEXTS = st.text(st.sampled_from("ab \t日\x1b\r\u202eé\x00\u0301🙂_(x"), max_size=30)
@@ -227,7 +231,7 @@ def any_pairs(layout: DiffLayout) -> bool:
 def test_every_line_is_shown_once_on_each_side(wide: bool, before: str, after: str) -> None:
     files = parse_diff("\n".join(diff_lines("x.py", before.encode(), after.encode())))
     lines = [line for file in files for line in file.lines]
-    old, new = sides(diff_layout(files, width=200 * wide))
+    old, new = sides(build_diff_layout(files, width=200 * wide))
     assert old == [line for line in lines if line.kind != "added"]
     assert new == [line for line in lines if line.kind != "removed"]
 
@@ -235,11 +239,11 @@ def test_every_line_is_shown_once_on_each_side(wide: bool, before: str, after: s
 @given(before=FILES, after=FILES, width=st.integers(1, 150), name=st.sampled_from(["a.py", "Makefile", "b.md", "\x1b"]))
 def test_no_line_is_wider_than_there_is_room_and_none_steers(before: str, after: str, width: int, name: str) -> None:
     diff = "\n".join(diff_lines(name, before.encode(), after.encode()))
-    found = RenderedDiff(diff_layout(parse_diff(diff), width=width), width, CONSOLE)
-    for y in range(found.count):
-        line = plain(found.line(y))
+    found = RenderedDiff(build_diff_layout(parse_diff(diff), width=width), width, CONSOLE)
+    for y in range(found.line_count):
+        line = plain(found.get_line(y))
         assert cell_len(line) == width
-        assert sanitised(line) == line
+        assert sanitise(line) == line
         assert "\n" not in line
         assert "\t" not in line
 
@@ -268,7 +272,7 @@ def test_each_line_stands_in_one_pair_and_in_order(removed: list[str], added: li
 @given(st.text(st.sampled_from("+-@ \\\nab,1-/*"), max_size=200))
 def test_any_text_can_be_read_as_a_diff(text: str) -> None:
     for width in (10, 130):
-        assert all(sanitised(line) == line for line in drawn(text, width))
+        assert all(sanitise(line) == line for line in drawn(text, width))
 
 
 @given(st.text("ab \t界é"), st.integers(2, 12))

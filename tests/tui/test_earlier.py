@@ -16,7 +16,7 @@ from ebbtide.tui.plain.command_context import earlier_messages_note
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.session_opener import MESSAGES_PER_PAGE
 from ebbtide.tui.view.blocks import AnswerText, Call, Notice, OlderMessages, SummaryBlock, UserText
-from ebbtide.tui.view.resumed import newest_messages, resumed_view, without_orphaned_outputs
+from ebbtide.tui.view.resumed import build_resumed_view, newest_messages, without_orphaned_outputs
 from ebbtide.tui.widgets.row_stack import RowStack
 from tests.kit.app_pilot import Terminal
 from tests.kit.fake_sessions import FakeSession, FakeSessions, conversation
@@ -47,7 +47,7 @@ async def compacted(
     history: Conversation = LEFT, messages: tuple[Message, ...] = ALL
 ) -> AsyncIterator[tuple[Terminal, OpenedSessions]]:
     opener = OpenedSessions([FakeSession(id="s1", history=history)], said_before={"s1": messages})
-    app = EbbApp(opener, guard=0.0)
+    app = EbbApp(opener, guard_s=0.0)
     async with app.run_test(size=(80, 24)) as pilot:
         t = Terminal(app, pilot, opener)
         await t.rests()
@@ -133,7 +133,7 @@ async def test_all_of_it_is_read_behind_a_page_that_is_being_read() -> None:
         await asyncio.gather(
             t.app.controller.load_earlier_messages(),
             t.app.controller.load_earlier_messages(),
-            t.app.controller.load_earlier_messages(all=True),
+            t.app.controller.load_earlier_messages(load_all=True),
         )
         assert opener.read == [(GONE, MESSAGES_PER_PAGE), (GONE - MESSAGES_PER_PAGE, GONE - MESSAGES_PER_PAGE)]
         assert questions(t) == [f"question {number}" for number in range(350)]
@@ -188,11 +188,13 @@ async def test_a_step_across_the_edge_of_a_page_is_shown_whole() -> None:
 
 
 async def test_in_lines_it_is_said_how_to_see_it_and_printed() -> None:
-    assert earlier_messages_note(resumed_view(LEFT)) == ("650 earlier messages before this: `/print` prints them.",)
-    assert earlier_messages_note(resumed_view(LEFT).with_read_problem("no disk")) == (
+    assert earlier_messages_note(build_resumed_view(LEFT)) == (
+        "650 earlier messages before this: `/print` prints them.",
+    )
+    assert earlier_messages_note(build_resumed_view(LEFT).with_read_problem("no disk")) == (
         "650 earlier messages before this: no disk",
     )
-    assert earlier_messages_note(resumed_view(replace(LEFT, messages_before=0))) == ()
+    assert earlier_messages_note(build_resumed_view(replace(LEFT, messages_before=0))) == ()
 
 
 @pytest.mark.parametrize("before", [1, 2, MESSAGES_PER_PAGE, MESSAGES_PER_PAGE + 1])
@@ -204,4 +206,4 @@ async def test_pages_end_at_the_beginning(before: int) -> None:
     await controller.open_first_session("s1", None)
     while controller.view.older_message_count:
         await controller.load_earlier_messages()
-    assert controller.view.past_blocks == resumed_view(Conversation(ALL)).past_blocks
+    assert controller.view.past_blocks == build_resumed_view(Conversation(ALL)).past_blocks

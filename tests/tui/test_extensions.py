@@ -9,7 +9,7 @@ from ebbtide.tui.commands.extensions import _trust_panel
 from ebbtide.tui.prompt.completion import prompt_completions
 from ebbtide.tui.session.completion import COMMAND_NAMES
 from ebbtide.tui.slash_commands import custom_command_name
-from ebbtide.tui.view.extensions import skills_panel
+from ebbtide.tui.view.extensions import build_skills_panel
 from ebbtide.tui.view.panel import Panel, ShowMessage, row_text
 from tests.agent.extensions.test_custom_commands import SKILL, open_session
 from tests.kit.extension_project import ExtensionProject
@@ -42,7 +42,7 @@ async def test_what_is_approved_is_offered_with_its_source_and_can_be_taken_back
 
     def offered() -> list[tuple[str, str]]:
         found = prompt_completions("/d", (), extensions.usable_by_user(COMMAND_NAMES))
-        return [(each.label, each.help) for each in found if "(" in each.help]
+        return [(each.label, each.description) for each in found if "(" in each.description]
 
     dance = ("/dance <how>", "Dances (user, claude)")
     assert offered() == [dance]
@@ -64,6 +64,6 @@ async def test_what_is_approved_is_offered_with_its_source_and_can_be_taken_back
     waits = [trust.has_undecided]
     await forget.run(panel.rows[0], "")
     assert [*waits, trust.has_undecided] == [False, True]
-    assert [row_text(row).split(", ", 1) for row in skills_panel(extensions).rows] == [
+    assert [row_text(row).split(", ", 1) for row in build_skills_panel(extensions).rows] == [
         ["/deploy", "project, claude, not approved"]
     ]

@@ -21,11 +21,11 @@ from ebbtide.agent.sessions import Sessions
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.screens.context import ContextScreen
 from ebbtide.tui.session.compaction import begin_compaction, preview_undo, undo_last_rewrite
-from ebbtide.tui.session.view_edits import carry_out, propose, propose_undo
+from ebbtide.tui.session.view_edits import propose, propose_undo, run_action
 from ebbtide.tui.text.numbers import format_dollars, tokens
 from ebbtide.tui.view.compaction_preview import compaction_headline
 from ebbtide.tui.view.context import overview_lines
-from ebbtide.tui.view.context_tree import component_table
+from ebbtide.tui.view.context_tree import build_component_table
 from ebbtide.tui.view.receipts import Compaction, receipt_title
 from ebbtide.tui.view.status import StatusLineState, status_line
 from tests.kit.app_pilot import Driven
@@ -93,7 +93,7 @@ class Home:
             *(f"providers.{m.replace('/', '.models.')}.prices={PRICES}" for m in MODELS),
         )
         config = load_config(self.project, self.environment, flags, settings)
-        return Sessions(config, self.project, self.environment, interactive=interactive)
+        return Sessions(config, self.project, self.environment, is_interactive=interactive)
 
     async def elsewhere(self) -> Overview:
         """What `ebb context` prints beside the program that runs."""
@@ -106,7 +106,7 @@ class Home:
     @asynccontextmanager
     async def terminal(self, resume: str | None = None, model: str | None = None) -> AsyncIterator[Driven]:
         sessions = self.sessions(interactive=True, model=model)
-        app = EbbApp(sessions, resume=resume, guard=0.0)
+        app = EbbApp(sessions, resume=resume, guard_s=0.0)
         try:
             async with app.run_test(size=(140, 40)) as pilot:
                 driven = Driven(app, pilot)
@@ -149,8 +149,8 @@ async def same_everywhere(t: Driven, home: Home, bill: Bill) -> Overview:
     head, rows = await screen_of(t)
     of_screen = figure(r"(\S+) of (\S+) usable, (\d+)%  \S+ free  window (\S+)  (\S+)$", head)
     assert of_screen == (used, room, share, tokens(here.window.tokens), here.model)
-    assert rows == [f"{row.name}: {row.tokens}" for row in component_table(there).rows()]
-    assert sum(row.tokens for row in component_table(there).rows() if row.level == 0) == here.used_tokens
+    assert rows == [f"{row.name}: {row.tokens}" for row in build_component_table(there).rows()]
+    assert sum(row.tokens for row in build_component_table(there).rows() if row.level == 0) == here.used_tokens
     printed = "\n".join(plain(text) for text in overview_lines(there, 120))
     assert figure(r"\n  used +(\S+) +(\S+)", printed) == (used, f"{here.used_tokens / here.effective:.1%}")
     assert total_cost(there.requests) == pytest.approx(bill.cost)
@@ -171,7 +171,7 @@ async def test_every_place_tells_the_same_through_the_life_of_a_session(tmp_path
             await said(t, "go", "Read.")
             assert (await same_everywhere(t, home, bill)).used_tokens == bill.usages[-1].total
             assert await told_for_nothing(t, "r2") is not has_cache
-            await carry_out(t.app.controller, EditRequest("evict", "r2"))
+            await run_action(t.app.controller, EditRequest("evict", "r2"))
             await same_everywhere(t, home, bill)
             await said(t, "and?", "Yes.")
             before = (await same_everywhere(t, home, bill)).used_tokens
@@ -210,7 +210,7 @@ async def test_the_rent_of_outputs_is_what_the_requests_have_cost_for_them(tmp_p
             home = Home(folder, provider)
             async with home.terminal(model=MODELS[0]) as t:
                 await said(t, "go", "Read.")
-                rows = {row.ref: row for row in component_table(await same_everywhere(t, home, bill)).rows()}
+                rows = {row.ref: row for row in build_component_table(await same_everywhere(t, home, bill)).rows()}
         price = READ if has_cache else INPUT
         costs[has_cache] = [rows[ref].carrying_cost for ref in ("r1", "r2", "r3", "r4")]
         again = [rows[f"r{number}"].tokens * (4 - number) * price / 1e6 for number in (1, 2, 3, 4)]

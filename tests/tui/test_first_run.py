@@ -16,9 +16,9 @@ from ebbtide.agent.providers import first_run
 from ebbtide.agent.providers.first_run import (
     DetectedKey,
     LocalModelServer,
-    detected_keys,
+    detect_keys,
+    detect_local_servers,
     is_first_run,
-    local_servers,
     ollama_address,
 )
 from ebbtide.agent.providers.keys import stored_key
@@ -51,7 +51,7 @@ async def starting(
     folder: Path, environment: dict[str, str] | None = None, written: str = "", *first: FakeSession | UsageError
 ) -> AsyncIterator[tuple[Driven, FakeSessions, Setup]]:
     setup, opener = Setup(folder, written, environment or {}), FakeSessions(list(first))
-    app = EbbApp(opener, guard=0.0, settings=lambda: setup.settings)
+    app = EbbApp(opener, guard_s=0.0, settings=lambda: setup.settings)
     async with app.run_test(size=(80, 24)) as pilot:
         yield Driven(app, pilot), opener, setup
 
@@ -63,7 +63,7 @@ def told(screen: Driven) -> str:
 
 def looked_again(screen: Driven) -> bool:
     screen_now = screen.app.screen
-    return isinstance(screen_now, PanelScreen) and "Refreshed" in str(screen_now.panel.head)
+    return isinstance(screen_now, PanelScreen) and "Refreshed" in str(screen_now.panel.headline)
 
 
 async def test_a_model_of_this_machine_is_chosen_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,11 +192,11 @@ def test_variables_that_could_hold_a_key_are_found() -> None:
         "MONKEY": "x",
         "PATH": "/bin",
     }
-    assert detected_keys(environment) == (
+    assert detect_keys(environment) == (
         DetectedKey("CLAUDE_TOKEN", "anthropic"),
         DetectedKey("MY_OPENAI_KEY", "openai"),
     )
-    assert SECRET not in repr(first_run_rows(detected_keys(environment), ()))
+    assert SECRET not in repr(first_run_rows(detect_keys(environment), ()))
 
 
 ANTHROPIC, OPENAI = "anthropic/claude-sonnet-5-5", "openai/gpt-6-sol"
@@ -260,7 +260,7 @@ def test_the_first_run_is_one_without_any_choice(tmp_path: Path) -> None:
 
 
 def _of_ollama(url: str) -> tuple[str, ...] | None:
-    return next((server.models for server in local_servers(url) if server.name == "Ollama"), None)
+    return next((server.models for server in detect_local_servers(url) if server.name == "Ollama"), None)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ async def test_servers_that_speak_as_openai_does_are_found_where_they_usually_ar
     with web_server(lambda _: (200, body)) as here:
         servers = (("LM Studio", f"{here}/v1", ""), ("llama.cpp", "http://127.0.0.1:9/v1", ""))
         monkeypatch.setattr(first_run, "CHAT_SERVERS", servers)
-        found = await asyncio.to_thread(local_servers, "http://127.0.0.1:9")
+        found = await asyncio.to_thread(detect_local_servers, "http://127.0.0.1:9")
         assert found == (LocalModelServer("LM Studio", f"{here}/v1", ("devstral",)),)
 
 

@@ -8,7 +8,7 @@ from ebbtide.agent.archive.listing import ContentPage
 from ebbtide.agent.errors import AgentError, QuotaExceeded
 from ebbtide.agent.events.permissions import QuestionAsked
 from ebbtide.agent.events.session import Event, Noticed, TextDelta, TurnFailed
-from ebbtide.agent.integrations.mcp.approvals import tools_question
+from ebbtide.agent.integrations.mcp.approvals import build_tools_question
 from ebbtide.tools.integrations.mcp.client_handlers import ClientHandlers
 from ebbtide.tools.integrations.mcp.offers import McpTool
 from ebbtide.tools.integrations.mcp.server import McpServer
@@ -43,7 +43,7 @@ async def test_a_failure_says_what_to_do() -> None:
 
 async def test_what_to_do_is_said_once() -> None:
     error = QuotaExceeded("no credit is left: buy some.", todo="Add credit, or use another model.")
-    async with terminal(FakeSession([[TurnFailed.by(error)]])) as t:
+    async with terminal(FakeSession([[TurnFailed.from_error(error)]])) as t:
         await t.type("go", shows="choose another model with /model")
         assert "✗ no credit is left: buy some.\n  add credit at the provider, or" in t.transcript.visible_text()
 
@@ -69,7 +69,7 @@ def test_a_question_shows_all_that_is_approved() -> None:
     schema = {"properties": {"path": {"description": "and everything beside it"}, "deep": {"type": "string"}}}
     server = McpServer(ServerSpec("s"), ClientHandlers(), Path("log"), Path("login"))
     tools = [McpTool(f"mcp__s__t{n}", f"t{n}", description, schema, server) for n in range(60)]
-    asked = tools_question("s", tools, ("t1 says that it is read", "t2 hides signs"), {}, has_changed=False)
+    asked = build_tools_question("s", tools, ("t1 says that it is read", "t2 hides signs"), {}, has_changed=False)
     lines = asked.splitlines()
     assert lines[2:5] == ["Look at this first:", "- t1 says that it is read", "- t2 hides signs"]
     assert asked.count("Then it sends it away.") == asked.count("path: and everything beside it") == len(tools)

@@ -11,7 +11,7 @@ from ebbtide.agent.events.session import Event, TextDelta, ToolFinished, ToolSta
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.terminal.colour_query import BackgroundColour
 from ebbtide.tui.text.themes import BackgroundTone
-from ebbtide.tui.widgets.below_mark import BelowMark
+from ebbtide.tui.widgets.below_mark import NewContentIndicator
 from tests.kit.fake_sessions import FakeSession, FakeSessions, Hold, conversation
 from tests.kit.pictures import SIZES, WORN, Picture
 
@@ -31,7 +31,7 @@ def reading(theme: ThemeName = "dark", ground: BackgroundTone | None = None) -> 
         TextDelta("Two tests fail. "),
         TurnFinished("answered", "x"),
     ]
-    app = EbbApp(FakeSessions([FakeSession([turn], history=conversation(20))]), guard=0.0, theme=theme)
+    app = EbbApp(FakeSessions([FakeSession([turn], history=conversation(20))]), guard_s=0.0, theme=theme)
 
     async def read_above(pilot: Pilot[str]) -> None:
         while not pilot.app.query("#prompt:focus"):
@@ -43,7 +43,7 @@ def reading(theme: ThemeName = "dark", ground: BackgroundTone | None = None) -> 
             await pilot.pause()
         await pilot.press("pageup")
         hold.event.set()
-        while not app.controller.view.used_tokens or app.is_working or not app.main_screen.query(BelowMark):
+        while not app.controller.view.used_tokens or app.is_working or not app.main_screen.query(NewContentIndicator):
             await pilot.pause()
         await pilot.pause()
 

@@ -9,7 +9,7 @@ from ebbtide.agent.compaction.edit_cost import ViewEditPlan
 from ebbtide.agent.compaction.edit_view import EditQuote
 from ebbtide.agent.config.options import ThemeName
 from ebbtide.agent.messages import Conversation, Usage
-from ebbtide.agent.overview import Epoch, Overview, SourcedNumber, ToolShare
+from ebbtide.agent.overview import Epoch, Overview, TokenCount, ToolShare
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
 from ebbtide.agent.view.items import ViewItem
 from ebbtide.tui.app import EbbApp
@@ -89,14 +89,14 @@ class Pricing(FakeSession):
 
 def app_of(looked_at: Overview | None = None) -> EbbApp:
     session = Pricing(listing=FakeShelf((), {"r12": TEXT}))
-    return EbbApp(Opened([session], looked_at=looked_at), guard=0.0)
+    return EbbApp(Opened([session], looked_at=looked_at), guard_s=0.0)
 
 
 def shown(picture: Picture, app: EbbApp, *keys: str, **more: Any) -> bool:
     """Whether the screen is what it was, after these keys."""
 
     def settled() -> bool:
-        return isinstance(app.screen, ContextScreen) and app.screen.settled
+        return isinstance(app.screen, ContextScreen) and app.screen.is_settled
 
     steps = [step for key in ("ctrl+x", *keys) for step in (key, settled)]
     return picture(app, *steps, **more)
@@ -129,7 +129,7 @@ def test_an_item_that_is_open(picture: Picture) -> None:
 @SIZES
 def test_a_session_in_which_nothing_was_said(picture: Picture) -> None:
     made = overview("abc123")
-    empty = replace(made, components=(SourcedNumber("system", 2_400, "estimated"),), epochs=made.epochs[:0], servers=())
+    empty = replace(made, components=(TokenCount("system", 2_400, "estimated"),), epochs=made.epochs[:0], servers=())
     assert shown(picture, app_of(empty))
 
 

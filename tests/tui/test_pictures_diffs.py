@@ -85,7 +85,7 @@ COMMAND = PermissionAsked(
 
 def asking(question: PermissionAsked, theme: ThemeName = "dark") -> EbbApp:
     session = FakeSession([[measured(), question]])
-    return EbbApp(FakeSessions([session]), first_message="the totals are wrong, repair them", guard=0.0, theme=theme)
+    return EbbApp(FakeSessions([session]), first_message="the totals are wrong, repair them", guard_s=0.0, theme=theme)
 
 
 @SIZES
@@ -121,8 +121,8 @@ CHANGED = (
     FileChange("src/prices.py", BEFORE.encode(), AFTER.encode()),
     FileChange("src/names.py", None, b"NAMES = {}\n"),
     FileChange("docs/a-rather-long-name-of-a-document-that-goes.md", b"# Old\n", None),
-    FileChange("data/prices.bin", unknown="what it held before was not kept"),
-    FileChange("build/out.txt", b"1\n", b"2\n", by_tool=False),
+    FileChange("data/prices.bin", unknown_reason="what it held before was not kept"),
+    FileChange("build/out.txt", b"1\n", b"2\n", is_by_tool=False),
 )
 NOTES = ("git compares with the last commit, which may be older than this session",)
 
@@ -130,18 +130,18 @@ NOTES = ("git compares with the last commit, which may be older than this sessio
 @SIZES
 def test_the_files_that_were_changed(picture: Picture) -> None:
     session = FakeSession(files=FakeFiles(CHANGED, NOTES))
-    app = EbbApp(FakeSessions([session]), guard=0.0)
+    app = EbbApp(FakeSessions([session]), guard_s=0.0)
     assert picture(app, *"/files", "enter", lambda: list_on(app, "diff"))
 
 
 def test_no_file_was_changed(picture: Picture) -> None:
-    app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(told=("git is not there",)))]), guard=0.0)
+    app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(told=("git is not there",)))]), guard_s=0.0)
     assert picture(app, "f4", lambda: list_on(app, "diff"))
 
 
 def test_only_git_knows_of_changed_files(picture: Picture) -> None:
-    others = tuple(replace(change, by_tool=False) for change in CHANGED)
-    app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(others, NOTES))]), guard=0.0)
+    others = tuple(replace(change, is_by_tool=False) for change in CHANGED)
+    app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(others, NOTES))]), guard_s=0.0)
     assert picture(app, *"/files", "enter", lambda: list_on(app, "diff"))
 
 
@@ -157,5 +157,5 @@ def test_a_diff_in_the_transcript(picture: Picture) -> None:
         TurnFinished("answered", ""),
     ]
     session = FakeSession([turn], answers={"q": Decision("allow")})
-    app = EbbApp(FakeSessions([session]), first_message="the totals are wrong", guard=0.0)
+    app = EbbApp(FakeSessions([session]), first_message="the totals are wrong", guard_s=0.0)
     assert picture(app, "ctrl+home", start=lambda: app.main_screen.transcript.set_detail("full"))

@@ -12,10 +12,10 @@ from tests.kit.pictures import SIZES, Picture, asks
 PLAN = """\
 # Round prices to cents
 
-`price_of` in `shop/prices.py` adds floats, so **0.1 + 0.2** is shown as 0.30000000000000004.
+`compute_price` in `shop/prices.py` adds floats, so **0.1 + 0.2** is shown as 0.30000000000000004.
 
 1. `shop/prices.py`: compute in `Decimal`, quantise once, at the end.
-2. `shop/cart.py`: take what `price_of` gives as it is; no second rounding.
+2. `shop/cart.py`: take what `compute_price` gives as it is; no second rounding.
 3. `tests/test_prices.py`: the sum above, a negative amount, and a cart of 1,000 rows.
 
 | file | lines |
@@ -39,7 +39,7 @@ def shown(picture: Picture, question: PlanSubmitted, *keys: str) -> bool:
     notice = Noticed("`forge` was lost: it ended with exit code 1; `/mcp` starts it again")
     started = ToolStarted("1", "submit_plan", {"plan": question.plan})
     turn: list[Event] = [measured(), TextDelta("I have read the shop."), notice, started, question]
-    app = EbbApp(FakeSessions([FakeSession([turn])]), first_message="plan it", guard=0.0)
+    app = EbbApp(FakeSessions([FakeSession([turn])]), first_message="plan it", guard_s=0.0)
     return picture(app, asks(app, PlanSubmitted), *keys)
 
 
@@ -73,5 +73,5 @@ def test_a_plan_and_what_was_decided_in_the_transcript(picture: Picture, status:
     )
     started = ToolStarted("1", "submit_plan", {"plan": LONG})
     turn: list[Event] = [TextDelta("I have read the shop."), started, answered, ended, TurnFinished("answered", "Yes.")]
-    app = EbbApp(FakeSessions([FakeSession([turn])]), first_message="plan it", guard=0.0)
+    app = EbbApp(FakeSessions([FakeSession([turn])]), first_message="plan it", guard_s=0.0)
     assert picture(app, lambda: bool(app.controller.view.blocks) and not app.is_working, size=(100, 50))

@@ -32,7 +32,7 @@ DONE = TurnFinished("answered", "x")
 
 
 def app_with(*turn: Event) -> EbbApp:
-    return EbbApp(FakeSessions([FakeSession([[measured(), *turn]])]), first_message="how does it look?", guard=0.0)
+    return EbbApp(FakeSessions([FakeSession([[measured(), *turn]])]), first_message="how does it look?", guard_s=0.0)
 
 
 @SIZES
@@ -44,7 +44,7 @@ def test_a_session_that_begins(picture: Picture, monkeypatch: pytest.MonkeyPatch
     )
     monkeypatch.setattr("ebbtide.tui.session.greeter._branch_and_sizes", lambda *_: ("main", (("AGENT.md", 4_200),)))
     sessions = FakeSessions([FakeSession(root=Path("/home/me/project"))], infos)
-    assert picture(EbbApp(sessions, guard=0.0))
+    assert picture(EbbApp(sessions, guard_s=0.0))
 
 
 FORM = {
@@ -62,13 +62,13 @@ FORM = {
 @SIZES
 def test_a_question_of_a_server(picture: Picture) -> None:
     field = parse_fields(FORM)[0]
-    app = app_with(QuestionAsked("q", f"`forge` asks for {field.question()}", field.options))
+    app = app_with(QuestionAsked("q", f"`forge` asks for {field.build_question()}", field.options))
     assert picture(app, asks(app, QuestionAsked), "down")
 
 
 @SIZES
 def test_what_the_last_turn_changed(picture: Picture) -> None:
-    app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(CHANGED[:2]))]), guard=0.0)
+    app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(CHANGED[:2]))]), guard_s=0.0)
     assert picture(app, "f4", lambda: list_on(app, "diff"), "down")
 
 
@@ -129,13 +129,13 @@ SUMMARY = Summary(summary="The parser fails at the end of a file.")
 @SIZES
 def test_a_session_that_was_compacted_goes_on(picture: Picture) -> None:
     history = Conversation(MESSAGES[-2:], SUMMARY, messages_before=238)
-    app = EbbApp(FakeSessions([FakeSession(history=history)]), guard=0.0)
+    app = EbbApp(FakeSessions([FakeSession(history=history)]), guard_s=0.0)
     assert picture(app, "up", "up", start=lambda: app.main_screen.transcript.focus())
 
 
 def test_what_was_said_before_is_read(picture: Picture) -> None:
     session = FakeSession(id="s1", history=Conversation(MESSAGES[-2:], SUMMARY, messages_before=238))
-    app = EbbApp(FakeSessions([session], said_before={"s1": MESSAGES}), guard=0.0)
+    app = EbbApp(FakeSessions([session], said_before={"s1": MESSAGES}), guard_s=0.0)
 
     async def above() -> None:
         await app.controller.load_earlier_messages()
@@ -174,13 +174,13 @@ WORK: list[Event] = [
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_the_work_in_view(picture: Picture, theme: ThemeName) -> None:
     text = "the last token of a line gets lost"
-    app = EbbApp(FakeSessions([FakeSession([WORK])]), first_message=text, guard=0.0, theme=theme)
+    app = EbbApp(FakeSessions([FakeSession([WORK])]), first_message=text, guard_s=0.0, theme=theme)
     assert picture(app)
 
 
 @SIZES
 def test_the_hooks_of_a_session(picture: Picture) -> None:
-    app = EbbApp(FakeSessions([FakeSession(hooks=PlayedHooks())]), guard=0.0)
+    app = EbbApp(FakeSessions([FakeSession(hooks=PlayedHooks())]), guard_s=0.0)
     asked = Invocation(command_by_name("hooks"), "")
     assert picture(app, lambda: list_on(app, "hooks"), "down", "down", start=lambda: app.jobs.invoke(asked))
 
@@ -204,7 +204,7 @@ def test_jobs_and_the_ports_that_they_listen_on(picture: Picture) -> None:
     session = FakeSession(
         [[measured(), TextDelta("The server runs."), DONE]], running_jobs=(served, "job-2: make watch")
     )
-    app = EbbApp(FakeSessions([session]), first_message="start it", guard=0.0)
+    app = EbbApp(FakeSessions([session]), first_message="start it", guard_s=0.0)
 
     def look() -> None:
         app.controller.show_notice("job-1 listens on port 5173: you reach it at http://127.0.0.1:5173")

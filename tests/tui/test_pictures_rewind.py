@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree, tree_rows
-from ebbtide.agent.compaction.manual import Preview, SummaryDraft, SummaryQuote
-from ebbtide.agent.compaction.plan import plan_compaction, solve_floor
+from ebbtide.agent.compaction.manual import CompactionPreview, SummaryDraft, SummaryQuote
+from ebbtide.agent.compaction.plan import compute_floor, plan_compaction
 from ebbtide.agent.compaction.room import Room, conversation_tokens
 from ebbtide.agent.compaction.summary import Draft
 from ebbtide.agent.compaction.undo import UndoOffer
@@ -42,16 +42,16 @@ DRAFT = Draft(
 )
 
 
-def preview() -> Preview:
+def preview() -> CompactionPreview:
     caps = CompactionCaps(ledger=60)
     demand = User((Text("Fix the tests. Never touch the lock file, and keep Python 3.11 working."),))
     history = Conversation((demand, *conversation(40).messages))
     plan = plan_compaction(history, 500)
     assert plan is not None
     room = Room(175_000, 2_400, 1_800)
-    floor = replace(solve_floor(history, caps, room), caps=caps)
+    floor = replace(compute_floor(history, caps, room), caps=caps)
     quote = SummaryQuote("anthropic/claude", 86_900, True, 3_000, 0.0711)
-    return Preview(
+    return CompactionPreview(
         history,
         "the parser",
         EXPECTED,
@@ -65,7 +65,7 @@ def preview() -> Preview:
 
 def app_with(*changes: object) -> EbbApp:
     session = FakeSession([[measured()]], changes=list(changes))
-    return EbbApp(FakeSessions([session]), guard=0.0)
+    return EbbApp(FakeSessions([session]), guard_s=0.0)
 
 
 def compact(app: EbbApp) -> Callable[[], None]:
@@ -85,7 +85,7 @@ def test_a_summary_to_be_edited(picture: Picture) -> None:
 
     def is_edited() -> bool:
         screen = app.screen
-        return isinstance(screen, CompactionScreen) and screen.step == "editing" and not app.controller.view.busy
+        return isinstance(screen, CompactionScreen) and screen.step == "editing" and not app.controller.view.is_busy
 
     assert picture(app, asks(app, CompactionScreen), "enter", is_edited, start=compact(app))
 
@@ -132,8 +132,8 @@ TALKED = (
 @pytest.mark.parametrize("keys", [(), ("f", "l", "a", "g", "tab", "down", "d")], ids=["all", "found"])
 def test_the_sessions(picture: Picture, keys: tuple[str, ...]) -> None:
     library = FakeLibrary(SESSIONS, {"b2": TALKED, "b3": TALKED})
-    app = EbbApp(FakeSessions([FakeSession(id="b2")], listing=library), guard=0.0)
-    screen = PanelScreen(SessionList(library, "b2", 10_000.0).panel())
+    app = EbbApp(FakeSessions([FakeSession(id="b2")], listing=library), guard_s=0.0)
+    screen = PanelScreen(SessionList(library, "b2", 10_000.0).build_panel())
 
     def listed() -> bool:
         return list_on(app, "sessions")
@@ -163,6 +163,6 @@ TREE = Tree(
 
 @SIZES
 def test_the_tree_to_go_back_in(picture: Picture) -> None:
-    app = EbbApp(FakeSessions([FakeSession(history=conversation(2))]), guard=0.0)
+    app = EbbApp(FakeSessions([FakeSession(history=conversation(2))]), guard_s=0.0)
     screen = PanelScreen(tree_panel(TREE, tree_rows(TREE, "abc123"), 10_000.0))
     assert picture(app, lambda: list_on(app, "rewind"), "up", start=lambda: app.push_screen(screen))

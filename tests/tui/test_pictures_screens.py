@@ -18,7 +18,7 @@ from ebbtide.tui.keys import KeyBinding
 from ebbtide.tui.screens.panel import PanelScreen
 from ebbtide.tui.slash_commands import SlashCommand
 from ebbtide.tui.view.panel import Panel
-from ebbtide.tui.view.todos import todos_panel
+from ebbtide.tui.view.todos import build_todos_panel
 from ebbtide.tui.widgets.todos import TodoLine
 from tests.kit.fake_sessions import FakeSession, FakeSessions, Hold, measured, session_info
 from tests.kit.pictures import SIZES, Picture, asks
@@ -56,7 +56,7 @@ def test_a_setting_that_is_changed(picture: Picture, tmp_path: Path) -> None:
 
 @SIZES
 def test_themes(picture: Picture) -> None:
-    app = EbbApp(FakeSessions([FakeSession()]), guard=0.0)
+    app = EbbApp(FakeSessions([FakeSession()]), guard_s=0.0)
     assert picture(app, asks(app, PanelScreen), "down", start=lambda: app.action_command("theme"))
 
 
@@ -126,7 +126,7 @@ def test_the_list_of_what_is_to_be_done(picture: Picture) -> None:
         ),
         TodoItem("run the tests", "pending"),
     ]
-    assert panel(picture, todos_panel(items))
+    assert panel(picture, build_todos_panel(items))
 
 
 @SIZES

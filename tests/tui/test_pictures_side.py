@@ -27,7 +27,7 @@ def app_in(folder: Path, theme: ThemeName) -> EbbApp:
     session = FakeSession([WORK], servers=FakeBoard(), files=FakeFiles(changed=changed))
     text = "the last token of a line gets lost"
     settings = Setup(folder, f'[tui]\ntheme = "{theme}"\n').settings
-    return EbbApp(FakeSessions([session]), first_message=text, guard=0.0, theme=theme, settings=lambda: settings)
+    return EbbApp(FakeSessions([session]), first_message=text, guard_s=0.0, theme=theme, settings=lambda: settings)
 
 
 @pytest.mark.parametrize(("theme", "picture"), [("dark", (160, 44)), ("light", (200, 60))], indirect=["picture"])
@@ -46,7 +46,7 @@ async def test_what_was_taken_back_is_no_change_any_more(tmp_path: Path) -> None
         await t.until(lambda: "Files  +3 −3" in plain_lines(panel))
         session.files = FakeFiles(changed=(FileChange("src/a.py", b"a\n", b"a\n"),))
         with app.controller.busy_with("restoring files"):
-            await t.until(lambda: t.app.controller.view.busy and not t.app.context.presenter.is_drawing_due)
+            await t.until(lambda: t.app.controller.view.is_busy and not t.app.context.presenter.is_drawing_due)
         await t.until(lambda: not any(line.startswith("Files") for line in plain_lines(panel)))
 
 
@@ -65,8 +65,8 @@ async def test_it_is_there_where_there_is_room_and_wanted_and_a_click_on_a_file_
         await pilot.click(SidePanel, offset=(6, at + 1))
         await t.lists("diff")
         assert isinstance(app.screen, PanelScreen)
-        assert app.screen.row is not None
-        assert app.screen.row.value == "src/lexer.py"
+        assert app.screen.marked_row is not None
+        assert app.screen.marked_row.value == "src/lexer.py"
         await t.press("escape")
         await t.pilot.resize_terminal(139, 40)
         await t.until(lambda: not panel.display)

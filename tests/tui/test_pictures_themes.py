@@ -12,11 +12,11 @@ from tests.tui.test_snapshots import QUESTION, REST, TURN
 @WORN
 def test_a_conversation(picture: Picture, theme: ThemeName, ground: BackgroundTone | None) -> None:
     session = FakeSession([[event for event in TURN if event is not QUESTION] + REST])
-    app = EbbApp(FakeSessions([session]), first_message="the tests fail, fix them", guard=0.0, theme=theme)
+    app = EbbApp(FakeSessions([session]), first_message="the tests fail, fix them", guard_s=0.0, theme=theme)
     assert picture(app, "ctrl+f", *"add", "enter", ground=ground)
 
 
 @WORN
 def test_a_question_with_a_diff(picture: Picture, theme: ThemeName, ground: BackgroundTone | None) -> None:
-    app = EbbApp(FakeSessions([FakeSession([TURN])]), first_message="the tests fail", guard=0.0, theme=theme)
+    app = EbbApp(FakeSessions([FakeSession([TURN])]), first_message="the tests fail", guard_s=0.0, theme=theme)
     assert picture(app, asks(app, PermissionAsked), ground=ground)

@@ -43,7 +43,7 @@ def key_in_use(setup: Setup) -> str | None:
 async def test_a_wrong_key_in_a_variable_is_replaced_on_the_screen(tmp_path: Path, server: FakeProvider) -> None:
     setup = Setup(tmp_path, environment={"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "sk-old"})
     opener = FakeSessions([FakeSession(model=MODEL), FakeSession(model=MODEL)])
-    app = EbbApp(opener, guard=0.0, settings=lambda: setup.settings)
+    app = EbbApp(opener, guard_s=0.0, settings=lambda: setup.settings)
     async with app.run_test(size=(80, 24)) as pilot:
         screen = Driven(app, pilot)
         await screen.rests()
@@ -58,7 +58,7 @@ async def test_a_wrong_key_in_a_variable_is_replaced_on_the_screen(tmp_path: Pat
         await screen.shows("the new key for anthropic is stored and in use. ANTHROPIC_API_KEY")
         assert opener.opened == [(None, None), (None, MODEL)]
     assert [one.headers["x-api-key"] for one in server.requests] == ["sk-wrong", SECRET]
-    assert (key_in_use(setup), KeyStore(setup.file.parent).key_for("anthropic")) == (SECRET, SECRET)
+    assert (key_in_use(setup), KeyStore(setup.file.parent).read_key("anthropic")) == (SECRET, SECRET)
 
 
 async def test_a_key_is_replaced_in_lines(
@@ -101,7 +101,7 @@ async def test_a_key_for_a_provider_of_which_no_model_is_known_is_stored_untried
         controller.type("/key openai-chat")
         await controller.shows("no model of openai-chat is in use. Press Enter again to save it untested")
         await controller.shows("the new key for openai-chat is stored and in use")
-    assert (KeyStore(setup.file.parent).key_for("openai-chat"), server.requests) == (SECRET, [])
+    assert (KeyStore(setup.file.parent).read_key("openai-chat"), server.requests) == (SECRET, [])
 
 
 @SIZES

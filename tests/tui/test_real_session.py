@@ -29,7 +29,7 @@ async def working(
     """The app in a project with `calc.py`, on a model that gives these replies. `rests`: it asks nothing at first."""
     write_file(tmp_path / "project" / "calc.py", "def add(a, b):\n    return a - b\n")
     async with Project(tmp_path) as opened:
-        app = EbbApp(opened.sessions(*(replies or ({"text": "ok"},)), interactive=True), resume=resume, guard=0.0)
+        app = EbbApp(opened.sessions(*(replies or ({"text": "ok"},)), interactive=True), resume=resume, guard_s=0.0)
         async with app.run_test(size=(80, 24)) as pilot:
             driven = Driven(app, pilot)
             if rests:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from ebbtide.agent.integrations.export.readable_export import readable_pieces, session_from_messages
+from ebbtide.agent.integrations.export.readable_export import readable_session_from_messages, render_chunks
 from ebbtide.agent.integrations.export.transcript_entries import SessionDetails
 from ebbtide.agent.messages import Assistant, Reasoning, Text, ToolCall, ToolOutput, User
 from ebbtide.tui.app import EbbApp
@@ -56,7 +56,7 @@ async def test_a_session_is_told_renamed_written_down_and_copied(tmp_path: Path)
 async def test_how_hard_the_model_thinks_is_changed_in_the_session(tmp_path: Path) -> None:
     setup = Setup(tmp_path / "own")
     async with Project(tmp_path) as opened:
-        app = EbbApp(opened.sessions({"text": "ok"}, interactive=True), guard=0.0, settings=lambda: setup.settings)
+        app = EbbApp(opened.sessions({"text": "ok"}, interactive=True), guard_s=0.0, settings=lambda: setup.settings)
         async with app.run_test(size=(80, 24)) as pilot:
             t = Driven(app, pilot)
             await t.rests()
@@ -78,8 +78,8 @@ def test_a_conversation_is_written_down_without_its_secrets() -> None:
         Assistant((Reasoning("I look.", {}), Text("Look:"), call)),
         User((ToolOutput("1", f"KEY={key}\n```\nfence\n```\nhunter2pass", "done"),)),
     )
-    session = session_from_messages(SessionDetails("4f2a", "A  title", "m/a", cost=0.1), messages, (), ())
-    written = "".join(readable_pieces("md", session, {"MY_PASSWORD": "hunter2pass"}))
+    session = readable_session_from_messages(SessionDetails("4f2a", "A  title", "m/a", cost=0.1), messages, (), ())
+    written = "".join(render_chunks("md", session, {"MY_PASSWORD": "hunter2pass"}))
     assert written == (
         "# A title\n\n- session 4f2a\n- model m/a\n- cost $0.10\n"
         "\n## You\n\nmy key is ***\n\n## Model\n\n<details><summary>Thought</summary>\n\n"

@@ -4,7 +4,7 @@ from ebbtide.agent.events.session import ToolsFound
 from ebbtide.agent.messages import Assistant, ProviderItem, Text
 from ebbtide.agent.providers.stream import found_tool_names
 from ebbtide.tui.view.blocks import Notice, SessionView
-from ebbtide.tui.view.reduce import advance
+from ebbtide.tui.view.reduce import apply_event
 
 NAMESPACE = {"type": "namespace", "name": "forge", "tools": [{"type": "function", "name": "b"}, {"name": 7}]}
 
@@ -26,7 +26,7 @@ def test_what_each_search_has_found_is_known() -> None:
 
 def test_a_search_is_one_line() -> None:
     many = tuple(f"t{n}" for n in range(9))
-    view = advance(advance(advance(SessionView(), ToolsFound(("a",))), ToolsFound(())), ToolsFound(many))
+    view = apply_event(apply_event(apply_event(SessionView(), ToolsFound(("a",))), ToolsFound(())), ToolsFound(many))
     assert view.turn_blocks == (
         Notice("tool search: found `a`"),
         Notice("tool search: nothing found"),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ebbtide.agent.input.shell import RUN_BY_USER_NOTE
 from ebbtide.agent.messages import Assistant, Conversation, User
-from ebbtide.tui.slash_commands import Invocation, command_by_name, parse_command, prompt_mode
+from ebbtide.tui.slash_commands import Invocation, command_by_name, detect_prompt_mode, parse_command
 from ebbtide.tui.view.blocks import AnswerText, UserText
 from tests.kit.app_pilot import terminal
 from tests.kit.fake_sessions import FakeSession, Hold
@@ -13,7 +13,7 @@ from tests.tui.test_real_session import call_of, working
 
 def test_an_exclamation_mark_is_a_command_for_the_shell() -> None:
     assert parse_command("!git status\n") == Invocation(command_by_name("shell"), "git status")
-    assert (parse_command(" !git"), prompt_mode("a!"), prompt_mode("!")) == (None, "message", "shell")
+    assert (parse_command(" !git"), detect_prompt_mode("a!"), detect_prompt_mode("!")) == (None, "message", "shell")
 
 
 async def test_a_command_of_the_user_runs_unasked_and_the_model_sees_it(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ async def test_esc_ends_a_command_of_the_user(tmp_path: Path) -> None:
 async def test_a_command_waits_for_the_turn_and_stays_in_the_prompt() -> None:
     hold = Hold()
     async with terminal(FakeSession([[hold]], history=Conversation())) as t:
-        await t.type("go", until=lambda: t.app.is_working and t.app.controller.view.busy)
+        await t.type("go", until=lambda: t.app.is_working and t.app.controller.view.is_busy)
         await t.type("!git status", shows="has to wait")
         assert t.prompt.text == "!git status"
         hold.event.set()

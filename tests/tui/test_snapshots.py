@@ -83,7 +83,7 @@ REST: list[Event] = [
 
 def app_with(turn: Sequence[Event | Hold]) -> EbbApp:
     session = FakeSession([turn])
-    return EbbApp(FakeSessions([session]), first_message="the tests fail, fix them", guard=0.0)
+    return EbbApp(FakeSessions([session]), first_message="the tests fail, fix them", guard_s=0.0)
 
 
 @SIZES
@@ -193,7 +193,7 @@ REPORT = "\n".join(
 @SIZES
 def test_the_archive(picture: Picture) -> None:
     listing = FakeShelf(ITEMS, {"r31": "1 def add", "r30": REPORT})
-    app = EbbApp(FakeSessions([FakeSession(listing=listing)]), guard=0.0)
+    app = EbbApp(FakeSessions([FakeSession(listing=listing)]), guard_s=0.0)
     screen = PanelScreen(archive_panel(listing, archive_rows(ITEMS, 10_000.0)))
 
     def listed() -> bool:
@@ -219,7 +219,7 @@ def test_where_a_text_went(picture: Picture, keys: tuple[str, ...]) -> None:
         listing=FakeShelf((), {"r30": REPORT}),
         unsearched=("only the first 262,144 bytes of r2 are searched here; `/archive` shows all of one",),
     )
-    app = EbbApp(FakeSessions([session]), guard=0.0)
+    app = EbbApp(FakeSessions([session]), guard_s=0.0)
     why = Invocation(command_by_name("why"), "test_calc.py:40")
 
     def listed() -> bool:
@@ -230,13 +230,13 @@ def test_where_a_text_went(picture: Picture, keys: tuple[str, ...]) -> None:
 
 @SIZES
 def test_the_commands_that_a_slash_offers(picture: Picture) -> None:
-    app = EbbApp(FakeSessions([FakeSession(root=Path("/home/me/project"))]), guard=0.0)
+    app = EbbApp(FakeSessions([FakeSession(root=Path("/home/me/project"))]), guard_s=0.0)
     assert picture(app, "slash")
 
 
 @SIZES
 def test_the_servers(picture: Picture) -> None:
-    app = EbbApp(FakeSessions([FakeSession(servers=FakeBoard())]), guard=0.0)
+    app = EbbApp(FakeSessions([FakeSession(servers=FakeBoard())]), guard_s=0.0)
 
     def stands_there() -> bool:
         return any("Forge" in str(widget.render()) for widget in app.screen.query("#said"))

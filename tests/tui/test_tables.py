@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.tui.cli.arguments import SUBCOMMANDS
-from ebbtide.tui.command_names import ALIASES, COMMANDS_BY_SYNONYM, MISSING_COMMAND_ADVICE, commands_for_word
+from ebbtide.tui.command_names import ALIASES, COMMAND_BY_SYNONYM, MISSING_COMMAND_ADVICE, commands_for_word
 from ebbtide.tui.commands.registry import _BUILT_IN_ACTIONS, ACTIONS
 from ebbtide.tui.integration_rows import SLASH_COMMANDS
 from ebbtide.tui.keys import KEYS
@@ -19,7 +19,7 @@ from ebbtide.tui.slash_commands import (
     command_completions,
     parse_command,
 )
-from ebbtide.tui.text.numbers import age, format_dollars, seconds, tokens
+from ebbtide.tui.text.numbers import format_age, format_dollars, format_duration, tokens
 
 
 def test_a_command_is_found_with_its_argument() -> None:
@@ -68,7 +68,7 @@ def test_what_no_command_does_is_told_and_not_offered(name: str) -> None:
 def test_sentences_name_only_what_there_is() -> None:
     named_there = re.findall(r"`/([a-z-]+)", " ".join(MISSING_COMMAND_ADVICE.values()))
     assert all(isinstance(parse_command(f"/{name}"), Invocation) for name in named_there)
-    assert {name for names in map(commands_for_word, COMMANDS_BY_SYNONYM) for name in names} <= {
+    assert {name for names in map(commands_for_word, COMMAND_BY_SYNONYM) for name in names} <= {
         command.name for command in COMMANDS
     }
 
@@ -123,8 +123,8 @@ def test_every_key_says_what_it_does() -> None:
         (tokens(950), "950"), (tokens(12_340), "12.3k"), (tokens(200_000), "200k"), (tokens(999_999), "1.0M"),
         (format_dollars(None), "unknown"), (format_dollars(0.0), "$0.00"), (format_dollars(0.01234), "$0.0123"),
         (format_dollars(12.345), "$12.35"),
-        (seconds(59), "59s"), (seconds(185), "3m 05s"), (age(5), "now"), (age(125), "2 min ago"),
-        (age(90_000), "1 d ago"), (age(-5), "now"),
+        (format_duration(59), "59s"), (format_duration(185), "3m 05s"), (format_age(5), "now"),
+        (format_age(125), "2 min ago"), (format_age(90_000), "1 d ago"), (format_age(-5), "now"),
     ],
 )  # fmt: skip
 def test_numbers_as_people_read_them(text: str, expected: str) -> None:

@@ -44,7 +44,7 @@ class Danger:
     """What the part does, as a verb phrase such as `discards uncommitted changes`."""
 
 
-def dangers_in(text: str, root: str) -> tuple[Danger, ...]:
+def find_dangers(text: str, root: str) -> tuple[Danger, ...]:
     """Return the dangerous parts of a line, in order. `root`: the working folder, absolute."""
     return tuple(sorted(dict.fromkeys(_find_dangers(text, root, 0)), key=lambda danger: (danger.start, danger.end)))[
         :_MAX_MARKS

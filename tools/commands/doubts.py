@@ -3,25 +3,25 @@
 from collections.abc import Mapping, Sequence
 
 from ebbtide.tools.commands.nested import program_name
-from ebbtide.tools.commands.programs import word_set
+from ebbtide.tools.commands.programs import split_words
 
-_DRY_RUN_OPTIONS = word_set("-n --just-print --dry-run --recon -q --question -p --print-data-base")
+_DRY_RUN_OPTIONS = split_words("-n --just-print --dry-run --recon -q --question -p --print-data-base")
 _DOUBTS_BY_FIRST_WORD: Mapping[str, tuple[frozenset[str], str]] = {
     "npm": (
-        word_set("view info show outdated search audit ping whoami explain why query"),
+        split_words("view info show outdated search audit ping whoami explain why query"),
         "contacts a registry, or follows the project's settings",
     ),
-    "git": (word_set("fsck"), "can show lines of a file that the repository's settings name"),
-    "go": (word_set("version env list"), "can fetch or run the toolchain that a project file names"),
+    "git": (split_words("fsck"), "can show lines of a file that the repository's settings name"),
+    "go": (split_words("version env list"), "can fetch or run the toolchain that a project file names"),
     "cargo": (
-        word_set("--version -V tree metadata"),
+        split_words("--version -V tree metadata"),
         "can fetch or run the toolchain that a project file names",
     ),
-    "rustc": (word_set("--version -V"), "can fetch or run the toolchain that a project file names"),
-    "yarn": (word_set("--version -v list why info"), "can run the copy of itself that a project file names"),
-    "pnpm": (word_set("--version -v list ls why"), "can run the copy of itself that a project file names"),
-    "python": (word_set("-m"), "can run a module of that name in the working folder"),
-    "python3": (word_set("-m"), "can run a module of that name in the working folder"),
+    "rustc": (split_words("--version -V"), "can fetch or run the toolchain that a project file names"),
+    "yarn": (split_words("--version -v list why info"), "can run the copy of itself that a project file names"),
+    "pnpm": (split_words("--version -v list ls why"), "can run the copy of itself that a project file names"),
+    "python": (split_words("-m"), "can run a module of that name in the working folder"),
+    "python3": (split_words("-m"), "can run a module of that name in the working folder"),
 }
 _DOUBTS_BY_PROGRAM: Mapping[str, str] = {
     "env": "can print secrets from the environment",

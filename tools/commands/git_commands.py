@@ -9,7 +9,7 @@ from ebbtide.tools.commands.programs import (
     GIT_KNOWN_COMMANDS,
     GIT_PROGRAM_RUNNERS,
     READ_ONLY_ROWS,
-    word_set,
+    split_words,
 )
 from ebbtide.tools.commands.scripts import may_be_option
 from ebbtide.tools.commands.tool_options import unknown_word_indices
@@ -17,7 +17,7 @@ from ebbtide.tools.lazy import regex
 
 READ_ONLY_FORMS_ONLY = "is covered only in forms known to be read-only"
 _SETS_NAME = regex(r"(?:--local )?user\.(?:name|email) [^-].*", re.DOTALL)
-_HARMLESS_GLOBAL_OPTIONS = word_set(
+_HARMLESS_GLOBAL_OPTIONS = split_words(
     "--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects --no-advice"
 )
 _SAFE_SETTING = regex(
@@ -25,7 +25,7 @@ _SAFE_SETTING = regex(
     r"|advice\.\w+|color\.\w+|(?:commit|tag)\.gpgsign=false|core\.pager=cat)(?:=.*)?",
     re.IGNORECASE | re.DOTALL,
 )
-_CHANGING_COMMANDS = word_set("branch tag remote clean symbolic-ref hash-object reflog")
+_CHANGING_COMMANDS = split_words("branch tag remote clean symbolic-ref hash-object reflog")
 """Commands that have read-only forms. Their other forms change something but run no programs."""
 _GUARDED_COMMANDS = (
     {name.split()[1] for name in READ_ONLY_ROWS if name.startswith("git ")}
@@ -39,7 +39,7 @@ _SUBCOMMANDS: Mapping[str, tuple[str, str]] = {
     "remote": ("add remove rm rename set-url set-branches get-url", "connects to a server: use `git fetch`"),
 }
 """Commands of which only some subcommands are covered: the covered ones, and what the others can do."""
-_REBASE_OPTIONS = word_set(
+_REBASE_OPTIONS = split_words(
     "-q --quiet -v --verbose --abort --quit --onto --autostash --no-autostash -f --force-rebase --no-ff --keep-base "
     "--root -n --no-stat --stat -r --rebase-merges --update-refs --no-update-refs --autosquash --no-autosquash "
     "--fork-point --no-fork-point"

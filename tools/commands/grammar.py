@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ebbtide.tools.bash_tree import syntax_tree
+from ebbtide.tools.bash_tree import parse_syntax_tree
 from ebbtide.tools.commands.command_line import CommandLine, Redirection, SimpleCommand, Word
 from ebbtide.tools.commands.line_limits import (
     LONG_LINE_CHARS,
@@ -78,7 +78,7 @@ def parse_command_line(text: str) -> CommandLine:
         source = text.encode()
     except UnicodeEncodeError:
         return CommandLine((), "it contains characters that programs cannot accept", is_unparsable=True)
-    root = syntax_tree(source, with_time_limit=len(text) > MAX_NODES)
+    root = parse_syntax_tree(source, with_time_limit=len(text) > MAX_NODES)
     if root is None or root.descendant_count > max_nodes(text):
         return CommandLine((), "it is too complex", is_unparsable=True)
     return _TreeReader(text, source).read_line(root)

@@ -10,7 +10,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from ebbtide.tools.bash_tree import syntax_tree
+from ebbtide.tools.bash_tree import parse_syntax_tree
 from ebbtide.tools.commands.line_limits import MAX_LINE_CHARS, is_too_complex
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ _HAS_OLD_BASH = sys.platform == "darwin"
 """The bash of macOS searches for the end of a substitution even inside its here-document."""
 
 
-def without_here_documents(text: str) -> str:
+def inline_here_documents(text: str) -> str:
     """Return the line with its here-documents inlined; unchanged if their ends are uncertain."""
     if "<<" not in text or len(text) > MAX_LINE_CHARS or is_too_complex(text):
         return text
     source = text.encode("utf-8", "surrogatepass")
-    root = syntax_tree(source)
+    root = parse_syntax_tree(source)
     if root is None or root.has_error:
         return text
     chunks, last_end = list[bytes](), 0

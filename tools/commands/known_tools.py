@@ -8,10 +8,10 @@ import re
 from collections.abc import Sequence
 
 from ebbtide.tools.commands.nested import program_index
-from ebbtide.tools.commands.programs import READ_ONLY_ROWS, word_set
+from ebbtide.tools.commands.programs import READ_ONLY_ROWS, split_words
 from ebbtide.tools.commands.tool_options import unknown_word_indices
 
-_PROJECT_TOOLS = word_set(
+_PROJECT_TOOLS = split_words(
     "pytest ruff mypy pyright flake8 black isort pylint eslint prettier tsc shellcheck gofmt rustfmt"
 )
 """Programs that check or change the project's own files, regardless of the folder in which they run."""

@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from ebbtide.tools.commands.command_line import Word
 from ebbtide.tools.commands.nested import SHELLS, WRAPPERS
-from ebbtide.tools.commands.programs import COVERED_OPTION_ROWS, READ_ONLY_ROWS, word_set
+from ebbtide.tools.commands.programs import COVERED_OPTION_ROWS, READ_ONLY_ROWS, split_words
 from ebbtide.tools.lazy import dataclass, regex
 
 _TOOL_NAME = regex(r"[A-Za-z][\w-]*")
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*=.*")
 _PLAIN_VALUE = regex(r"[\w.,+@-]{0,80}|[A-Z][a-z]+/[A-Za-z_]+")
 """A value that is neither a path nor an address; time zones are allowed."""
-_HARMLESS_VARIABLES = word_set(
+_HARMLESS_VARIABLES = split_words(
     "CI TERM TZ LANG LANGUAGE NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE PY_COLORS COLUMNS LINES DEBUG VERBOSE"
     " LOG_LEVEL PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONUTF8 PYTHONIOENCODING PYTHONDEVMODE"
     " PYTHONFAULTHANDLER PYTHONASYNCIODEBUG PYTHONTRACEMALLOC PYTHONNOUSERSITE PYTHONSAFEPATH HYPOTHESIS_PROFILE"
@@ -50,14 +50,14 @@ _FETCHING_RUNNERS = {"npx", "npm exec", "bunx"}
 """Runners that download a tool if it is not installed."""
 _NO_FETCH_OPTIONS = {"--no-install", "--no"}
 _PYTHON, _PYTHON_FLAGS = regex(r"python(?:3(?:\.\d{1,2})?)?"), regex("-[uBqbOsPI]+")
-_MODULES = word_set(
+_MODULES = split_words(
     "pytest ruff mypy black isort flake8 pylint pyright tox nox unittest coverage pip build alembic bandit"
 )
 """Python modules that are equivalent to the program of the same name."""
-_NODE_TOOLS = word_set(
+_NODE_TOOLS = split_words(
     "eslint prettier tsc jest vitest mocha ava playwright cypress tsx biome vue-tsc rollup vite webpack"
 )
-_PROJECT_CODE_TOOLS = word_set(
+_PROJECT_CODE_TOOLS = split_words(
     "pytest tox nox unittest coverage mypy pylint flake8 alembic eslint prettier jest vitest mocha ava playwright "
     "cypress vite webpack rollup rspec rake rails phpunit npm pnpm yarn make"
 )
@@ -105,7 +105,7 @@ class ToolLaunch:
         return bool(self.programs or self.fetched_tool or self.runs_other_project_code)
 
 
-def tool_launch(words: Sequence[Word]) -> ToolLaunch | None:
+def find_tool_launch(words: Sequence[Word]) -> ToolLaunch | None:
     """Return the tool that a command starts indirectly; None if there is none or if it is unclear."""
     launch = _without_indirections(ToolLaunch(tuple(words)))
     if launch is None:
@@ -126,7 +126,7 @@ def _without_indirections(launch: ToolLaunch) -> ToolLaunch | None:
     return launch
 
 
-def wrapped_git_call(words: Sequence[Word]) -> tuple[Word, ...] | None:
+def find_wrapped_git_call(words: Sequence[Word]) -> tuple[Word, ...] | None:
     """Return the git call after harmless variables and limits such as `timeout 60`; None if it is not one."""
     launch = _without_indirections(ToolLaunch(tuple(words)))
     is_git = launch is not None and launch.words[0].text == "git" and launch.words != tuple(words)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from ebbtide.tools.commands.command_line import SimpleCommand, Word
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.programs import VERSION_OPTIONS
-from ebbtide.tools.commands.proof import check_read_only
+from ebbtide.tools.commands.proof import prove_read_only
 from ebbtide.tools.commands.scripts import Operand, Proof
 from ebbtide.tools.lazy import dataclass, regex
 
@@ -52,7 +52,7 @@ def _prove_command(command: SimpleCommand, *, is_first: bool) -> Proof | None:
     elif command.words[0].is_bare and "/" not in command.texts[0]:
         # Only a program name without a folder is accepted, because that folder could contain any program.
         has_input = command.has_input or bool(command.redirections)
-        proof = _version_proof(command) or check_read_only(command.words, has_input=has_input)
+        proof = _version_proof(command) or prove_read_only(command.words, has_input=has_input)
     if any(word.is_glob and not word.is_bare for word in command.words):
         return None  # the word no longer shows which of its characters were quoted
     if any(word.has_status for word in command.words) and (
@@ -92,12 +92,12 @@ def _cd_proof(command: SimpleCommand) -> Proof | None:
     return Proof("cd", files=[Operand(operands[0].text, 1)])
 
 
-def render_line(steps: Sequence[ProvedStep], step_parts: Callable[[ProvedStep], tuple[str, Sequence[Word]]]) -> str:
-    """Return a proved line as text for a shell, with every word quoted. `step_parts` returns the text to put before a
-    command, and its words."""
+def render_line(steps: Sequence[ProvedStep], get_step_parts: Callable[[ProvedStep], tuple[str, Sequence[Word]]]) -> str:
+    """Return a proved line as text for a shell, with every word quoted. `get_step_parts` returns the text to put before
+    a command, and its words."""
     chunks = list[str]()
     for step in steps:
-        prefix, words = step_parts(step)
+        prefix, words = get_step_parts(step)
         redirections = (
             f"{redirection.descriptor}{redirection.operator} {_quoted(redirection.target)}"
             for redirection in step.command.redirections

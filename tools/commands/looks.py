@@ -9,21 +9,21 @@ from collections.abc import Mapping, Sequence
 from re import Pattern
 
 from ebbtide.tools.commands.command_line import CommandLine, SimpleCommand, Word
-from ebbtide.tools.commands.dangers import dangers_in
+from ebbtide.tools.commands.dangers import find_dangers
 from ebbtide.tools.commands.grammar import parse_command_line
-from ebbtide.tools.commands.named_files import named_files
+from ebbtide.tools.commands.named_files import find_named_files
 from ebbtide.tools.commands.nested import program_index
-from ebbtide.tools.commands.programs import READ_ONLY_ROWS, VERSION_OPTIONS, word_set
-from ebbtide.tools.commands.proof import PROGRAM_ALIASES, check_read_only
+from ebbtide.tools.commands.programs import READ_ONLY_ROWS, VERSION_OPTIONS, split_words
+from ebbtide.tools.commands.proof import PROGRAM_ALIASES, prove_read_only
 from ebbtide.tools.commands.scripts import MAX_SCRIPT_CHARS
 from ebbtide.tools.lazy import regex
 
-BUILTINS = word_set(
+BUILTINS = split_words(
     "cd set exit break continue read shift local declare export unset shopt let wait return [ [[ test true false : echo"
     " printf pwd type command mapfile readarray time"
 )
 """Commands that are built into the shell."""
-_OTHER_VIEWERS = word_set(
+_OTHER_VIEWERS = split_words(
     "find sed awk jq yq xmllint xargs join shuf pr fmt numfmt tsort tee zcat bzcat xzcat zgrep iconv locale lscpu size "
     "ldd c++filt ps tokei cloc bat batcat eza exa cal bc"
 )
@@ -32,7 +32,7 @@ _WRAPPING_PROGRAMS: Mapping[str, str] = {
     "xargs": "-n -I -L -P -d -s -E", "time": "", "timeout": "-k -s", "nice": "-n", "stdbuf": "-i -o -e", "command": "",
 }  # fmt: skip
 """Programs that run another program, each with its options that take the next word as their value."""
-_LOOKING_GIT_COMMANDS = word_set(
+_LOOKING_GIT_COMMANDS = split_words(
     "status diff log show blame ls-files ls-tree grep rev-parse rev-list describe merge-base shortlog name-rev"
     " diff-index diff-tree diff-files cat-file for-each-ref show-ref count-objects check-ignore whatchanged cherry"
     " range-diff"
@@ -57,12 +57,12 @@ _STANDARD_STREAMS = ("/dev/null", "/dev/stderr", "/dev/stdout", "1", "2")
 _SHELLS = ("bash", "sh", "dash")
 
 
-def probably_read_only_line(text: str) -> CommandLine | None:
+def parse_probably_read_only(text: str) -> CommandLine | None:
     """Return the parsed line if its programs are known only to look and it names no file that it would write; otherwise
     None."""
     line = parse_command_line(text)
     is_readable = bool(line.commands) and not (line.is_unparsable or line.is_in_background)
-    if not is_readable or dangers_in(text, "/") or _writes_files(text, line):
+    if not is_readable or find_dangers(text, "/") or _writes_files(text, line):
         return None
     redirections = (
         *line.redirections,
@@ -81,7 +81,7 @@ def _writes_files(text: str, line: CommandLine) -> bool:
     has_script = any("sed" in command.texts for command in line.commands)
     return any(
         file.is_changed and file.path not in _STANDARD_STREAMS and (file.path in words or not has_script)
-        for file in named_files(text)
+        for file in find_named_files(text)
     )
 
 
@@ -142,5 +142,5 @@ def _is_git_look(words: Sequence[Word]) -> bool:
     texts = [word.text for word in words if word.text != "--no-pager"]
     if texts[1:2] and texts[1] in _LOOKING_GIT_COMMANDS:
         return not any(text.startswith(("--output", "--ext-diff", "--open-files", "-O")) for text in texts[2:])
-    proof = check_read_only(words)
+    proof = prove_read_only(words)
     return proof is not None and proof.is_read_only_program and not proof.unproved_indices

@@ -21,23 +21,23 @@ from ebbtide.tools.commands.nested import (
     program_name,
     wrapped_program_index,
 )
-from ebbtide.tools.commands.programs import word_set
-from ebbtide.tools.commands.proof import check_read_only
+from ebbtide.tools.commands.programs import split_words
+from ebbtide.tools.commands.proof import prove_read_only
 from ebbtide.tools.commands.scripts import Proof, writes_archive
 from ebbtide.tools.lazy import dataclass, regex
 
-_NAMES_ONLY = word_set(
+_NAMES_ONLY = split_words(
     "echo printf test true false : ls stat file du df find fd tree basename dirname realpath readlink mkdir rmdir which"
     " type command cd pushd kill pkill export unset"
 )
 """Programs that print or look up their arguments, but do not show the contents of files."""
-_COPIERS = word_set("cp mv ln install rsync scp")
+_COPIERS = split_words("cp mv ln install rsync scp")
 """Programs whose last argument is the destination."""
-_CHANGING_PROGRAMS = word_set(
+_CHANGING_PROGRAMS = split_words(
     "tee sponge mkfifo mknod script touch truncate rm unlink shred chmod chown patch ed ex vi vim nano"
 )
 AWK_NAMES = ("awk", "gawk", "mawk", "nawk")
-IN_PLACE_EDITORS = word_set("sed perl ruby gawk awk yq")
+IN_PLACE_EDITORS = split_words("sed perl ruby gawk awk yq")
 """Programs that edit files in place with an option such as `-i`."""
 _OUTPUT_OPTION = regex(
     r"(?P<name>--(?:out[a-z-]*|log-file|trace|trace-ascii|cookie-jar|stderr|dump-header|etag-save|libcurl|hsts|alt-svc"
@@ -45,7 +45,7 @@ _OUTPUT_OPTION = regex(
     re.DOTALL,
 )
 """Options that name an output file. Some read-only programs use the same letters for other purposes."""
-_O_HAS_OTHER_MEANING = word_set("grep egrep fgrep rg ls ps ssh scp sftp mount pytest python python3 kubectl set")
+_O_HAS_OTHER_MEANING = split_words("grep egrep fgrep rg ls ps ssh scp sftp mount pytest python python3 kubectl set")
 """Programs for which `-o` and `-O` mean something else."""
 _DESTINATION_OPTIONS = {
     "unzip": ("-d",), "wget": ("-P", "--directory-prefix"), "pip": ("-t", "--target"), "pip3": ("-t", "--target"),
@@ -56,7 +56,7 @@ _FIND_WRITES = ("-fprint", "-fprint0", "-fprintf", "-fls")
 _WRITTEN_BY_AWK = regex(r'(?:print(?:[^;}"p]|p(?!rint)|"(?:[^"\\]|\\.)*")*>[ \t]*"|>[ \t]*"(?=[^"]*[./]))([^"]+)"')
 _WRITTEN_BY_SCRIPT = {"sed": regex(r"[wW][ \t]*([^\s;}]+)"), **dict.fromkeys(AWK_NAMES, _WRITTEN_BY_AWK)}
 """Output files in sed and awk scripts."""
-_LAST_OPERAND_WRITERS = word_set("uniq xxd objcopy")
+_LAST_OPERAND_WRITERS = split_words("uniq xxd objcopy")
 _REDIRECTION_PATTERNS = tuple(regex(arrow + r"[>|&]*[ \t]*[\"']?([^\s<>|&;\"'()]+)") for arrow in "><")
 _MAX_REDIRECTIONS = 200
 """Maximum number of redirections of each direction that are examined in a line that cannot be parsed."""
@@ -77,13 +77,13 @@ class NamedFile:
     """The destination folder. The path is relevant only if this folder exists; empty for no condition."""
 
 
-def named_files(text: str) -> tuple[NamedFile, ...]:
+def find_named_files(text: str) -> tuple[NamedFile, ...]:
     """Return the files that a line names, without duplicates; if the line cannot be parsed, only those in
     redirections."""
-    return all_named_files(text)[0]
+    return find_all_named_files(text)[0]
 
 
-def all_named_files(text: str) -> tuple[tuple[NamedFile, ...], bool]:
+def find_all_named_files(text: str) -> tuple[tuple[NamedFile, ...], bool]:
     """Like `named_files`, but also return whether the result is complete, i.e. whether everything that the line runs
     could be parsed."""
     if parse_command_line(text).is_unparsable:
@@ -96,7 +96,7 @@ def all_named_files(text: str) -> tuple[tuple[NamedFile, ...], bool]:
     return files, not (budget.is_spent or budget.has_unparsed_text)
 
 
-def passes_names_on(text: str) -> bool:
+def passes_printed_names(text: str) -> bool:
     """Whether programs in the line receive names that other programs print, as in `echo .env | xargs cat`."""
     line = parse_command_line(text)
     programs = {program_name(command.texts) for command in line.commands}
@@ -191,7 +191,7 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         output_indices = (index + 1 for index, text in enumerate(texts[:-1]) if text in _FIND_WRITES)
         yield from (NamedFile(texts[index], is_changed=True) for index in output_indices)
     if name == "tree":
-        yield from _output_option_files(name, words, check_read_only(words))
+        yield from _output_option_files(name, words, prove_read_only(words))
     if name in ("cd", "pushd"):
         yield from (
             NamedFile(word.text, is_glob=word.is_glob, is_certain=True) for word in words[1:] if word.text[:1] != "-"
@@ -204,7 +204,7 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         yield from (NamedFile(word.text, is_changed=True, is_glob=word.is_glob) for word in operands[1:] if is_changing)
     elif name == "tar":
         yield from _archive_files(words, operands)
-        archive_proof = check_read_only(words, has_input=True)
+        archive_proof = prove_read_only(words, has_input=True)
         yield from (
             NamedFile(file.text, is_glob=file.is_glob, is_certain=True)
             for file in (archive_proof.files if archive_proof else ())
@@ -217,7 +217,7 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         yield from (NamedFile(word.text, is_changed=True, is_glob=word.is_glob) for word in operands)
     elif name in _LAST_OPERAND_WRITERS and len(operands) > 1:
         yield NamedFile(operands[-1].text, is_changed=True, is_glob=operands[-1].is_glob)
-    proof = check_read_only(words, has_input=True)
+    proof = prove_read_only(words, has_input=True)
     output_files = tuple(_output_option_files(name, words, proof))
     yield from output_files
     for index in proof.unproved_indices if proof is not None and name in _WRITTEN_BY_SCRIPT else ():

@@ -216,28 +216,28 @@ VERSION_OPTIONS: Mapping[str, str] = {
 as `go.mod` or `rust-toolchain` can replace with another version (go, cargo, rustc, yarn and pnpm) are not listed."""
 
 
-def word_set(names: str) -> frozenset[str]:
+def split_words(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-FIND_FLAGS = word_set(
+FIND_FLAGS = split_words(
     "! ( ) -not -a -and -o -or , -empty -print -print0 -prune -quit -executable -readable -writable "
     "-nouser -nogroup -ls -depth -xdev -mount -daystart -true -false -H -P"
 )
-FIND_TEXT_TESTS = word_set(
+FIND_TEXT_TESTS = split_words(
     "-name -iname -path -ipath -wholename -iwholename -regex -iregex -type -xtype -maxdepth -mindepth "
     "-size -mtime -mmin -ctime -cmin -atime -amin -perm -user -group -links -inum -printf -regextype "
     "-newermt"
 )
 FIND_FILE_TESTS = frozenset(("-newer", "-anewer", "-cnewer", "-samefile"))
 
-GIT_PROGRAM_RUNNERS = word_set(
+GIT_PROGRAM_RUNNERS = split_words(
     "bisect submodule filter-branch config rebase for-each-repo difftool mergetool clone hook daemon "
     "credential send-email instaweb help web--browse upload-pack receive-pack shell remote-ext gui citool p4 svn "
     "cvsimport archimport quiltimport imap-send merge-index maintenance daemon request-pull"
 )
 """Git commands that a rule for git does not cover, because they run other programs or make git run them."""
-GIT_KNOWN_COMMANDS = word_set(
+GIT_KNOWN_COMMANDS = split_words(
     "add am annotate apply archive blame branch bundle cat-file check-attr check-ignore check-mailmap check-ref-format "
     "checkout checkout-index cherry cherry-pick clean column commit commit-graph commit-tree count-objects describe "
     "diff diff-files diff-index diff-tree fast-export fast-import fetch fetch-pack fmt-merge-msg for-each-ref "

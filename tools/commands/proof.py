@@ -13,7 +13,7 @@ from ebbtide.tools.commands.programs import (
     GIT_KNOWN_COMMANDS,
     GIT_PROGRAM_RUNNERS,
     READ_ONLY_ROWS,
-    word_set,
+    split_words,
 )
 from ebbtide.tools.commands.scripts import Operand, Proof, check_awk, check_find, check_sed, check_tar, may_be_option
 from ebbtide.tools.lazy import dataclass, regex
@@ -33,7 +33,7 @@ _PATTERN_PROGRAMS = {"grep", "egrep", "fgrep", "rg", "git grep"}
 _PS_DASHED, _PS_ODD = regex(r"-[A-Za-z]\S*"), regex("[xu]")
 _PS_LETTERS = set("acfghjlnSTuvwxX")
 _SECRET_SETTING = regex("(?i)header|pass|token|secret|credential|insteadof|proxy|cookie")
-_GUARDED_SETTINGS = word_set(
+_GUARDED_SETTINGS = split_words(
     "core.fsmonitor core.hookspath core.untrackedcache core.pager diff.external diff.submodule diff.ignoresubmodules "
     "diff.autorefreshindex status.submodulesummary submodule.recurse log.showsignature gpg.program gpg.x509.program "
     "gpg.ssh.program safe.barerepository protocol.ext.allow"
@@ -43,14 +43,14 @@ _JQ_UNSAFE_BUILTIN = regex(
     r"(?<![.\w\"$])(?:env|ENV|import|include|input_filename|get_search_list|modulemeta)(?![\w\"])|\$(?:ENV|__prog)"
 )
 """jq builtins that access more than the input. Fields of the same names are harmless."""
-_TEST_WORDS = word_set("-f -e -d -n -z -t -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
+_TEST_WORDS = split_words("-f -e -d -n -z -t -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
 _RG_HIDDEN = regex(r"-[A-Za-z0-9]*[u.][A-Za-z0-9.]*|--hidden|--no-ignore|--unrestricted")
 SAFE_WITH_ANY_NAME = {"ls", "cat", "head", "nl", "stat", "echo", "printf"}
 """Programs that are read-only whatever names a pattern expands to."""
 _NO_ATTACHED_VALUES = {"tree"}
 """Programs whose letter options take the next word as their value even if more letters follow, as in `tree -Po PATTERN
 FILE`."""
-_RESPONSE_FILE_PROGRAMS = word_set("nm objdump readelf strings")
+_RESPONSE_FILE_PROGRAMS = split_words("nm objdump readelf strings")
 """Programs that read arguments from a file if a word begins with `@`."""
 _PRINTF_COUNT = regex(r"%[^%a-zA-Z]*[hljztL]*n")
 
@@ -69,7 +69,7 @@ class ProgramRow:
     is_read_only: bool = True
 
 
-def check_read_only(words: Sequence[Word], *, has_input: bool = False) -> Proof | None:
+def prove_read_only(words: Sequence[Word], *, has_input: bool = False) -> Proof | None:
     """Return the proof for a call; None if nothing is known about the program."""
     if not words or not words[0].is_plain:
         return None
@@ -78,7 +78,7 @@ def check_read_only(words: Sequence[Word], *, has_input: bool = False) -> Proof 
     if name == "git":
         name, start = _git_command(words)
     check_program = {"find": check_find, "sed": check_sed, "awk": check_awk}.get(name)
-    row = parsed_row(name)
+    row = parse_row(name)
     if check_program is None and row is None and not name.startswith("git"):
         return None
     lists_archive = name == "tar" and len(words) > 2 and bool(_LISTS_ARCHIVE.fullmatch(words[1].text))
@@ -99,7 +99,7 @@ def check_read_only(words: Sequence[Word], *, has_input: bool = False) -> Proof 
 
 
 @cache
-def parsed_row(name: str) -> ProgramRow | None:
+def parse_row(name: str) -> ProgramRow | None:
     text = READ_ONLY_ROWS.get(name) or COVERED_OPTION_ROWS.get(name)
     if text is None:
         return None

@@ -30,9 +30,9 @@ except (ImportError, OSError, ValueError):
 class ConversionResult:
     records: tuple[Mapping[str, Any], ...]
     """The JSON objects that the process printed, one per line."""
-    timed_out: bool
+    has_timed_out: bool
     """Whether it timed out. Records printed before the timeout are kept."""
-    failed: bool
+    has_failed: bool
     """Whether it ended abnormally, e.g. because it ran out of memory."""
 
 
@@ -47,7 +47,7 @@ async def run_converter(
         return await asyncio.wait_for(asyncio.shield(output_task), seconds)
     except TimeoutError:
         process.kill()
-        return ConversionResult((await output_task).records, timed_out=True, failed=False)
+        return ConversionResult((await output_task).records, has_timed_out=True, has_failed=False)
     except BaseException:
         process.kill()
         await asyncio.wait([output_task])
@@ -74,4 +74,4 @@ def _collect_output(process: subprocess.Popen[bytes]) -> ConversionResult:
             with suppress(ValueError):  # the line is incomplete if the process was killed
                 records.append(json.loads(line))
         code = process.wait()
-    return ConversionResult(tuple(records), timed_out=False, failed=code != 0)
+    return ConversionResult(tuple(records), has_timed_out=False, has_failed=code != 0)

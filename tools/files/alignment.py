@@ -8,8 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from itertools import pairwise
 
-from ebbtide.tools.files.indentation import IndentMap, indent_of, indent_plausibility, opens_block, second_line_indent
-from ebbtide.tools.files.line_diff import differing_regions
+from ebbtide.tools.files.indentation import (
+    IndentMap,
+    indent_of,
+    indent_plausibility,
+    opens_block,
+    second_line_indent_width,
+)
+from ebbtide.tools.files.line_diff import find_differing_regions
 from ebbtide.tools.files.punctuation import FilePunctuation
 from ebbtide.tools.lazy import dataclass
 
@@ -21,7 +27,7 @@ MAX_COMPARED_PAIRS = 400
 """Maximum number of pairs of changed lines for which similarity is computed."""
 
 
-class UnclearError(Exception):
+class AmbiguousLineError(Exception):
     """Raised if it is ambiguous what a line of the new text should look like in the file."""
 
 
@@ -39,11 +45,11 @@ class AlignedBlock:
 
 
 def rewrite_block(block: AlignedBlock) -> list[str]:
-    """Return the new lines in the file's style. Raises `UnclearError` if that is ambiguous."""
+    """Return the new lines in the file's style. Raises `AmbiguousLineError` if that is ambiguous."""
     if list(block.old) == list(block.file_lines):
         return list(block.new)
     if block.old and block.new and has_lost_indent(block.old, block.new):
-        raise UnclearError(block.new[0])
+        raise AmbiguousLineError(block.new[0])
     rewriter = _BlockRewriter(block)
     if block.unchanged:
         rewriter.require_unchanged()
@@ -60,7 +66,7 @@ class _BlockRewriter:
             block.indent_step,
         )
         if self.new and _begins_with_moved_line(self.old, self.new):
-            raise UnclearError(self.new[0])
+            raise AmbiguousLineError(self.new[0])
         lost_indent = _lost_indent(self.old, self.file_lines)
         if lost_indent is not None:
             self.old, self.new = _restore_indent(self.old, self.new, lost_indent)
@@ -69,7 +75,7 @@ class _BlockRewriter:
                 bool(self.old[0].strip()) and not indent_of(self.old[0]) and bool(indent_of(self.file_lines[0]))
             )
             if lacks_indent and _have_same_stripped_lines(self.old, self.new):
-                raise UnclearError(self.old[0])
+                raise AmbiguousLineError(self.old[0])
             self._require_clear_levels([index for index, line in enumerate(self.old) if line.strip()])
         self._require_uniform_steps()
         self.model_indents = frozenset(indent_of(line) for line in (*self.old, *self.new) if line.strip())
@@ -90,14 +96,14 @@ class _BlockRewriter:
     def require_unchanged(self) -> None:
         """Check that the lines marked as unchanged can be matched in only one way, or that the choice makes no
         difference. If the model quoted lines without indentation, different lines may look alike. Raises
-        `UnclearError`."""
+        `AmbiguousLineError`."""
         self._unchanged_pairs(range(len(self.old)), range(len(self.new)))
 
     def _require_clear_levels(self, text_indices: Sequence[int]) -> None:
         """If only one old line has text, check that the indentation of the new lines relative to it is clear.
-        `text_indices`: indices of the old lines that have text. Raises `UnclearError`."""
+        `text_indices`: indices of the old lines that have text. Raises `AmbiguousLineError`."""
         new = [line for line in self.new if line.strip()]
-        second_width = second_line_indent(new)
+        second_width = second_line_indent_width(new)
         if len(text_indices) != 1 or second_width is None:
             return
         file_indent, starts_block = indent_of(self.file_lines[text_indices[0]]), opens_block(new[0])
@@ -107,23 +113,23 @@ class _BlockRewriter:
                 and second_width > len(indent_of(new[0]))
                 and not starts_block
             ):
-                raise UnclearError(new[1])
+                raise AmbiguousLineError(new[1])
         elif file_indent:
             unit = len(self.indent_step()) or 4
             plausibility, depths = (
-                indent_plausibility(second_width, unit, opens=starts_block),
+                indent_plausibility(second_width, unit, follows_opener=starts_block),
                 [len(indent_of(line)) for line in new],
             )
             if plausibility < 2 or plausibility <= indent_plausibility(
-                second_width - len(file_indent), unit, opens=starts_block
+                second_width - len(file_indent), unit, follows_opener=starts_block
             ):
-                raise UnclearError(new[1])
+                raise AmbiguousLineError(new[1])
             if any((depth - depths[0]) % unit for depth in depths):
-                raise UnclearError(next(line for line in new if (len(indent_of(line)) - depths[0]) % unit))
+                raise AmbiguousLineError(next(line for line in new if (len(indent_of(line)) - depths[0]) % unit))
 
     def _require_uniform_steps(self) -> None:
         """Check that each line after one that opens a block is either not deeper or deeper by one of the text's
-        indentation steps. Pairs of lines that are also in the old text are not checked. Raises `UnclearError`."""
+        indentation steps. Pairs of lines that are also in the old text are not checked. Raises `AmbiguousLineError`."""
         old, new = ([line for line in lines if line.strip()] for lines in (self.old, self.new))
         depths = sorted({len(indent_of(line)) for line in (*old, *new)})
         step = min((wider - narrower for narrower, wider in pairwise(depths)), default=0)
@@ -131,7 +137,7 @@ class _BlockRewriter:
         for above, below in pairwise(new):
             extra_width = len(indent_of(below)) - len(indent_of(above))
             if opens_block(above) and extra_width > 0 and extra_width != step and (above, below) not in old_pairs:
-                raise UnclearError(below)
+                raise AmbiguousLineError(below)
 
     def _create_indent_map(self, old_range: range) -> IndentMap:
         pairs = (
@@ -155,7 +161,7 @@ class _BlockRewriter:
             old_start, new_start = old_stop + 1, new_stop + 1
 
     def _unchanged_pairs(self, old_range: range, new_range: range) -> list[tuple[int, int]]:
-        """Return the pairs of lines that are in both texts. Raises `UnclearError` if another pairing would give a
+        """Return the pairs of lines that are in both texts. Raises `AmbiguousLineError` if another pairing would give a
         different result."""
         old_texts, new_texts = (
             [_stripped(self.old[old_index]) for old_index in old_range],
@@ -163,7 +169,7 @@ class _BlockRewriter:
         )
         if len(old_range) * len(new_range) > MAX_EXACT_PAIRS:
             if len(self.indent_map.pairs) > len({model_indent for model_indent, _ in self.indent_map.pairs}):
-                raise UnclearError(self.new[new_range.start])
+                raise AmbiguousLineError(self.new[new_range.start])
             return [
                 (old_index + old_range.start, new_index + new_range.start)
                 for old_index, new_index in _equal_pairs(old_texts, new_texts)
@@ -189,7 +195,7 @@ class _BlockRewriter:
 
     def _require_same_result(self, old_indices: Sequence[int], may_be_new: bool, new_index: int) -> None:
         """Check that the result for a new line does not depend on which old line it corresponds to, or on whether it is
-        an added line. Raises `UnclearError`."""
+        an added line. Raises `AmbiguousLineError`."""
         if len(old_indices) + may_be_new < 2:
             return
         outcomes = {self._unchanged_line(old_index, new_index) for old_index in old_indices}
@@ -198,7 +204,7 @@ class _BlockRewriter:
             indent = self.indent_map.translate(indent_of(self.new[new_index]))
             outcomes.add("" if indent is None else indent + self._text_with_file_style(new_index).rstrip())
         if len(outcomes) > 1:
-            raise UnclearError(self.new[new_index])
+            raise AmbiguousLineError(self.new[new_index])
 
     def _unchanged_line(self, old_index: int, new_index: int) -> str:
         """Return a line that is in both texts: the file's bytes, re-indented if the model moved the line."""
@@ -211,7 +217,7 @@ class _BlockRewriter:
             return file_line
         indent = self.indent_map.translate(indent_of(new_line))
         if indent is None:
-            raise UnclearError(new_line)
+            raise AmbiguousLineError(new_line)
         return indent + file_line.lstrip(" \t")
 
     def _changed_lines(self, old_range: range, new_range: range) -> Iterator[str]:
@@ -231,7 +237,7 @@ class _BlockRewriter:
                 continue
             indent = self._file_indent(new_index, old_range, new_range, partners)
             if indent is None:
-                raise UnclearError(line)
+                raise AmbiguousLineError(line)
             yield indent + self._text_with_file_style(new_index, partners.get(new_index))
 
     def _file_indent(self, new_index: int, old_range: range, new_range: range, partners: dict[int, int]) -> str | None:
@@ -322,7 +328,7 @@ class _BlockRewriter:
 
 def _lost_indent(old: Sequence[str], file_lines: Sequence[str]) -> str | None:
     """Return the indentation that the first line lost while the later lines kept theirs; None if it lost none. Raises
-    `UnclearError` if the later lines do not determine it."""
+    `AmbiguousLineError` if the later lines do not determine it."""
     first_indent, quoted_indent = indent_of(file_lines[0]), indent_of(old[0])
     later_indents = {
         (indent_of(file_line), indent_of(old_line))
@@ -342,23 +348,23 @@ def _lost_indent(old: Sequence[str], file_lines: Sequence[str]) -> str | None:
     if not quoted_indent and any(
         old_indent and len(file_indent) <= len(first_indent) for file_indent, old_indent in later_indents
     ):
-        raise UnclearError(old[0])
+        raise AmbiguousLineError(old[0])
     return None
 
 
 def _restore_indent(old: Sequence[str], new: Sequence[str], indent: str) -> tuple[list[str], list[str]]:
-    """Restore the indentation of the first line of both texts. Raises `UnclearError`."""
+    """Restore the indentation of the first line of both texts. Raises `AmbiguousLineError`."""
     if not new or not new[0].strip() or indent_of(new[0]) != indent_of(old[0]):
-        raise UnclearError(new[0] if new else "")
+        raise AmbiguousLineError(new[0] if new else "")
     require_same_first_indent(old, new, indent)
     return [indent + old[0].lstrip(" \t"), *old[1:]], [indent + new[0].lstrip(" \t"), *new[1:]]
 
 
 def require_same_first_indent(old: Sequence[str], new: Sequence[str], indent: str) -> None:
     """Check that the first line of the new text, which lacks its indentation like the first line of the old text, is
-    meant to have the same indentation. Raises `UnclearError`."""
+    meant to have the same indentation. Raises `AmbiguousLineError`."""
     if _have_same_lines(old, new):
-        raise UnclearError(new[0])  # the purpose of the change may be this indentation
+        raise AmbiguousLineError(new[0])  # the purpose of the change may be this indentation
     first_text, old_texts = _stripped(new[0]), [_stripped(line) for line in old]
     possible_indents: set[str] = {indent}
     if first_text != old_texts[0] or [_stripped(line) for line in new].count(first_text) != old_texts.count(first_text):
@@ -367,7 +373,7 @@ def require_same_first_indent(old: Sequence[str], new: Sequence[str], indent: st
         }
         possible_indents |= {indent_of(line) for line in new[1:] if _stripped(line) == old_texts[0]}
     if len(possible_indents) > 1 or _has_reindented_line(old[1:], new[1:]):
-        raise UnclearError(new[0])
+        raise AmbiguousLineError(new[0])
 
 
 def _have_same_lines(old: Sequence[str], new: Sequence[str]) -> bool:
@@ -384,7 +390,7 @@ def _empty_line_pairs(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
     """Map the empty lines of the new text to those of the old text, if the new text differs only by omitted lines."""
     old_texts, new_texts = [_stripped(line) for line in old], [_stripped(line) for line in new]
     if len(new) >= len(old) or any(
-        region.new_end > region.new_start for region in differing_regions(old_texts, new_texts)
+        region.new_end > region.new_start for region in find_differing_regions(old_texts, new_texts)
     ):
         return {}
     return {
@@ -438,7 +444,7 @@ def _stripped(line: str) -> str:
 
 def _equal_pairs(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
     old_index = new_index = 0
-    for region in differing_regions(old, new):
+    for region in find_differing_regions(old, new):
         yield from zip(range(old_index, region.old_start), range(new_index, region.new_start), strict=True)
         old_index, new_index = region.old_end, region.new_end
     yield from zip(range(old_index, len(old)), range(new_index, len(new)), strict=True)

@@ -119,13 +119,13 @@ def autorun_reason(path: str, root: str) -> str:
     return _reason_for_names(names)
 
 
-def first_autorun_file(paths: Iterable[str], root: str) -> tuple[str, str] | None:
+def find_autorun_file(paths: Iterable[str], root: str) -> tuple[str, str] | None:
     """Return the first file that another program runs or reads automatically, with the reason. Paths must be absolute;
     they may be targets of redirections."""
     return next(((path, reason) for path in paths if (reason := autorun_reason(path, root))), None)
 
 
-def normalised_path(path: str) -> str:
+def normalise_path(path: str) -> str:
     """Normalise a path so that names which some file systems treat as equal become equal: case, invisible characters,
     decomposed letters."""
     if path.isascii():
@@ -138,7 +138,7 @@ def normalised_path(path: str) -> str:
 
 def _normalise_leniently(name: str) -> str:
     """Normalise a name as the most lenient file systems do, which also drop trailing spaces and dots."""
-    return _ALTERNATE_STREAM.sub("", normalised_path(name)).rstrip(" .") or name
+    return _ALTERNATE_STREAM.sub("", normalise_path(name)).rstrip(" .") or name
 
 
 def _reason_for_names(names: list[str]) -> str:

@@ -11,18 +11,18 @@ from pathlib import Path
 _NON_BLOCKING_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """Flags with which opening a pipe or a terminal does not block."""
 
-MAX_OWN_FILE_BYTES = 1 << 26
+MAX_PROGRAM_FILE_BYTES = 1 << 26
 """Size limit in bytes for files written by this program, which never reach it."""
 
 
-def read_beginning(path: Path | str, max_bytes: int) -> bytes:
+def read_prefix(path: Path | str, max_bytes: int) -> bytes:
     """Return the first `max_bytes` bytes of a regular file. Raises `OSError`, also for any other kind of file, because
     reading one could block or never end."""
     with _open_regular(path) as file:
         return file.read(max_bytes)
 
 
-def read_trusted_beginning(path: Path | str, max_bytes: int) -> bytes:
+def read_trusted_prefix(path: Path | str, max_bytes: int) -> bytes:
     """Return the first `max_bytes` bytes of a file that grants permissions. Raises `OSError`, also if the file belongs
     to another user or is writable by everyone."""
     with _open_regular(path) as file:

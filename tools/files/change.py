@@ -6,13 +6,13 @@ from itertools import islice
 from pathlib import Path
 
 from ebbtide.tools.base import AppliedChange, Result, ToolError, Workspace
-from ebbtide.tools.files.diff import binary_diff, diff_header, truncated_diff, unified_diff
-from ebbtide.tools.files.paths import display, read_call_text
-from ebbtide.tools.files.read_write import content_if_exists, delete_file, mode_if_exists, read_bytes, write_bytes
+from ebbtide.tools.files.diff import binary_diff, diff_header, join_diff_lines, unified_diff
+from ebbtide.tools.files.paths import display_path, read_call_text
+from ebbtide.tools.files.read_write import delete_file, mode_if_exists, read_bytes, read_bytes_if_exists, write_bytes
 from ebbtide.tools.files.text import (
     EncodingError,
+    GuessedEncodingError,
     TextFile,
-    UnsureEncodingError,
     binary_kind,
     decode_file,
     usable_codec,
@@ -29,9 +29,9 @@ MAX_RECORDED_FILES, MAX_COMPARED_BYTES = 20, 4_000_000
 @dataclass(frozen=True, slots=True)
 class Change:
     path: Path
-    before: bytes | None
+    old_content: bytes | None
     """The content that the change is based on; None if the file does not exist."""
-    after: bytes | None
+    new_content: bytes | None
     """The new content; None to delete the file."""
     mode: int | None = None
     """Permission bits of a new file; None for the default."""
@@ -48,13 +48,15 @@ class PlannedChanges:
     """The message for the model after the changes have been made."""
 
     def preview(self, root: Path) -> str:
-        return changes_diff(self.changes, root)
+        return diff_changes(self.changes, root)
 
-    def apply(self, seen: SeenFiles) -> Result:
+    def apply(self, seen_files: SeenFiles) -> Result:
         """Make all changes or none. Raises `ToolError`."""
-        apply_changes(self.changes, seen)
+        apply_changes(self.changes, seen_files)
         changed_paths = tuple(change.path for change in self.changes)
-        applied_changes = tuple(AppliedChange(change.path, change.before, change.after) for change in self.changes)
+        applied_changes = tuple(
+            AppliedChange(change.path, change.old_content, change.new_content) for change in self.changes
+        )
         return Result(self.message, changed_files=changed_paths, file_changes=applied_changes)
 
 
@@ -62,14 +64,14 @@ def apply_changes(changes: Sequence[Change], seen: SeenFiles) -> None:
     """Apply every change. If one fails, the previous ones are reverted. Raises `ToolError`."""
     for change in changes:
         _require_writable(change.path, str(change.path))
-        if content_if_exists(change.path) != change.before:
+        if read_bytes_if_exists(change.path) != change.old_content:
             raise ToolError(
                 f"`{change.path}` changed while it was being edited: {read_call_text(str(change.path))} again"
             )
     reverse_changes: list[Change] = []
     try:
         for change in changes:
-            reverse_change = Change(change.path, change.after, change.before, mode_if_exists(change.path))
+            reverse_change = Change(change.path, change.new_content, change.old_content, mode_if_exists(change.path))
             _write_change(change)
             reverse_changes.append(reverse_change)
     except ToolError:
@@ -78,19 +80,19 @@ def apply_changes(changes: Sequence[Change], seen: SeenFiles) -> None:
                 _write_change(reverse_change)
         raise
     for change in changes:
-        if change.after is None:
+        if change.new_content is None:
             seen.forget(change.path)
         else:
-            seen.record_content(change.path, change.after)
+            seen.record_content(change.path, change.new_content)
 
 
 def require_read(path: Path, content: bytes, workspace: Workspace) -> None:
     """Check that the model has seen this content of the file. Raises `ToolError`."""
     require_text(path, content, workspace)
-    name = display(path, workspace.root)
-    if not workspace.seen.has_seen(path):
+    name = display_path(path, workspace.root)
+    if not workspace.seen_files.has_seen(path):
         raise ToolError(f"`{name}` was not read in this session: first {read_call_text(name)}")
-    if not workspace.seen.is_current(path, content):
+    if not workspace.seen_files.is_current(path, content):
         raise ToolError(f"`{name}` changed since you read it: {read_call_text(name)} again before you change it")
 
 
@@ -104,23 +106,23 @@ def _require_writable(path: Path, name: str) -> None:
 
 
 def require_text(path: Path, content: bytes, workspace: Workspace) -> None:
-    _require_writable(path, display(path, workspace.root))
+    _require_writable(path, display_path(path, workspace.root))
     kind = binary_kind(content)
     if kind is not None:
-        name = display(path, workspace.root)
+        name = display_path(path, workspace.root)
         raise ToolError(f"`{name}` is {kind}, not text: change it in bash with a program made for that")
 
 
-def text_of(path: Path, raw: bytes, workspace: Workspace, encoding: str = "") -> TextFile:
+def decode_seen_file(path: Path, raw: bytes, workspace: Workspace, encoding: str = "") -> TextFile:
     """Decode a file with the encoding that the model specifies now or specified in an earlier call. Raises `ToolError`
     if the file cannot be in that encoding."""
-    codec, name = require_codec(encoding), display(path, workspace.root)
-    file = decode_file(raw, codec or workspace.seen.encodings.get(path, ""))
+    codec, name = require_codec(encoding), display_path(path, workspace.root)
+    file = decode_file(raw, codec or workspace.seen_files.encodings.get(path, ""))
     if codec and file.codec != codec:
         detected = "" if file.is_guess else f" but in {file.codec}"
         raise ToolError(f"`{name}` is not in {encoding}{detected}: name another `encoding`, or leave it out")
     if codec:
-        workspace.seen.encodings[path] = codec
+        workspace.seen_files.encodings[path] = codec
     return file
 
 
@@ -135,9 +137,9 @@ def require_codec(encoding: str) -> str:
     return codec
 
 
-def encoding_refusal(error: EncodingError, name: str, file: TextFile) -> ToolError:
+def encoding_error(error: EncodingError, name: str, file: TextFile) -> ToolError:
     """Return the error for a change that cannot be written in the file's encoding."""
-    if isinstance(error, UnsureEncodingError):
+    if isinstance(error, GuessedEncodingError):
         problem = f"`{name}` is not in UTF-8, and {file.codec} is only a guess"
         advice = f'{read_call_text(name)} and encoding="{file.codec}", or its actual encoding'
         return ToolError(f"{problem}: {error}, first {advice}")
@@ -146,14 +148,14 @@ def encoding_refusal(error: EncodingError, name: str, file: TextFile) -> ToolErr
     )
 
 
-def checked_view_state(path: Path, content: bytes, workspace: Workspace) -> ViewState:
+def require_current_view(path: Path, content: bytes, workspace: Workspace) -> ViewState:
     """Return how much of the file the model has seen, for a partial change. The model need not have seen the file if it
     quotes exactly the text that it replaces. Raises `ToolError` if the file is not text, or has changed since the model
     saw it."""
     require_text(path, content, workspace)
-    state = workspace.seen.view_state(path, content)
+    state = workspace.seen_files.view_state(path, content)
     if state == "outdated":
-        name = display(path, workspace.root)
+        name = display_path(path, workspace.root)
         raise ToolError(f"`{name}` changed since you read it: {read_call_text(name)} again before you change it")
     return state
 
@@ -164,7 +166,7 @@ def record_partial_views(paths: Iterable[Path], workspace: Workspace) -> None:
         with suppress(OSError, ValueError):
             resolved_path = path.resolve()
             if (content := comparable_content(resolved_path)) is not None:
-                workspace.seen.record_partial_view(resolved_path, content)
+                workspace.seen_files.record_partial_view(resolved_path, content)
 
 
 def comparable_content(path: Path) -> bytes | None:
@@ -175,20 +177,26 @@ def comparable_content(path: Path) -> bytes | None:
     return None
 
 
-def changes_diff(changes: Sequence[Change], root: Path) -> str:
+def diff_changes(changes: Sequence[Change], root: Path) -> str:
     """Return all changes as one unified diff. A creation followed by a deletion is shown as a move."""
     lines: list[str] = []
     remaining = list(changes)
     while remaining:
         change = remaining.pop(0)
-        deletion = remaining[0] if remaining and change.before is None and remaining[0].after is None else None
-        if deletion is not None and deletion.before and change.after:
+        deletion = (
+            remaining[0] if remaining and change.old_content is None and remaining[0].new_content is None else None
+        )
+        if deletion is not None and deletion.old_content and change.new_content:
             remaining.pop(0)
-            new_name, codec = display(change.path, root), change.encoding
-            lines += diff_lines(display(deletion.path, root), deletion.before, change.after, new_name, codec)
+            new_name, codec = display_path(change.path, root), change.encoding
+            lines += diff_lines(
+                display_path(deletion.path, root), deletion.old_content, change.new_content, new_name, codec
+            )
         else:
-            lines += diff_lines(display(change.path, root), change.before, change.after, encoding=change.encoding)
-    return truncated_diff(lines)
+            lines += diff_lines(
+                display_path(change.path, root), change.old_content, change.new_content, encoding=change.encoding
+            )
+    return join_diff_lines(lines)
 
 
 def diff_lines(
@@ -215,10 +223,10 @@ def diff_lines(
 
 
 def _write_change(change: Change) -> None:
-    if change.after is None:
+    if change.new_content is None:
         delete_file(change.path)
     else:
-        write_bytes(change.path, change.after, change.mode)
+        write_bytes(change.path, change.new_content, change.mode)
 
 
 def _has_uniform_newlines(file: TextFile) -> bool:

@@ -9,7 +9,7 @@ from itertools import islice
 
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.line_limits import without_heredoc_bodies, without_heredoc_texts
-from ebbtide.tools.commands.named_files import NamedFile, all_named_files, passes_names_on
+from ebbtide.tools.commands.named_files import NamedFile, find_all_named_files, passes_printed_names
 from ebbtide.tools.files.autorun import AUTORUN_NAMES, AUTORUN_PREFIXES, AUTORUN_SUFFIXES, autorun_reason
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.secrets.files import (
@@ -51,14 +51,14 @@ class CommandPaths:
     """Whether the line is too long to analyse, or names more files than are looked up."""
 
 
-def command_paths(line: str, root: str) -> CommandPaths:
+def find_command_paths(line: str, root: str) -> CommandPaths:
     """Return the sensitive paths of a command line. `root`: the working folder, absolute and resolved."""
     secret_files, autorun_files, link_targets = dict[str, None](), dict[str, None](), dict[str, None]()
     is_broken = parse_command_line(line).is_unparsable
     if is_broken and len(without_heredoc_bodies(line)) > _LONG_LINE_CHARS:
         return CommandPaths(is_incomplete=True)
-    files, is_complete = all_named_files(line)
-    passes_names = any(word in line for word in _NAME_PASSING_WORDS) and passes_names_on(line)
+    files, is_complete = find_all_named_files(line)
+    passes_names = any(word in line for word in _NAME_PASSING_WORDS) and passes_printed_names(line)
     if not is_complete or passes_names:
         parsed_paths = {file.path for file in files}
         mentioned_files = (

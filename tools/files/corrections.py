@@ -32,7 +32,7 @@ _QUOTE = regex(r"\\.|['\"`]")
 _ESCAPE_VALUES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
-def corrections(old: str, new: str) -> Iterator[Correction]:
+def possible_corrections(old: str, new: str) -> Iterator[Correction]:
     """Yield the readings to try, in order."""
     yield from _without_numbers(old, new)
     yield from _without_empty_edges(old, new)

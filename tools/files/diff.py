@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from ebbtide.tools.files.line_diff import Region, differing_regions
+from ebbtide.tools.files.line_diff import Region, find_differing_regions
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.extent import pluralize
 
@@ -18,20 +18,20 @@ HunkGroup: TypeAlias = list[Region]
 _CONTROL_CHARACTER = regex(r"[\x00-\x1f\x7f]")
 
 
-def unified_diff(name: str, before: str | None, after: str | None, new_name: str | None = None) -> list[str]:
+def unified_diff(name: str, old_text: str | None, new_text: str | None, new_name: str | None = None) -> list[str]:
     r"""Return the lines of a unified diff; None means a missing file. Only `\n` ends a line, so other line endings are
     visible."""
-    old, new = _split_lines(before), _split_lines(after)
-    lines = [line for group in _hunk_groups(differing_regions(old, new)) for line in _hunk(group, old, new)]
-    is_new, is_deleted = before is None, after is None
+    old, new = _split_lines(old_text), _split_lines(new_text)
+    lines = [line for group in _hunk_groups(find_differing_regions(old, new)) for line in _hunk(group, old, new)]
+    is_new, is_deleted = old_text is None, new_text is None
     if not (lines or is_new or is_deleted or new_name):
         return []
     return [*diff_header(name, new_name, is_new=is_new, is_deleted=is_deleted), *lines]
 
 
-def changed_line_counts(before: str, after: str) -> tuple[int, int]:
+def count_changed_lines(before: str, after: str) -> tuple[int, int]:
     """Return the number of lines added and removed."""
-    regions = differing_regions(_split_lines(before), _split_lines(after))
+    regions = find_differing_regions(_split_lines(before), _split_lines(after))
     return sum(region.new_end - region.new_start for region in regions), sum(
         region.old_end - region.old_start for region in regions
     )
@@ -58,7 +58,7 @@ def single_line_name(name: str) -> str:
     return _CONTROL_CHARACTER.sub(lambda match: f"\\x{ord(match[0]):02x}", name)
 
 
-def truncated_diff(lines: list[str]) -> str:
+def join_diff_lines(lines: list[str]) -> str:
     omitted_count = len(lines) - MAX_DIFF_LINES
     visible = lines[:MAX_DIFF_LINES] + (
         [f"… {pluralize(omitted_count, 'more line')} of this diff {'is' if omitted_count == 1 else 'are'} not shown"]

@@ -9,7 +9,7 @@ from ebbtide.tools.files.indentation import (
     indent_plausibility,
     indent_step,
     opens_block,
-    second_line_indent,
+    second_line_indent_width,
 )
 from ebbtide.tools.files.punctuation import ascii_punctuation
 from ebbtide.tools.lazy import regex
@@ -29,7 +29,7 @@ _CLOSERS = ("}", ")", "]", "end", "fi", "done")
 _ESCAPED_QUOTE = regex(r"\\['\"`]")
 
 
-def omission_placeholder(new: str, text: str) -> str | None:
+def find_omission_placeholder(new: str, text: str) -> str | None:
     """Return the first line of the new text that is a placeholder for omitted lines, such as `# ... existing code ...`,
     unless the file contains that line."""
     if "..." not in new and "\u2026" not in new:
@@ -43,7 +43,7 @@ def _is_placeholder(line: str) -> bool:
     return all((_COMMENT.match(line), _ELLIPSIS.search(line), _OMISSION_WORD.search(line), _WORDS.fullmatch(line)))
 
 
-def duplicated_line(old: str, new: str, following_text: str) -> str | None:
+def find_duplicated_line(old: str, new: str, following_text: str) -> str | None:
     """Return a line at the end of the new text that already follows the old text and would therefore be duplicated;
     None if there is none. Models often continue the new text with the next lines of the file. `following_text`: the
     file's text after the old text."""
@@ -94,7 +94,7 @@ def is_level_unclear(before: str, old: str, new: str, step: Callable[[], str]) -
     one line without its indentation, and that interpretation is at least as plausible."""
     if not before or before.strip() or old != old.lstrip() or sum(map(bool, map(str.strip, old.split("\n")))) > 1:
         return False
-    second_width = second_line_indent(new.split("\n"))
+    second_width = second_line_indent_width(new.split("\n"))
     if second_width is None:
         return False
     unit, starts_block = len(step()) or 4, opens_block(new.split("\n")[0])
@@ -103,8 +103,8 @@ def is_level_unclear(before: str, old: str, new: str, step: Callable[[], str]) -
     reindented = [line for line in new.split("\n")[1:] if line.strip() == old.strip() and indent_of(line) != before]
     if reindented and not starts_block:
         return True  # `new` repeats the old line with another indentation for no apparent reason
-    return indent_plausibility(second_width, unit, opens=starts_block) >= indent_plausibility(
-        second_width - len(before), unit, opens=starts_block
+    return indent_plausibility(second_width, unit, follows_opener=starts_block) >= indent_plausibility(
+        second_width - len(before), unit, follows_opener=starts_block
     )
 
 
@@ -189,7 +189,7 @@ def _is_always_followed_by_deeper_line(lines: Sequence[str], character: str) -> 
     return bool(pairs) and all(len(indent_of(below)) > len(indent_of(above)) for above, below in pairs)
 
 
-def escapes_outside_quotes(old: str, new: str, text: str) -> str | None:
+def find_escape_outside_quotes(old: str, new: str, text: str) -> str | None:
     r"""Return the first escape outside quotes in the new text, if neither the old text nor the file has any: `\n` for a
     newline, or `\"` in a line without other quotes."""
     if "\\" not in new:

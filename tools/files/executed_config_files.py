@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ebbtide.tools.files.autorun import autorun_reason
-from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.paths import display_path
 
 ConfigFileStates: TypeAlias = Mapping[str, tuple[int, int, int]]
 """Maps each path to the size, modification time in nanoseconds and inode of the file."""
@@ -20,18 +20,18 @@ _MAX_DEPTH = 3
 """Maximum number of levels below each of the given folders."""
 
 
-def config_file_states(folders: Iterable[str]) -> ConfigFileStates:
+def read_config_file_states(folders: Iterable[str]) -> ConfigFileStates:
     """Return the states of such files in the folders and in known subfolders. In `.git`, only hooks are included,
     because git's settings change with every push."""
     return {path: state for folder in folders for path, state in _find_config_files(folder, folder, 0)}
 
 
-def changes_note(before: ConfigFileStates, after: ConfigFileStates, root: str) -> str:
+def changes_note(previous_states: ConfigFileStates, new_states: ConfigFileStates, root: str) -> str:
     """Return a note on which files changed; empty if none did."""
-    changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
+    changed = [path for path in {**previous_states, **new_states} if previous_states.get(path) != new_states.get(path)]
     if not changed:
         return ""
-    names = ", ".join(f"`{display(Path(path), Path(root))}`" for path in changed[:3])
+    names = ", ".join(f"`{display_path(Path(path), Path(root))}`" for path in changed[:3])
     more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
     return f"it changed {names}{more}, which other programs run or read automatically: say so in your answer"
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ebbtide.tools.files.alignment import AlignedBlock, UnclearError, rewrite_block
-from ebbtide.tools.files.corrections import Correction, corrections
-from ebbtide.tools.files.edit_checks import indentation_mismatch, omission_placeholder
+from ebbtide.tools.files.alignment import AlignedBlock, AmbiguousLineError, rewrite_block
+from ebbtide.tools.files.corrections import Correction, possible_corrections
+from ebbtide.tools.files.edit_checks import find_omission_placeholder, indentation_mismatch
 from ebbtide.tools.files.indentation import indent_of, indent_step
 from ebbtide.tools.files.matching import (
     CLOSENESS_ORDER,
@@ -15,8 +15,8 @@ from ebbtide.tools.files.matching import (
     LineMatches,
     find_lines,
     find_loosely,
+    find_nearest_lines,
     line_number,
-    nearest_lines,
 )
 from ebbtide.tools.files.patch import PatchError, PatchHunk
 from ebbtide.tools.files.text import Replacement
@@ -99,7 +99,7 @@ class _HunkPlacer:
     def _find_corrected(self) -> tuple[list[int], Closeness]:
         """Find the hunk without artefacts that the model added, if a correction matches at exactly one position."""
         added = "\n".join(line for prefix, line in self.hunk.lines if prefix == "+")
-        for correction in corrections("\n".join(self.hunk.old), added):
+        for correction in possible_corrections("\n".join(self.hunk.old), added):
             hunk = _with_corrected_lines(self.hunk, correction)
             spans = find_loosely(self.target.text, correction.old).spans if hunk is not None else ()
             starts = self._unused_starts([line_number(self.target.text, span.start) - 1 for span in spans])
@@ -112,7 +112,7 @@ class _HunkPlacer:
         """Return the hunk's change at this position. Context lines keep the file's bytes. Raises `PatchError`."""
         last = first + len(self.hunk.old)
         file_lines = self.lines[first:last]
-        placeholder = omission_placeholder("\n".join(self.hunk.new), self.target.text)
+        placeholder = find_omission_placeholder("\n".join(self.hunk.new), self.target.text)
         if placeholder is not None:
             raise PatchError(
                 f"{self.label} has {placeholder!r} for lines that it omits: write them out, or make two hunks"
@@ -125,8 +125,8 @@ class _HunkPlacer:
                     self.hunk.old, file_lines, self.hunk.new, self.hunk.unchanged_lines, lambda: indent_step(self.lines)
                 )
             )
-        except UnclearError as error:
-            excerpt_text = "" if not self.target.is_known else ":\n" + "\n".join(excerpt(file_lines))
+        except AmbiguousLineError as error:
+            excerpt_text = "" if not self.target.was_read else ":\n" + "\n".join(excerpt(file_lines))
             raise PatchError(
                 f"{self.label} fits at line {first + 1} with other indentation, which does not tell how far "
                 f"{str(error).strip()!r} should be indented: write the lines as the file has them{excerpt_text}"
@@ -230,15 +230,15 @@ class _HunkPlacer:
         raise PatchError(f"{self.label}: the lines after its @@ are not in this order in the file: omit some of them")
 
     def _near_miss_text(self, lines: Sequence[str]) -> str:
-        if not self.target.is_known:
+        if not self.target.was_read:
             return f", {unread_file_text(self.target.name)}"
-        miss = nearest_lines(self.target.text, "\n".join(lines))
+        miss = find_nearest_lines(self.target.text, "\n".join(lines))
         if miss is None:
             return ": read the file again"
         return f"; closest is, from line {miss.first_line}:\n" + "\n".join(excerpt(miss.lines))
 
     def _require_known(self, closeness: Closeness) -> None:
-        if (closeness != "exact" or self.note) and not self.target.is_known:
+        if (closeness != "exact" or self.note) and not self.target.was_read:
             raise PatchError(f"{self.label} is not exactly in the file, {unread_file_text(self.target.name)}")
 
 

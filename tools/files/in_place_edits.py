@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ebbtide.tools.base import AppliedChange
 from ebbtide.tools.files.change import comparable_content
-from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.paths import display_path
 from ebbtide.tools.files.syntax import syntax_errors_note
 
 PATTERN_NOT_FOUND = "its pattern does not occur as written"
@@ -21,13 +21,15 @@ def comparable_contents(folder: Path, names: Iterable[str]) -> Mapping[Path, byt
     return contents if len(contents) <= MAX_COMPARED_FILES else {}
 
 
-def edits_note(before: Mapping[Path, bytes], root: Path) -> str:
+def edits_note(previous_contents: Mapping[Path, bytes], root: Path) -> str:
     """Return a note if none of the files changed, or if a changed file no longer parses; otherwise empty."""
-    new_contents = {path: comparable_content(path) for path in before}
+    new_contents = {path: comparable_content(path) for path in previous_contents}
     changed = [
-        AppliedChange(path, before[path], content) for path, content in new_contents.items() if content != before[path]
+        AppliedChange(path, previous_contents[path], content)
+        for path, content in new_contents.items()
+        if content != previous_contents[path]
     ]
     if changed:
         return syntax_errors_note(changed, root)
-    names = ", ".join(f"`{display(path, root)}`" for path in before)
+    names = ", ".join(f"`{display_path(path, root)}`" for path in previous_contents)
     return f"it changed nothing in {names}: {PATTERN_NOT_FOUND}"

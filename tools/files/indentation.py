@@ -37,17 +37,17 @@ def opens_block(line: str) -> bool:
     return line.rstrip().endswith(_OPENERS)
 
 
-def second_line_indent(lines: Sequence[str]) -> int | None:
+def second_line_indent_width(lines: Sequence[str]) -> int | None:
     """Return the width of the indentation of the first non-blank line after the first line, or None."""
     return next((len(indent_of(line)) for line in lines[1:] if line.strip()), None)
 
 
-def indent_plausibility(deeper: int, unit: int, *, opens: bool) -> int:
-    """Rate how plausible it is that a line is `deeper` columns deeper than the one above: 0 is implausible, 2 is
+def indent_plausibility(extra_width: int, unit: int, *, follows_opener: bool) -> int:
+    """Rate how plausible it is that a line is `extra_width` columns deeper than the one above: 0 is implausible, 2 is
     best."""
-    if opens:
-        return 2 if deeper == unit else int(deeper > 0)
-    return 2 if deeper == 0 else int(deeper < 0)
+    if follows_opener:
+        return 2 if extra_width == unit else int(extra_width > 0)
+    return 2 if extra_width == 0 else int(extra_width < 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import IO
 from ebbtide.tools.base import ReadLimits, ToolError
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tools.outputs.plain_text import cut_line
+from ebbtide.tools.outputs.plain_text import truncate_line
 
 _CHUNK_BYTES = 1 << 20
 _MAX_BYTES_PER_CHARACTER = 4
@@ -86,7 +86,7 @@ def _read_line(file: IO[bytes], max_chars: int) -> str | None:
     return (
         f"{line[:max_chars]}… [cut: {len(raw) + omitted_bytes:,} bytes{suffix}]"
         if omitted_bytes
-        else cut_line(line, max_chars)
+        else truncate_line(line, max_chars)
     )
 
 

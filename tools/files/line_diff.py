@@ -25,7 +25,7 @@ class Region:
     new_end: int
 
 
-def differing_regions(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Region]:
+def find_differing_regions(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Region]:
     """Return the differing regions in order. The lines between them are equal."""
     regions: list[Region] = []
     pending = [(Region(0, len(old), 0, len(new)), 0)]

@@ -105,13 +105,13 @@ def is_only_match(text: str, old: str, matches: Matches) -> bool:
     )
 
 
-def find_lines(lines: Sequence[str], sought: Sequence[str], start: int = 0) -> LineMatches:
-    """Find the lines `sought` at index `start` or later, using the strictest comparison that finds them."""
-    normalisers = _NORMALISERS if any(line.strip() for line in sought) else _NORMALISERS[:1]
+def find_lines(lines: Sequence[str], sought_lines: Sequence[str], start: int = 0) -> LineMatches:
+    """Find the lines `sought_lines` at index `start` or later, using the strictest comparison that finds them."""
+    normalisers = _NORMALISERS if any(line.strip() for line in sought_lines) else _NORMALISERS[:1]
     for closeness, normalise in normalisers:
-        starts = _find_normalised(lines, sought, start, normalise)
+        starts = _find_normalised(lines, sought_lines, start, normalise)
         if starts and closeness != "exact":  # the best match may not be the intended one
-            starts = _find_normalised(lines, sought, start, _without_inner_whitespace)
+            starts = _find_normalised(lines, sought_lines, start, _without_inner_whitespace)
         if starts:
             return LineMatches(tuple(starts), closeness)
     return LineMatches((), "none")
@@ -124,8 +124,8 @@ def _find_normalised(
     return [index + start for index in starts]
 
 
-def adapted_replacement(text: str, span: TextSpan, old: str, new: str) -> Replacement:
-    """Return the replacement for one occurrence of `old`. Raises `UnclearError` if it is ambiguous."""
+def adapt_replacement(text: str, span: TextSpan, old: str, new: str) -> Replacement:
+    """Return the replacement for one occurrence of `old`. Raises `AmbiguousLineError` if it is ambiguous."""
     file_text = text[span.start : span.end]
     if file_text == old or not new:
         return Replacement(span.start, span.end, new)
@@ -166,12 +166,12 @@ def apply_replacements(text: str, changes: Sequence[Replacement]) -> str:
     return "".join([*chunks, text[offset:]])
 
 
-def line_number(text: str, position: int) -> int:
-    """Return the number of the line that contains the offset `position`, counted from 1."""
-    return text.count("\n", 0, position) + 1
+def line_number(text: str, offset: int) -> int:
+    """Return the number of the line that contains the offset `offset`, counted from 1."""
+    return text.count("\n", 0, offset) + 1
 
 
-def nearest_lines(text: str, sought: str) -> NearMiss | None:
+def find_nearest_lines(text: str, sought: str) -> NearMiss | None:
     """Return the lines most similar to `sought`; None if no lines are similar. Only the beginning of long text is
     searched."""
     from rapidfuzz import fuzz  # noqa: PLC0415  # deferred: only a failed edit needs it

@@ -54,10 +54,10 @@ class NotebookError(ValueError):
     """A notebook cannot be changed; the message says why, worded for the model."""
 
 
-def parse_notebook(raw: bytes) -> Notebook | None:
+def parse_notebook(content: bytes) -> Notebook | None:
     """Return the notebook in a file's bytes; None if they are not a notebook in format 4 or later."""
     try:
-        text = raw.decode()
+        text = content.decode()
         value = json.loads(text.removeprefix(_BOM))
         if not isinstance(value, dict) or not all(map(_is_cell, value["cells"])) or value["nbformat"] < 4:
             return None

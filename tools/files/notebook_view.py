@@ -7,7 +7,7 @@ from ebbtide.tools.base import ReadLimits, Result, ToolError
 from ebbtide.tools.files.notebook import Cell, parse_notebook, source_text
 from ebbtide.tools.files.text import without_surrogates
 from ebbtide.tools.outputs.extent import Extent, pluralize
-from ebbtide.tools.outputs.plain_text import cut_line, terminal_text
+from ebbtide.tools.outputs.plain_text import terminal_text, truncate_line
 
 HEAD_LINES, TAIL_LINES = 12, 6
 """Number of lines shown from the beginning and from the end of an output."""
@@ -15,7 +15,7 @@ MAX_OUTPUT_LINE_CHARS = 300
 """Maximum number of characters shown of an output line."""
 
 
-def cells_result(raw: bytes, offset: int, limit: int, name: str, limits: ReadLimits) -> Result | None:
+def render_cells(raw: bytes, offset: int, limit: int, name: str, limits: ReadLimits) -> Result | None:
     """Return the cells from number `offset` on, as many as fit but at least one; None if the file is not a notebook.
     Raises `ToolError`."""
     notebook = parse_notebook(raw)
@@ -48,7 +48,7 @@ def cells_result(raw: bytes, offset: int, limit: int, name: str, limits: ReadLim
 
 
 def _with_cut_lines(text: str, limits: ReadLimits) -> str:
-    return "\n".join(cut_line(line, limits.max_line_chars) for line in text.split("\n"))
+    return "\n".join(truncate_line(line, limits.max_line_chars) for line in text.split("\n"))
 
 
 def render_cell(cell: Cell, number: int, *, is_full: bool = False) -> str:

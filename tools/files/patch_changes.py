@@ -6,29 +6,29 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ebbtide.tools.base import Arguments, ToolError, Workspace
-from ebbtide.tools.files.change import Change, PlannedChanges, checked_view_state, encoding_refusal, text_of
+from ebbtide.tools.files.change import Change, PlannedChanges, decode_seen_file, encoding_error, require_current_view
 from ebbtide.tools.files.hunks import PlacedHunk, place_hunks
 from ebbtide.tools.files.matching import apply_replacements, line_number
 from ebbtide.tools.files.patch import AddFile, DeleteFile, FilePatch, PatchError, PatchHunk, UpdateFile, parse_patch
-from ebbtide.tools.files.paths import display, resolve
-from ebbtide.tools.files.read_write import content_if_exists, mode_if_exists
+from ebbtide.tools.files.paths import display_path, resolve_path
+from ebbtide.tools.files.read_write import mode_if_exists, read_bytes_if_exists
 from ebbtide.tools.files.text import EncodingError, without_surrogates
 from ebbtide.tools.files.text_edit import DIFFERENCE_LABELS, MAX_SNIPPET_LINES, EditTarget
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.outputs.plain_text import number_lines
-from ebbtide.tools.schema import text
+from ebbtide.tools.schema import get_text
 from ebbtide.tools.seen_files import ViewState
 
 SuggestPath: TypeAlias = Callable[[Path, Path], str]
 """Suggests which file in a folder is meant by a path that does not exist, worded as the end of a sentence."""
 
 
-def written_paths(arguments: Arguments) -> list[str]:
+def patched_paths(arguments: Arguments) -> list[str]:
     """Return the paths that the patch would write, as the model wrote them. Raises `ToolError`."""
     return [path for file_patch in _parse_patch(arguments) for path in _paths_in_file_patch(file_patch)]
 
 
-def planned_changes(arguments: Arguments, workspace: Workspace, suggest_path: SuggestPath) -> PlannedChanges:
+def plan_patch(arguments: Arguments, workspace: Workspace, suggest_path: SuggestPath) -> PlannedChanges:
     """Plan every change of the patch before any is made. A file may occur more than once: each part of the patch
     applies to the result of the parts before it. Raises `ToolError`."""
     planner = _Planner(workspace, suggest_path)
@@ -45,7 +45,7 @@ def planned_changes(arguments: Arguments, workspace: Workspace, suggest_path: Su
 
 def _parse_patch(arguments: Arguments) -> tuple[FilePatch, ...]:
     try:
-        return parse_patch(text(arguments, "patch"))
+        return parse_patch(get_text(arguments, "patch"))
     except PatchError as error:
         raise ToolError(f"no file was changed: {error}") from error
 
@@ -75,7 +75,7 @@ class _Planner:
         self.files: dict[Path, _FileState] = {}
 
     def add_file_patch(self, file_patch: FilePatch) -> None:
-        path = resolve(file_patch.path, self.workspace)
+        path = resolve_path(file_patch.path, self.workspace)
         name, file = self._name(path), self._file_state(path)
         match file_patch:
             case AddFile(content=content):
@@ -89,13 +89,13 @@ class _Planner:
             case UpdateFile(hunks=hunks, move_to=new_path):
                 new_content, remark = self._update_file(path, file, hunks)
                 if new_path is not None:
-                    self._move(path, resolve(new_path, self.workspace), new_content, remark)
+                    self._move(path, resolve_path(new_path, self.workspace), new_content, remark)
                 elif hunks:
                     file.content, file.notes = new_content, [*file.notes, f"updated `{name}`{remark}"]
 
     def plan(self) -> PlannedChanges:
         changed_files = [(path, file) for path, file in self.files.items() if file.before != file.content]
-        encodings = self.workspace.seen.encodings
+        encodings = self.workspace.seen_files.encodings
         changes = tuple(
             Change(path, file.before, file.content, file.mode, encodings.get(path, "")) for path, file in changed_files
         )
@@ -107,12 +107,12 @@ class _Planner:
 
     def _file_state(self, path: Path) -> _FileState:
         if path not in self.files:
-            before = content_if_exists(path)
+            before = read_bytes_if_exists(path)
             self.files[path] = _FileState(before, before)
         return self.files[path]
 
     def _name(self, path: Path) -> str:
-        return display(path, self.workspace.root)
+        return display_path(path, self.workspace.root)
 
     def _require_content(self, path: Path, file: _FileState) -> bytes:
         name = self._name(path)
@@ -130,14 +130,14 @@ class _Planner:
         raw = self._require_content(path, file)
         if not hunks:
             return raw, ""
-        is_known = file.before is None or checked_view_state(path, file.before, self.workspace) == "current"
-        text_file = text_of(path, raw, self.workspace)
+        is_known = file.before is None or require_current_view(path, file.before, self.workspace) == "current"
+        text_file = decode_seen_file(path, raw, self.workspace)
         placed_hunks = place_hunks(EditTarget(name, text_file.normalised_text, is_known), hunks)
         changes = [hunk.change for hunk in placed_hunks]
         try:
             return text_file.with_changes(changes).encode(), _placement_note(text_file.normalised_text, placed_hunks)
         except EncodingError as error:
-            raise encoding_refusal(error, name, text_file) from error
+            raise encoding_error(error, name, text_file) from error
 
     def _move(self, path: Path, target: Path, content: bytes, remark: str) -> None:
         name, new_name = self._name(path), self._name(target)

@@ -14,10 +14,10 @@ from ebbtide.tools.outputs.plain_text import printable_name
 _PROCESS_PATH = regex(r"/proc(?:$|/(?:\d+|self|thread-self|kcore|kmem)(?:/|$))|/dev/(?:fd|mem|kmem|port)(?:/|$)")
 
 
-def resolve(written: str, workspace: Workspace) -> Path:
+def resolve_path(written_path: str, workspace: Workspace) -> Path:
     """Return the absolute path with all symbolic links resolved. The file need not exist. Raises `ToolError`, for
     example if the running call may not use the path."""
-    return check_granted(locate(written, workspace), workspace)
+    return check_granted(locate_path(written_path, workspace), workspace)
 
 
 def resolve_existing(written: str, workspace: Workspace) -> tuple[Path, str]:
@@ -29,12 +29,12 @@ def resolve_existing(written: str, workspace: Workspace) -> tuple[Path, str]:
 
 def locate_existing(written: str, workspace: Workspace) -> tuple[Path, str]:
     """Return the path, even if no call may use it, and a note if only a name that looks the same exists."""
-    path = locate(written, workspace)
+    path = locate_path(written, workspace)
     lookalike = None if os.path.lexists(path) else _lookalike_path(path)
     if lookalike is None:
         return path, ""
-    missing_name, existing_name = display(path, workspace.root), display(lookalike, workspace.root)
-    return locate(
+    missing_name, existing_name = display_path(path, workspace.root), display_path(lookalike, workspace.root)
+    return locate_path(
         str(lookalike), workspace
     ), f"(there is no `{missing_name}`: this is `{existing_name}`, whose name looks the same)"
 
@@ -73,7 +73,7 @@ def check_granted(path: Path, workspace: Workspace) -> Path:
     return path
 
 
-def locate(written: str, workspace: Workspace) -> Path:
+def locate_path(written: str, workspace: Workspace) -> Path:
     """Return the absolute path, even if no call may use it. Raises `ToolError`."""
     if not written:
         raise ToolError("the path is empty: name a file or folder")
@@ -132,7 +132,7 @@ def is_inside(path: Path, folder: Path) -> bool:
     return path.is_relative_to(folder)
 
 
-def display(path: Path, root: Path) -> str:
+def display_path(path: Path, root: Path) -> str:
     """Return a path for display: relative if it is inside `root`, and always on one line."""
     return printable_name(str(path.relative_to(root) if is_inside(path, root) else path))
 

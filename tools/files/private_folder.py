@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 
-def make_private(folder: Path) -> None:
+def create_private_folder(folder: Path) -> None:
     """Create the folder and its missing parents, accessible only to the user. Existing folders keep their mode. Raises
     `OSError`."""
     # `Path.mkdir(mode=…, parents=True)` applies the mode only to the last folder.

@@ -7,7 +7,7 @@ from ebbtide.tools import sandbox
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.commands.command_line import SimpleCommand
 from ebbtide.tools.commands.grammar import parse_command_line
-from ebbtide.tools.commands.launchers import tool_launch, venv_bin_folder
+from ebbtide.tools.commands.launchers import find_tool_launch, venv_bin_folder
 
 _FOLDER_CHANGES = {"cd", "pushd", "popd"}
 
@@ -32,7 +32,7 @@ def _starts_named_tool(
         words = {word for other_command in commands for word in other_command.texts if "/" not in word}
         programs = (os.path.join(folder, name) for name in words if os.path.lexists(workspace.root / folder / name))
         return stays_in_folder and _predate_session((f"{folder}/activate", *programs), workspace)
-    launch = tool_launch(command.words)
+    launch = find_tool_launch(command.words)
     if launch is None or not launch.needs_file_check:
         return False
     is_installed = not launch.fetched_tool or os.path.lexists(
@@ -58,4 +58,4 @@ def _predate_session(programs: Sequence[str], workspace: Workspace) -> bool:
 
 def _is_sandboxed(workspace: Workspace) -> bool:
     """Whether commands run in a sandbox."""
-    return workspace.sandbox is not None and not isinstance(sandbox.system.found_sandbox(), sandbox.system.NoSandbox)
+    return workspace.sandbox is not None and not isinstance(sandbox.system.detect_sandbox(), sandbox.system.NoSandbox)

@@ -33,10 +33,10 @@ class FilePunctuation:
     """ASCII characters that the file has wherever the model wrote typographic ones."""
 
     @classmethod
-    def from_texts(cls, old: str, here: str) -> "FilePunctuation":
+    def from_texts(cls, old: str, file_text: str) -> "FilePunctuation":
         if old.isascii():
             return cls()
-        pairs = list(zip("".join(old.split()), "".join(here.split()), strict=False))
+        pairs = list(zip("".join(old.split()), "".join(file_text.split()), strict=False))
         intended = {
             _ASCII_BY_TYPOGRAPHIC[quoted]
             for quoted, in_file in pairs

@@ -76,7 +76,7 @@ def open_regular(path: Path) -> Iterator[tuple[IO[bytes], int]]:
             yield file, status.st_size
 
 
-def content_if_exists(path: Path) -> bytes | None:
+def read_bytes_if_exists(path: Path) -> bytes | None:
     """Return the content of a regular file; None if it does not exist."""
     return read_bytes(path) if os.path.lexists(path) else None
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from ebbtide.tools.base import AppliedChange, ToolError
-from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.paths import display_path
 from ebbtide.tools.files.text import decode_file
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.outputs.plain_text import cut_line
+from ebbtide.tools.outputs.plain_text import truncate_line
 
 MAX_PARSED_BYTES = 500_000
 """Maximum size in bytes of a file that is parsed. Parsing one of that size takes Python about 0.3 s."""
@@ -26,7 +26,7 @@ _COMMENTED_JSON_STEM = regex(r"tsconfig.*|jsconfig.*|devcontainer|\.eslintrc|set
 def syntax_errors_note(changes: Iterable[AppliedChange], root: Path) -> str:
     """Return one line for each file that does not parse and is new or parsed before the change. Empty if there is
     none."""
-    return "\n".join(filter(None, (_syntax_note(change, display(change.path, root)) for change in changes)))
+    return "\n".join(filter(None, (_syntax_note(change, display_path(change.path, root)) for change in changes)))
 
 
 def can_parse(path: Path) -> bool:
@@ -38,16 +38,16 @@ def _syntax_note(change: AppliedChange, name: str) -> str:
     parse = _PARSERS.get(change.path.suffix.lower())
     if (
         parse is None
-        or not change.after
-        or len(change.after) > MAX_PARSED_BYTES
-        or len(change.before or b"") > MAX_PARSED_BYTES
+        or not change.new_content
+        or len(change.new_content) > MAX_PARSED_BYTES
+        or len(change.old_content or b"") > MAX_PARSED_BYTES
     ):
         return ""
-    is_new = not change.before or not change.before.strip()
+    is_new = not change.old_content or not change.old_content.strip()
     if is_new and parse is _json_error and _COMMENTED_JSON_STEM.fullmatch(change.path.stem.lower()):
         return ""
-    error = _syntax_error(parse, change.after)
-    if not error or (change.before and _syntax_error(parse, change.before)):
+    error = _syntax_error(parse, change.new_content)
+    if not error or (change.old_content and _syntax_error(parse, change.old_content)):
         return ""
     return f"`{name}` {'does not parse' if is_new else 'no longer parses'}: {error}"
 
@@ -63,7 +63,9 @@ def _syntax_error(parse: "Callable[[str], tuple[int, str] | None]", content: byt
         return ""
     line_number, message = error
     lines = text.split("\n")
-    source_line = cut_line(lines[line_number - 1].strip(), _MAX_LINE_CHARS) if 0 < line_number <= len(lines) else ""
+    source_line = (
+        truncate_line(lines[line_number - 1].strip(), _MAX_LINE_CHARS) if 0 < line_number <= len(lines) else ""
+    )
     return f"line {line_number}{f', `{source_line}`' if source_line else ''}: {message}"
 
 

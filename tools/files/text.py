@@ -51,7 +51,7 @@ class EncodingError(Exception):
     """Raised if the file's encoding cannot represent the text."""
 
 
-class UnsureEncodingError(EncodingError):
+class GuessedEncodingError(EncodingError):
     """Raised if the encoding is only a guess, so that the bytes to write are uncertain."""
 
 
@@ -139,18 +139,18 @@ class TextFile:
         return self._encode(text)
 
     def _require_sure_encoding(self, new: str) -> None:
-        """Raise `UnsureEncodingError` for new non-ASCII text if the encoding is a guess, and `EncodingError` for a lone
-        surrogate that is not a byte of the file."""
+        """Raise `GuessedEncodingError` for new non-ASCII text if the encoding is a guess, and `EncodingError` for a
+        lone surrogate that is not a byte of the file."""
         if any(surrogate not in self.text for surrogate in _SURROGATE.findall(new)):
             raise EncodingError("half a surrogate pair is not a character")
         if self.is_guess and not new.isascii():
             known_runs = set(_NON_ASCII_RUN.findall(self.text))
             new_run = next((run for run in _NON_ASCII_RUN.findall(new) if run not in known_runs), None)
             if new_run is not None:
-                raise UnsureEncodingError(f"to add {_quote(new_run)}")
+                raise GuessedEncodingError(f"to add {_quote(new_run)}")
 
     def _require_whole_characters(self, *offsets: int) -> None:
-        """Raise `UnsureEncodingError` for an offset in `raw` that may be inside a character because the encoding is a
+        """Raise `GuessedEncodingError` for an offset in `raw` that may be inside a character because the encoding is a
         guess."""
         for offset in offsets if self.is_guess else ():
             if self.raw[max(offset - _MAX_CHARACTER_BYTES + 1, 0) : offset].isascii():
@@ -160,7 +160,7 @@ class TextFile:
             for codec in (*MULTIBYTE_CODECS, "big5hkscs"):
                 is_split = _try_decode(line[: offset - start], codec) is None and _try_decode(line, codec) is not None
                 if is_split and _try_decode(self.raw, codec) is not None:
-                    raise UnsureEncodingError("to change part of what may be one character")
+                    raise GuessedEncodingError("to change part of what may be one character")
 
     def _encode(self, text: str) -> bytes:
         try:
@@ -192,10 +192,10 @@ def decode_file(raw: bytes, encoding: str = "") -> TextFile:
             body = raw[len(bom) :]
             text = _try_decode(body, codec)
             if text is not None:
-                return TextFile(text, codec, bom, newline_of(text), body)
+                return TextFile(text, codec, bom, most_common_newline(text), body)
     codec, is_guess = _detect_codec(raw, encoding)
     text = raw.decode(codec, _error_handler(codec))
-    return TextFile(text, codec, b"", newline_of(text), raw, is_guess)
+    return TextFile(text, codec, b"", most_common_newline(text), raw, is_guess)
 
 
 def _detect_codec(raw: bytes, encoding: str) -> tuple[str, bool]:
@@ -206,12 +206,12 @@ def _detect_codec(raw: bytes, encoding: str) -> tuple[str, bool]:
         return "utf-8", False
     if encoding and _decodes_with(raw, encoding, 1):
         return encoding, False
-    declared_codec = declared_encoding(raw)
+    declared_codec = find_declared_encoding(raw)
     if declared_codec and _decodes_with(raw, declared_codec, _MIN_VALID_PER_BROKEN):
         return declared_codec, False
     if valid_count >= 2 * broken_count:
         return "utf-8", False
-    codec = guessed_encoding(raw)
+    codec = guess_encoding(raw)
     return codec if _decodes_with(raw, codec, 0) else "latin-1", True
 
 
@@ -245,7 +245,7 @@ def _quote(text: str) -> str:
     return repr(text[:20])
 
 
-def newline_of(text: str) -> Newline:
+def most_common_newline(text: str) -> Newline:
     crlf_count = text.count("\r\n")
     lf_count = text.count("\n") - crlf_count
     if crlf_count == lf_count == 0 and "\r" in text:
@@ -278,7 +278,7 @@ def _minimal_changes(text: str, change: Replacement) -> Iterator[Replacement]:
     old = text[change.start : change.end].split("\n")
     new = change.text.split("\n")
     starts = [change.start, *accumulate((len(line) + 1 for line in old), initial=change.start)][1:]
-    for region in files.line_diff.differing_regions(old, new):
+    for region in files.line_diff.find_differing_regions(old, new):
         lines, new_lines = old[region.old_start : region.old_end], new[region.new_start : region.new_end]
         start = starts[region.old_start]
         if len(lines) == len(new_lines):
@@ -377,7 +377,7 @@ _BROKEN_BYTE_WEIGHT = -2.0
 """Weight of an undecodable byte; a common character has weight 1."""
 
 
-def declared_encoding(raw: bytes) -> str:
+def find_declared_encoding(raw: bytes) -> str:
     """Return the encoding that a text declares at its beginning, in the notation of Python, Emacs, Vim, XML, CSS or
     HTML. Empty if there is none, or none that can be used."""
     match = _DECLARATION.search(raw[:MAX_DECLARED_BYTES])
@@ -400,7 +400,7 @@ def usable_codec(name: str) -> str:
     return _SUPERSET_CODECS.get(codec, codec) if is_ascii_compatible else ""
 
 
-def guessed_encoding(raw: bytes) -> str:
+def guess_encoding(raw: bytes) -> str:
     """Return the most likely encoding of a text that is not UTF-8."""
     sample = b"\n".join(_NON_ASCII_LINE.findall(raw))[:MAX_SAMPLE_BYTES]
     scores = {

@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Sequence
 
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.files.alignment import UnclearError, has_lost_indent, require_same_first_indent
-from ebbtide.tools.files.corrections import Correction, corrections
+from ebbtide.tools.files.alignment import AmbiguousLineError, has_lost_indent, require_same_first_indent
+from ebbtide.tools.files.corrections import Correction, possible_corrections
 from ebbtide.tools.files.edit_checks import (
     adds_distinctive_text,
-    duplicated_line,
-    escapes_outside_quotes,
+    find_duplicated_line,
+    find_escape_outside_quotes,
+    find_omission_placeholder,
     has_irregular_step,
     indentation_mismatch,
     is_already_applied,
     is_level_unclear,
-    omission_placeholder,
 )
 from ebbtide.tools.files.indentation import indent_of, indent_step
 from ebbtide.tools.files.matching import (
@@ -22,19 +22,19 @@ from ebbtide.tools.files.matching import (
     Matches,
     NearMiss,
     TextSpan,
-    adapted_replacement,
+    adapt_replacement,
     begins_inside_indent,
     extend_over_newline,
     find_loosely,
+    find_nearest_lines,
     find_text,
     is_only_match,
     line_number,
-    nearest_lines,
 )
 from ebbtide.tools.files.paths import read_call_text
 from ebbtide.tools.files.text import Replacement, without_surrogates
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.outputs.plain_text import cut_line, number_lines
+from ebbtide.tools.outputs.plain_text import number_lines, truncate_line
 
 MAX_SNIPPET_LINES = 40
 """Maximum number of lines shown after an inexact match, or of a near miss."""
@@ -55,7 +55,7 @@ class EditTarget:
 
     name: str
     text: str
-    is_known: bool
+    was_read: bool
     """Whether the model has seen the file's content. If not, error messages show none of its lines."""
 
 
@@ -65,22 +65,22 @@ class TextEdit:
     remark: str
 
 
-def plan_edit(target: EditTarget, old: str, new: str, is_everywhere: bool) -> TextEdit:
+def plan_edit(target: EditTarget, old: str, new: str, replace_all: bool) -> TextEdit:
     """Return the changes that the edit makes. If the file contains `old` literally, the result is that of
     `str.replace`. Raises `ToolError` if `old` occurs several times, or if it does not occur and the intention could
     only be guessed."""
     matches = find_text(target.text, old)
     if old in target.text:
-        return _exact_edit(target, matches, old, new, is_everywhere=is_everywhere)
+        return _exact_edit(target, matches, old, new, is_everywhere=replace_all)
     correction = None
     if not matches.spans:
         _require_not_applied(target, old, new)
         matches, correction = _find_corrected(target, old, new)
     if correction is not None:
         old, new = correction.old, _corrected_new(correction, target, matches)
-    if len(matches.spans) > 1 and not (is_everywhere and correction is None):
+    if len(matches.spans) > 1 and not (replace_all and correction is None):
         raise ToolError(_ambiguous_match_text(target, matches, correction))
-    if not target.is_known and (matches.closeness != "exact" or correction is not None):
+    if not target.was_read and (matches.closeness != "exact" or correction is not None):
         raise ToolError(f"`old` is not exactly in `{target.name}`, {unread_file_text(target.name)}")
     begins_in_indent = matches.closeness in ("exact", "signs") and begins_inside_indent(target.text, matches.spans[0])
     if begins_in_indent and ("\n" in old + new or indent_of(old) != indent_of(new)):
@@ -97,8 +97,8 @@ def plan_edit(target: EditTarget, old: str, new: str, is_everywhere: bool) -> Te
         else [extend_over_newline(target.text, span, old) for span in matches.non_overlapping]
     )
     try:
-        changes = tuple(adapted_replacement(target.text, span, old, new) for span in spans)
-    except UnclearError as error:
+        changes = tuple(adapt_replacement(target.text, span, old, new) for span in spans)
+    except AmbiguousLineError as error:
         raise ToolError(_unclear_indentation_text(target, matches, str(error))) from error
     return TextEdit(changes, _difference_remark(matches.closeness, correction, is_ended=is_ended))
 
@@ -123,14 +123,14 @@ def _exact_edit_warnings(target: EditTarget, matches: Matches, old: str, new: st
         yield "`old` ends with a newline and `new` does not, so two lines were joined"
     if old in new and adds_distinctive_text(new, old) and is_already_applied(new, old, target.text, span.start):
         yield "the file already had `new` there, so what it adds is now duplicated"
-    elif len(matches.spans) == 1 and (line := duplicated_line(old, new, target.text[span.end :])) is not None:
+    elif len(matches.spans) == 1 and (line := find_duplicated_line(old, new, target.text[span.end :])) is not None:
         yield f"`new` ends with {line!r}, which already followed `old`, so it is now duplicated"
 
 
 def _require_not_applied(target: EditTarget, old: str, new: str) -> None:
     """Raise `ToolError` if the file contains the new text exactly once, i.e. if the edit was already made."""
     new_matches = (
-        find_text(target.text, new) if target.is_known and sum(map(str.isalnum, new)) >= MIN_RECOGNISED_CHARS else None
+        find_text(target.text, new) if target.was_read and sum(map(str.isalnum, new)) >= MIN_RECOGNISED_CHARS else None
     )
     if new_matches is None or new_matches.closeness != "exact" or len(new_matches.spans) != 1 or old.strip() in new:
         return
@@ -142,7 +142,7 @@ def _require_not_applied(target: EditTarget, old: str, new: str) -> None:
 
 def _find_corrected(target: EditTarget, old: str, new: str) -> tuple[Matches, Correction]:
     """Find `old` without artefacts added by the model. Raises `ToolError` if it is still not found."""
-    candidates = [(find_text(target.text, correction.old), correction) for correction in corrections(old, new)]
+    candidates = [(find_text(target.text, correction.old), correction) for correction in possible_corrections(old, new)]
     matching = [
         (
             matches
@@ -199,7 +199,7 @@ def _require_plausible_edit(target: EditTarget, matches: Matches, old: str, new:
         raise ToolError(
             "the first line of `new` lacks the indentation that it has in `old`: write it with its indentation"
         )
-    if len(matches.spans) == 1 and (line := duplicated_line(old, new, target.text[span.end :])) is not None:
+    if len(matches.spans) == 1 and (line := find_duplicated_line(old, new, target.text[span.end :])) is not None:
         raise ToolError(
             f"`new` ends with {line!r}, which already follows `old` and would be duplicated: include it in "
             "`old`, or omit it from `new`"
@@ -211,7 +211,7 @@ def _require_plausible_edit(target: EditTarget, matches: Matches, old: str, new:
         raise ToolError(
             f"{mismatch}: indent it as in `{target.name}`, and include an indented line of the file in `old`"
         )
-    escape = escapes_outside_quotes(old, new, target.text)
+    escape = find_escape_outside_quotes(old, new, target.text)
     if escape is not None:
         raise ToolError(
             f"`new` has `{escape}` outside quotes: write it without the backslash, and newlines as real newlines"
@@ -220,7 +220,7 @@ def _require_plausible_edit(target: EditTarget, matches: Matches, old: str, new:
 
 def _refuse_placeholder(target: EditTarget, new: str) -> None:
     """Raise `ToolError` for a placeholder such as `# ... existing code ...`, which would delete code."""
-    placeholder = omission_placeholder(new, target.text)
+    placeholder = find_omission_placeholder(new, target.text)
     if placeholder is not None:
         raise ToolError(
             f"`new` has {placeholder!r} for lines that it omits: write them out, or replace less of the file"
@@ -236,7 +236,7 @@ def _require_clear_indentation(target: EditTarget, span: TextSpan, old: str, new
     if indentation and not indentation.strip() and "\n" in old and new:
         try:
             require_same_first_indent(old.split("\n"), new.split("\n"), indentation)
-        except UnclearError:
+        except AmbiguousLineError:
             is_unclear = True
     is_inside = bool(indentation) and not indentation.strip()
     is_unclear = is_unclear or (
@@ -250,10 +250,12 @@ def _require_clear_indentation(target: EditTarget, span: TextSpan, old: str, new
 
 
 def _not_found_text(target: EditTarget, old: str) -> str:
-    if not target.is_known:
+    if not target.was_read:
         return f"`old` is not in `{target.name}`, {unread_file_text(target.name)}"
-    hint = "; it has `...` for lines that it omits: write them out" if omission_placeholder(old, target.text) else ""
-    return f"`old` is not in `{target.name}`{hint}{near_miss_text(nearest_lines(target.text, old))}"
+    hint = (
+        "; it has `...` for lines that it omits: write them out" if find_omission_placeholder(old, target.text) else ""
+    )
+    return f"`old` is not in `{target.name}`{hint}{near_miss_text(find_nearest_lines(target.text, old))}"
 
 
 def _ambiguous_match_text(target: EditTarget, matches: Matches, correction: Correction | None) -> str:
@@ -303,4 +305,4 @@ def unread_file_text(name: str) -> str:
 
 def excerpt(lines: Sequence[str]) -> list[str]:
     """Return the first few lines, each truncated, for an error message."""
-    return [cut_line(without_surrogates(line), MAX_SNIPPET_CHARS) for line in lines[:MAX_SNIPPET_LINES]]
+    return [truncate_line(without_surrogates(line), MAX_SNIPPET_CHARS) for line in lines[:MAX_SNIPPET_LINES]]

@@ -7,8 +7,13 @@ from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from ebbtide.tools.network.addresses import IpAddress
-from ebbtide.tools.network.name_lookup import NameNotKnown, PrivateAddress, public_addresses, use_lookup_threads
-from ebbtide.tools.network.places import NetworkPlace
+from ebbtide.tools.network.name_lookup import (
+    PrivateAddressError,
+    UnknownHostError,
+    public_addresses,
+    use_lookup_threads,
+)
+from ebbtide.tools.network.places import NetworkDestination
 from ebbtide.tools.network.proxy import ForbiddenAddressError, UnreachableError, UpstreamConnection
 
 CONNECT_TIMEOUT_S = 15.0
@@ -20,7 +25,7 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[IpAddress]]]
 """Returns the permitted addresses of a host. Raises `UnreachableError`."""
 
 
-def is_listed_private(place: NetworkPlace, private_hosts: Sequence[str]) -> bool:
+def is_permitted_private(place: NetworkDestination, private_hosts: Sequence[str]) -> bool:
     """Whether the user has listed the place's host, or host and port, as permitted although it may be private."""
     return bool({place.host, place.authority, place.authority.rpartition(":")[0]} & set(private_hosts))
 
@@ -31,10 +36,10 @@ async def resolve_public(host: str, port: int) -> Sequence[IpAddress]:
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             return await public_addresses(host, port)
-    except PrivateAddress as error:
+    except PrivateAddressError as error:
         hint = "the user can allow hosts in `web.private`"
         raise ForbiddenAddressError(f"{error}; {hint}") from error
-    except NameNotKnown as error:
+    except UnknownHostError as error:
         raise UnreachableError(f"`{host}` cannot be reached: {error}") from error
     except TimeoutError as error:
         raise UnreachableError(
@@ -43,12 +48,12 @@ async def resolve_public(host: str, port: int) -> Sequence[IpAddress]:
 
 
 async def connect(
-    place: NetworkPlace, is_tunnel: bool, resolve: Resolve = resolve_public, private: Sequence[str] = ()
+    place: NetworkDestination, is_tunnel: bool, resolve: Resolve = resolve_public, private_hosts: Sequence[str] = ()
 ) -> UpstreamConnection:
     """Connect to one of the host's current addresses, each of which is checked. If the environment sets a proxy, names
-    that cannot be looked up here are left to the proxy. Hosts in `private`, which the user has listed, are always
+    that cannot be looked up here are left to the proxy. Hosts in `private_hosts`, which the user has listed, are always
     permitted. Raises `UnreachableError`."""
-    if is_listed_private(place, private):
+    if is_permitted_private(place, private_hosts):
         return await _open_stream(place.host, place.port, str(place))
     proxy = proxy_for("https" if is_tunnel else "http", place.authority)
     if not proxy:
@@ -62,7 +67,7 @@ async def connect(
     return await _connect_through_proxy(proxy, place, is_tunnel)
 
 
-async def _connect_directly(place: NetworkPlace, addresses: Sequence[IpAddress]) -> UpstreamConnection:
+async def _connect_directly(place: NetworkDestination, addresses: Sequence[IpAddress]) -> UpstreamConnection:
     problem = UnreachableError(f"`{place}` cannot be reached: it has no address")
     for address in addresses[:MAX_TRIED_ADDRESSES]:
         try:
@@ -93,7 +98,7 @@ def proxy_for(scheme: str, authority: str) -> str:
     return proxies.get(scheme) or proxies.get("all") or ""
 
 
-async def _connect_through_proxy(proxy: str, place: NetworkPlace, is_tunnel: bool) -> UpstreamConnection:
+async def _connect_through_proxy(proxy: str, place: NetworkDestination, is_tunnel: bool) -> UpstreamConnection:
     try:
         split_proxy = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
         port = split_proxy.port or (443 if split_proxy.scheme == "https" else 80)

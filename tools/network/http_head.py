@@ -4,9 +4,9 @@ I/O."""
 from collections.abc import Sequence
 
 from ebbtide.tools.lazy import dataclass, regex
-from ebbtide.tools.network.places import NetworkPlace, parse_place
+from ebbtide.tools.network.places import NetworkDestination, parse_destination
 
-END = b"\r\n\r\n"
+HEAD_END = b"\r\n\r\n"
 MAX_HEAD_BYTES = 32_768
 """Maximum size of a header section, in bytes."""
 
@@ -19,19 +19,19 @@ _HOP_BY_HOP_FIELDS = frozenset({"connection", "keep-alive", "te", "trailer", "up
 """Header fields that apply to one connection only and are not forwarded."""
 
 
-class BadHead(Exception):
+class InvalidHead(Exception):
     """The header is invalid or ambiguous; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyRequest:
     method: str
-    place: NetworkPlace
+    destination: NetworkDestination
     head: bytes = b""
     """The header for the origin server; empty for a tunnel."""
     absolute_head: bytes = b""
     """The header for another proxy between this one and the origin server."""
-    length: int | None = 0
+    body_length: int | None = 0
     """Length of the body in bytes; None if it is chunked."""
 
 
@@ -44,25 +44,25 @@ class ResponseHead:
 
 def parse_request(head: bytes) -> ProxyRequest:
     """Parse a client's request. The place is taken only from the request line, and a different `Host` field is
-    replaced. Raises `BadHead`."""
+    replaced. Raises `InvalidHead`."""
     line, fields = _parse_head(head)
     match = _REQUEST.fullmatch(line)
     if match is None:
-        raise BadHead("the first line is not a request")
+        raise InvalidHead("the first line is not a request")
     method, target, version = match.groups()
     try:
         if method == "CONNECT":
-            return ProxyRequest(method, parse_place(target))
+            return ProxyRequest(method, parse_destination(target))
         if target[:7].lower() != "http://":
-            raise BadHead("this is a proxy for `http://` and for tunnels")
+            raise InvalidHead("this is a proxy for `http://` and for tunnels")
         authority, path = _split_target(target[7:])
-        place = parse_place(authority, 80)
+        place = parse_destination(authority, 80)
     except ValueError as error:
-        raise BadHead(f"the address is invalid: {error}") from error
+        raise InvalidHead(f"the address is invalid: {error}") from error
     length = _body_length(fields)
     forwarded = _end_to_end_fields(fields)
     if length is None and version == "HTTP/1.0":
-        raise BadHead("HTTP/1.0 does not support chunks")  # HTTP/1.0 servers would read chunks as requests
+        raise InvalidHead("HTTP/1.0 does not support chunks")  # HTTP/1.0 servers would read chunks as requests
     host = place.authority.removesuffix(":80")
     lines = [f"Host: {host}", *(f"{name}: {value}" for name, value in forwarded), "Connection: close", "", ""]
     remaining_lines = "\r\n".join(lines)
@@ -74,11 +74,11 @@ def parse_request(head: bytes) -> ProxyRequest:
 
 def parse_response(head: bytes) -> ResponseHead:
     """Parse a server's response. The returned header makes the client close the connection afterwards. Raises
-    `BadHead`."""
+    `InvalidHead`."""
     line, fields = _parse_head(head)
     match = _STATUS.fullmatch(line)
     if match is None:
-        raise BadHead("the first line is not a status line")
+        raise InvalidHead("the first line is not a status line")
     forwarded = (f"{name}: {value}" for name, value in _end_to_end_fields(fields, keeps_host=True))
     return ResponseHead(int(match[1]), "\r\n".join([line, *forwarded, "Connection: close", "", ""]).encode("latin-1"))
 
@@ -88,11 +88,11 @@ def _parse_head(head: bytes) -> tuple[str, Sequence[tuple[str, str]]]:
     fields = []
     for header_line in (line, *lines):
         if _CONTROL_CHARS.search(header_line):
-            raise BadHead("it contains a control character")
+            raise InvalidHead("it contains a control character")
     for field_line in lines:
         name, separator, value = field_line.partition(":")
         if not separator or not _FIELD_NAME.fullmatch(name):
-            raise BadHead("one of its lines is not a field")
+            raise InvalidHead("one of its lines is not a field")
         fields.append((name, value.strip(" \t")))
     return line, fields
 
@@ -102,7 +102,7 @@ def _split_target(target: str) -> tuple[str, str]:
     path_start = next((index for index, character in enumerate(target) if character in "/?#"), len(target))
     authority, path = target[:path_start], target[path_start:].partition("#")[0]
     if "@" in authority:
-        raise BadHead("its address contains a name or password")
+        raise InvalidHead("its address contains a name or password")
     return authority, path if path.startswith("/") else f"/{path}"
 
 
@@ -111,10 +111,10 @@ def _body_length(fields: Sequence[tuple[str, str]]) -> int | None:
     codings = [value.lower() for name, value in fields if name.lower() == "transfer-encoding"]
     if codings:
         if codings != ["chunked"] or lengths:
-            raise BadHead("the length of its body is ambiguous")
+            raise InvalidHead("the length of its body is ambiguous")
         return None
     if len(lengths) > 1 or not all(map(_LENGTH_NUMBER.fullmatch, lengths)):
-        raise BadHead("the length of its body is ambiguous")
+        raise InvalidHead("the length of its body is ambiguous")
     return int(lengths[0]) if lengths else 0
 
 

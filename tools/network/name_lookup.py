@@ -9,33 +9,33 @@ from typing import Any
 from ebbtide.tools.network.addresses import IpAddress, is_local_name, is_public, parse_address
 
 
-class PrivateAddress(Exception):
+class PrivateAddressError(Exception):
     """A host has a private address."""
 
 
-class NameNotKnown(Exception):
+class UnknownHostError(Exception):
     """A host has no address."""
 
 
 async def public_addresses(host: str, port: int) -> list[IpAddress]:
-    """Return the addresses of a host. Raises `PrivateAddress` if one of them is not public, and `NameNotKnown` if there
-    are none."""
+    """Return the addresses of a host. Raises `PrivateAddressError` if one of them is not public, and `UnknownHostError`
+    if there are none."""
     if is_local_name(host):
-        raise PrivateAddress(f"`{host}` is a name for this machine or on a private network")
+        raise PrivateAddressError(f"`{host}` is a name for this machine or on a private network")
     addresses = await resolve_addresses(host, port)
     for address in addresses:
         if not is_public(address):
-            raise PrivateAddress(private_address_message(host, address))
+            raise PrivateAddressError(private_address_message(host, address))
     return addresses
 
 
 async def resolve_addresses(host: str, port: int) -> list[IpAddress]:
-    """Return all addresses of a host. Raises `NameNotKnown`."""
+    """Return all addresses of a host. Raises `UnknownHostError`."""
     try:
         loop = asyncio.get_running_loop()
         results = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise NameNotKnown(f"the name is not known: {error.strerror or error}") from error
+        raise UnknownHostError(f"the name is not known: {error.strerror or error}") from error
     addresses = [
         address for *_, socket_address in results if (address := parse_address(str(socket_address[0]))) is not None
     ]

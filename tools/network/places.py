@@ -10,7 +10,7 @@ _HOST = regex(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a
 
 
 @dataclass(frozen=True, slots=True)
-class NetworkPlace:
+class NetworkDestination:
     host: str
     """Lower-case ASCII, without brackets and without a trailing dot."""
     port: int
@@ -33,7 +33,7 @@ class NetworkPlace:
         return self._host if self.port in DEFAULT_PORTS else self.authority
 
 
-def parse_place(authority: str, port: int | None = None) -> NetworkPlace:
+def parse_destination(authority: str, port: int | None = None) -> NetworkDestination:
     """Parse `HOST:PORT`. `port`: the default port. Hosts that some programs would read as a numeric address are
     rejected. Raises `ValueError`."""
     host, separator, port_text = authority.rpartition(":")
@@ -45,7 +45,7 @@ def parse_place(authority: str, port: int | None = None) -> NetworkPlace:
         port = int(port_text)
     if port is None or not 0 < port < 65536:
         raise ValueError("it has no port")
-    return NetworkPlace(_parse_host(host), port)
+    return NetworkDestination(_parse_host(host), port)
 
 
 def _parse_host(host_text: str) -> str:

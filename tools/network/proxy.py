@@ -14,8 +14,15 @@ from contextlib import suppress
 from typing import Protocol, TypeAlias
 
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.network.http_head import END, MAX_HEAD_BYTES, BadHead, ProxyRequest, parse_request, parse_response
-from ebbtide.tools.network.places import NetworkPlace
+from ebbtide.tools.network.http_head import (
+    HEAD_END,
+    MAX_HEAD_BYTES,
+    InvalidHead,
+    ProxyRequest,
+    parse_request,
+    parse_response,
+)
+from ebbtide.tools.network.places import NetworkDestination
 
 MAX_CONNECTIONS = 128
 """Maximum number of simultaneous connections. Further connections get an error and are closed."""
@@ -49,17 +56,17 @@ class ForbiddenAddressError(UnreachableError):
     """A permitted name resolves to a forbidden address."""
 
 
-Connect: TypeAlias = Callable[[NetworkPlace, bool], Awaitable[UpstreamConnection]]
+Connect: TypeAlias = Callable[[NetworkDestination, bool], Awaitable[UpstreamConnection]]
 """Connects to a place; the second argument says whether a tunnel is needed. Raises `UnreachableError`."""
 
 
 class ProxyClient(Protocol):
     """A client of the proxy, whose access is checked."""
 
-    async def refusal(self, place: NetworkPlace) -> str:
+    async def refusal(self, place: NetworkDestination) -> str:
         """Return why access to a place is refused; empty if it is permitted."""
 
-    def note(self, place: NetworkPlace, why: str) -> None:
+    def record_failure(self, place: NetworkDestination, why: str) -> None:
         """Record why a place was refused or could not be reached."""
 
 
@@ -67,11 +74,11 @@ class ProxyServer:
     """Serves the connections of a listening socket until closed."""
 
     def __init__(
-        self, connect: Connect, client_at: Callable[[str], ProxyClient | None], head_timeout: float = HEAD_TIMEOUT_S
+        self, connect: Connect, get_client: Callable[[str], ProxyClient | None], head_timeout: float = HEAD_TIMEOUT_S
     ) -> None:
-        """`client_at` returns the client to which the local address of a connection was assigned."""
+        """`get_client` returns the client to which the local address of a connection was assigned."""
         self._connect = connect
-        self._client_at = client_at
+        self._client_at = get_client
         self._head_timeout = head_timeout
         self._server: asyncio.Server | None = None
         self._connection_tasks = set[asyncio.Task[None]]()
@@ -112,24 +119,24 @@ class ProxyServer:
         client = self._client_at(writer.get_extra_info("sockname")[0])
         try:
             async with asyncio.timeout(self._head_timeout):
-                request = parse_request(await reader.readuntil(END))
+                request = parse_request(await reader.readuntil(HEAD_END))
         except TimeoutError:
             return await _send_error(reader, writer, 408, "the request did not arrive in time")
         except asyncio.LimitOverrunError:
             return await _send_error(reader, writer, 431, "the request header is too long")
         except asyncio.IncompleteReadError:
             return None
-        except BadHead as error:
+        except InvalidHead as error:
             return await _send_error(reader, writer, 400, str(error))
         if client is None:
             return await _send_error(reader, writer, 403, "use the proxy that the command's environment sets")
-        if refusal := await client.refusal(request.place):
-            client.note(request.place, refusal)
+        if refusal := await client.refusal(request.destination):
+            client.record_failure(request.destination, refusal)
             return await _send_error(reader, writer, 403, refusal)
         try:
-            connection = await self._connect(request.place, request.method == "CONNECT")
+            connection = await self._connect(request.destination, request.method == "CONNECT")
         except UnreachableError as error:
-            client.note(request.place, str(error))
+            client.record_failure(request.destination, str(error))
             return await _send_error(
                 reader, writer, 403 if isinstance(error, ForbiddenAddressError) else 502, str(error)
             )
@@ -181,27 +188,29 @@ async def _forward_bytes(
 async def _exchange(request: ProxyRequest, client: UpstreamConnection, server: UpstreamConnection) -> None:
     """Forward one request and its response."""
     server.writer.write(request.absolute_head if server.is_proxy else request.head)
-    request_task = asyncio.create_task(_send_body(client.reader, server.writer, request.length))
+    request_task = asyncio.create_task(_send_body(client.reader, server.writer, request.body_length))
     response_task = asyncio.create_task(_forward_response(server.reader, client.writer))
     try:
         await asyncio.wait({request_task, response_task}, return_when=asyncio.FIRST_COMPLETED)
-        if not (request_task.done() and isinstance(request_task.exception(), BadHead)):
+        if not (request_task.done() and isinstance(request_task.exception(), InvalidHead)):
             await asyncio.wait({response_task})
     finally:
         for task in (request_task, response_task):
             task.cancel()
         request_result, response_result = await asyncio.gather(request_task, response_task, return_exceptions=True)
-    if isinstance(request_result, BadHead):
+    if isinstance(request_result, InvalidHead):
         await _send_error(client.reader, client.writer, 400, str(request_result))
-    elif isinstance(response_result, BadHead):
-        problem = f"`{request.place}` sent an invalid HTTP response: {response_result}"
+    elif isinstance(response_result, InvalidHead):
+        problem = f"`{request.destination}` sent an invalid HTTP response: {response_result}"
         await _send_error(client.reader, client.writer, 502, problem)
     elif isinstance(response_result, asyncio.IncompleteReadError | asyncio.LimitOverrunError):
-        await _send_error(client.reader, client.writer, 502, f"`{request.place}` did not send a complete response")
+        await _send_error(
+            client.reader, client.writer, 502, f"`{request.destination}` did not send a complete response"
+        )
 
 
 async def _send_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, length: int | None) -> None:
-    """Forward exactly `length` bytes, or chunks whose sizes are verified. Raises `BadHead`."""
+    """Forward exactly `length` bytes, or chunks whose sizes are verified. Raises `InvalidHead`."""
     if length is not None:
         return await _forward_length(reader, writer, length)
     while True:
@@ -209,7 +218,7 @@ async def _send_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
         writer.write(b"%x\r\n" % size)
         await _forward_length(reader, writer, size)
         if size and await reader.read(1) + await reader.read(1) != b"\r\n":
-            raise BadHead("a chunk has the wrong length")
+            raise InvalidHead("a chunk has the wrong length")
         writer.write(b"\r\n")
         if not size:  # trailers are dropped
             return await writer.drain()
@@ -221,7 +230,7 @@ async def _read_chunk_size(reader: asyncio.StreamReader) -> int:
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         match = None
     if match is None:
-        raise BadHead("a chunk has no length")
+        raise InvalidHead("a chunk has no length")
     return int(match[1], 16)
 
 
@@ -229,7 +238,7 @@ async def _forward_length(reader: asyncio.StreamReader, writer: asyncio.StreamWr
     while remaining:
         data = await reader.read(min(remaining, _CHUNK_BYTES))
         if not data:
-            raise BadHead("its body ended too early")
+            raise InvalidHead("its body ended too early")
         remaining -= len(data)
         writer.write(data)
         await writer.drain()
@@ -239,9 +248,9 @@ async def _forward_response(reader: asyncio.StreamReader, writer: asyncio.Stream
     """Forward the response, including any interim responses before it."""
     while True:
         async with asyncio.timeout(MAX_SILENCE_S):
-            response = parse_response(await reader.readuntil(END))
+            response = parse_response(await reader.readuntil(HEAD_END))
         if response.status == 101:
-            raise BadHead("it switches the protocol")
+            raise InvalidHead("it switches the protocol")
         writer.write(response.head if response.status >= 200 else response.head.replace(b"Connection: close\r\n", b""))
         if response.status >= 200:
             return await _forward_bytes(reader, writer, MAX_SILENCE_S)

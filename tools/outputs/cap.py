@@ -50,7 +50,11 @@ class Cap:
         return f"{text[:low]}…"
 
 
-def cap_for_tokens(tokens: int, measure: Callable[[str], int]) -> Cap:
-    """Return the cap for an answer of `tokens` tokens, including notes. If that is less than twice the space for notes,
-    half is for content, and the notes may exceed the other half."""
-    return Cap(MAX_ANSWER_BYTES - RESERVED_NOTE_BYTES, max(tokens - RESERVED_NOTE_TOKENS, (tokens + 1) // 2), measure)
+def create_cap(max_tokens: int, estimate_tokens: Callable[[str], int]) -> Cap:
+    """Return the cap for an answer of `max_tokens` tokens, including notes. If that is less than twice the space for
+    notes, half is for content, and the notes may exceed the other half."""
+    return Cap(
+        MAX_ANSWER_BYTES - RESERVED_NOTE_BYTES,
+        max(max_tokens - RESERVED_NOTE_TOKENS, (max_tokens + 1) // 2),
+        estimate_tokens,
+    )

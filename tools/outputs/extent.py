@@ -58,6 +58,6 @@ def ellipsize(text: str, max_chars: int) -> str:
     return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
-def truncate(text: str, most: int) -> str:
-    """Return the text, or its first `most` characters followed by a note."""
-    return text if len(text) <= most else f"{text[:most]}… [cut]"
+def truncate(text: str, max_chars: int) -> str:
+    """Return the text, or its first `max_chars` characters followed by a note."""
+    return text if len(text) <= max_chars else f"{text[:max_chars]}… [cut]"

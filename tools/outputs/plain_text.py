@@ -48,15 +48,17 @@ def is_mostly_noise(decoded: str) -> bool:
     return noise * 10 > len(decoded)
 
 
-def cut_line(line: str, limit: int) -> str:
-    """Return the line, or its first `limit` characters followed by a note about its length."""
-    return line if len(line) <= limit else f"{line[:limit]}… [cut: {len(line)} characters]"
+def truncate_line(line: str, max_chars: int) -> str:
+    """Return the line, or its first `max_chars` characters followed by a note about its length."""
+    return line if len(line) <= max_chars else f"{line[:max_chars]}… [cut: {len(line)} characters]"
 
 
-def number_lines(lines: Sequence[str], first: int, max_line_chars: int = MAX_LINE_CHARS) -> str:
+def number_lines(lines: Sequence[str], first_number: int, max_line_chars: int = MAX_LINE_CHARS) -> str:
     """Number the lines and cut long ones. The separator is a tab, which costs one token; an arrow would cost two or
     three, and alignment with spaces one more."""
-    return "\n".join(f"{number}\t{cut_line(line, max_line_chars)}" for number, line in enumerate(lines, start=first))
+    return "\n".join(
+        f"{number}\t{truncate_line(line, max_line_chars)}" for number, line in enumerate(lines, start=first_number)
+    )
 
 
 def printable_name(name: str) -> str:

@@ -35,19 +35,19 @@ class RecalledItem:
 
     ref: str
     kind: RecalledKind
-    where: str
+    origin: str
     """The session and project of the item; empty for the current session."""
-    at: float
+    created_at: float
     """Time in Unix seconds."""
     title: str
     excerpt: str
     tool: str = ""
     path: str = ""
-    searched: int | None = None
+    searched_bytes: int | None = None
     """Number of bytes that were searched; None if all were."""
-    size: int = 0
+    size_bytes: int = 0
     """Size in bytes."""
-    by_meaning: bool = False
+    is_semantic_match: bool = False
     """Whether it was found by meaning, i.e. does not contain the words of the query."""
 
 
@@ -66,5 +66,5 @@ SearchHistory: TypeAlias = Callable[[RecallQuery, OnProgress], Awaitable[RecallR
 FetchStored: TypeAlias = Callable[[str, RecallScope | None], Awaitable[StoredContent]]
 
 
-def no_progress(done: int, total: int) -> None:
+def no_progress(indexed_count: int, total: int) -> None:
     """Ignore progress."""

@@ -42,7 +42,7 @@ class StoredContent:
     """First and last line, if the reference specifies a range of lines."""
     byte_range: tuple[int, int] | None = None
     """Start and end offset, if the reference specifies a range of bytes."""
-    attachments: tuple[str, ...] = ()
+    image_refs: tuple[str, ...] = ()
     """References to the images that belong to the content."""
     first_line: int | None = None
     """The number of the first line, if the lines are already numbered, as in an excerpt of a file."""
@@ -69,11 +69,11 @@ class StoredContent:
 class ContentWithNote:
     """Content followed by a note on separate lines."""
 
-    def __init__(self, content: Content, frame: str) -> None:
+    def __init__(self, content: Content, note: str) -> None:
         self._content = content
         self._content_size = content.size
         lacks_final_newline = content.size > 0 and content.read(content.size - 1, 1) != b"\n"
-        self._note_bytes = ("\n" * lacks_final_newline + frame).encode("utf-8", "surrogatepass")
+        self._note_bytes = ("\n" * lacks_final_newline + note).encode("utf-8", "surrogatepass")
         self._note_line_starts = [
             offset + 1
             for offset, byte in enumerate(self._note_bytes)

@@ -38,9 +38,9 @@ class ErrorLog(Protocol):
 class ChildResult:
     code: int | None
     """The exit code; None if the program did not finish in time and was ended."""
-    out: bytes
+    output: bytes
     """The beginning of the output."""
-    err: bytes
+    error_output: bytes
 
 
 class MessageBuffer(Protocol):
@@ -255,7 +255,7 @@ class Child(_PipedProgram):
             try:
                 await self.kill(grace)
             finally:
-                GUARDIAN.leave(self.transport.get_pid())
+                GUARDIAN.release(self.transport.get_pid())
 
     async def end_reason(self) -> str:
         """Return why communication with the program has ended, including the last line of its error output."""

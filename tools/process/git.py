@@ -88,13 +88,13 @@ def search_path_outside(root: Path, path: str | None = None) -> str:
     )
 
 
-def program_outside(name: str, root: Path) -> str | None:
+def find_program_outside(name: str, root: Path) -> str | None:
     """Return the absolute path of a program; None if there is none outside `root`."""
     path = which(name, path=search_path_outside(root))
     return None if path is None or Path(os.path.realpath(path)).is_relative_to(root) else path
 
 
-def repository_top(folder: Path) -> Path | None:
+def find_repository_top(folder: Path) -> Path | None:
     """Return the nearest folder that contains a `.git`: this folder or one above it."""
     return next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
 
@@ -112,11 +112,11 @@ def filter_disabling_settings(git: str, root: Path) -> Mapping[str, str]:
     }
 
 
-def program_run_by_repository(root: Path, command: str) -> str:
+def setting_running_program(root: Path, command: str) -> str:
     """Return the name of a setting or hook of the repository that makes a git command run a program; empty if there is
     none. The user's own settings and hooks are ignored. If the repository's settings cannot be read, the returned text
     says so."""
-    git = program_outside("git", root)
+    git = find_program_outside("git", root)
     setting_pattern = _SETTINGS_RUNNING_PROGRAMS.get(command)
     if git is None or setting_pattern is None:
         return ""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ebbtide.tools.process.git import SAFE_SETTINGS, GitError, program_outside, run_git
+from ebbtide.tools.process.git import SAFE_SETTINGS, GitError, find_program_outside, run_git
 
 CHECKOUT_TIMEOUT_S = 600.0
 """Timeout in seconds for checking out the files of a repository."""
@@ -23,9 +23,9 @@ class Repository:
     """The repository that a folder belongs to."""
 
     git: str
-    top: Path
+    work_tree: Path
     """Top folder of the repository's work tree."""
-    common: Path
+    common_git_folder: Path
     """The git folder shared by all work trees."""
     subfolder: str
     """Path of the folder relative to the top folder."""
@@ -34,10 +34,10 @@ class Repository:
     settings: Mapping[str, str]
 
     def run(
-        self, folder: Path, *arguments: str, codes: tuple[int, ...] = (0,), timeout: float = CHECKOUT_TIMEOUT_S
+        self, folder: Path, *arguments: str, accepted_codes: tuple[int, ...] = (0,), timeout: float = CHECKOUT_TIMEOUT_S
     ) -> str:
         """Return git's output in a folder, without the final newline. Raises `GitError`."""
-        output = run_git(self.git, folder, self.settings, *arguments, accepted_codes=codes, timeout=timeout)
+        output = run_git(self.git, folder, self.settings, *arguments, accepted_codes=accepted_codes, timeout=timeout)
         return os.fsdecode(output).removesuffix("\n")
 
 
@@ -63,14 +63,14 @@ class Worktree:
 class WorktreeState:
     """The changes in a work tree that are not in the main one."""
 
-    commits: int
-    uncommitted: int
+    commit_count: int
+    uncommitted_file_count: int
     """Number of files with uncommitted changes."""
 
 
-def repository_of(root: Path) -> Repository:
+def read_repository(root: Path) -> Repository:
     """Return the repository of a folder. Raises `GitError`, also if it has no commits."""
-    git = program_outside("git", root)
+    git = find_program_outside("git", root)
     if git is None:
         raise GitError("git is not installed, and work trees need it")
     safe_settings = SAFE_SETTINGS
@@ -106,25 +106,29 @@ def enter_worktree(root: Path, name: str, worktrees_folder: Path) -> Worktree:
     `worktrees_folder`: the folder that contains the work trees of all repositories. Raises `GitError`."""
     if not _WORKTREE_NAME.fullmatch(name) or name.endswith((".lock", ".")):
         raise GitError(f"`{name}` is not a valid name for a work tree: use letters, digits, `-`, `_` and `.`")
-    repository = repository_of(root)
+    repository = read_repository(root)
     path = worktree_path(repository, name, worktrees_folder)
     branch = f"ebb/{name}"
     if os.path.lexists(path) and not _remove_if_incomplete(repository, path):
         return Worktree(name, repository, path, _branch_in(repository, path), is_new=False)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    known_worktrees = repository.run(repository.top, "worktree", "list", "--porcelain").splitlines()
+    known_worktrees = repository.run(repository.work_tree, "worktree", "list", "--porcelain").splitlines()
     # Force the creation if git still has a record of the work tree although its folder was deleted.
     force_option = ("--force",) if f"worktree {path}" in known_worktrees else ()
-    existing_branch = repository.run(repository.top, "branch", "--list", branch)
+    existing_branch = repository.run(repository.work_tree, "branch", "--list", branch)
     target = (str(path), branch) if existing_branch else ("-b", branch, str(path), repository.head)
-    repository.run(repository.top, "worktree", "add", "--quiet", *force_option, *target)
+    repository.run(repository.work_tree, "worktree", "add", "--quiet", *force_option, *target)
     return Worktree(name, repository, path, branch, is_new=not existing_branch)
 
 
 def worktree_path(repository: Repository, name: str, worktrees_folder: Path) -> Path:
     """Return the path of a work tree, whether or not it exists."""
-    repository_folder = repository.common.parent if repository.common.name == ".git" else repository.common
-    digest = hashlib.sha256(os.fsencode(repository.common)).hexdigest()[:8]
+    repository_folder = (
+        repository.common_git_folder.parent
+        if repository.common_git_folder.name == ".git"
+        else repository.common_git_folder
+    )
+    digest = hashlib.sha256(os.fsencode(repository.common_git_folder)).hexdigest()[:8]
     return worktrees_folder.resolve() / f"{repository_folder.name}-{digest}" / name
 
 
@@ -132,14 +136,14 @@ def _branch_in(repository: Repository, path: Path) -> str:
     """Return the branch of an existing work tree. Raises `GitError` if the path is something else."""
     try:
         folders = repository.run(path, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
-        is_same_repository = [*map(Path, folders.splitlines())] == [path, repository.common]
+        is_same_repository = [*map(Path, folders.splitlines())] == [path, repository.common_git_folder]
     except GitError:
         is_same_repository = False
     if not is_same_repository:
         raise GitError(
             f"`{path}` exists and is not a work tree of this repository; move it away, or choose another name"
         )
-    return repository.run(path, "symbolic-ref", "--short", "--quiet", "HEAD", codes=(0, 1))
+    return repository.run(path, "symbolic-ref", "--short", "--quiet", "HEAD", accepted_codes=(0, 1))
 
 
 def _remove_if_incomplete(repository: Repository, path: Path) -> bool:
@@ -149,18 +153,21 @@ def _remove_if_incomplete(repository: Repository, path: Path) -> bool:
         if path.is_dir() and not path.is_symlink() and not os.listdir(path):
             return True
         metadata = Path((path / ".git").read_text().removeprefix("gitdir:").strip())
-        if metadata.parent != repository.common / "worktrees" or (metadata / "locked").read_text() != "initializing":
+        if (
+            metadata.parent != repository.common_git_folder / "worktrees"
+            or (metadata / "locked").read_text() != "initializing"
+        ):
             return False
     except OSError:
         return False
-    repository.run(repository.top, "worktree", "remove", "--force", "--force", str(path))
+    repository.run(repository.work_tree, "worktree", "remove", "--force", "--force", str(path))
     return True
 
 
 def worktree_state(worktree: Worktree) -> WorktreeState:
     """Return the changes that are not yet in the main work tree. Raises `GitError`."""
     repository = worktree.repository
-    head = repository.run(repository.top, "rev-parse", "HEAD")
+    head = repository.run(repository.work_tree, "rev-parse", "HEAD")
     commits = int(repository.run(worktree.path, "rev-list", "--count", f"{head}..HEAD"))
     changed = repository.run(worktree.path, "status", "--porcelain", "--untracked-files=all", "-z")
     return WorktreeState(commits, sum(1 for _ in filter(None, changed.split("\0"))))
@@ -168,15 +175,15 @@ def worktree_state(worktree: Worktree) -> WorktreeState:
 
 def merge_instructions(worktree: Worktree, state: WorktreeState) -> Sequence[str]:
     """Return the lines that are shown at the end of a session in the work tree."""
-    path, top = shlex.quote(str(worktree.path)), shlex.quote(str(worktree.repository.top))
+    path, top = shlex.quote(str(worktree.path)), shlex.quote(str(worktree.repository.work_tree))
     branch_text = f"branch `{worktree.branch}`" if worktree.branch else "no branch"
-    if not state.commits and not state.uncommitted:
+    if not state.commit_count and not state.uncommitted_file_count:
         remove_command = f"git -C {top} worktree remove {path}"
         return (f"there are no changes in `{worktree.path}`, {branch_text}; `{remove_command}` removes it",)
-    commits = f"{state.commits} commit{'' if state.commits == 1 else 's'}"
-    files = f"{state.uncommitted} file{'' if state.uncommitted == 1 else 's'} not committed"
+    commits = f"{state.commit_count} commit{'' if state.commit_count == 1 else 's'}"
+    files = f"{state.uncommitted_file_count} file{'' if state.uncommitted_file_count == 1 else 's'} not committed"
     lines = [f"the work is in `{worktree.path}`, {branch_text}: {commits}, {files}"]
-    if state.uncommitted:
+    if state.uncommitted_file_count:
         lines.append(f"commit it: `git -C {path} add -A && git -C {path} commit`")
     if worktree.branch:
         lines.append(f"merge it: `git -C {top} merge {worktree.branch}`")
@@ -188,7 +195,7 @@ def commit_all(worktree: Worktree, message: str) -> str:
     repository, path = worktree.repository, worktree.path
     repository.run(path, "add", "--all")
     if repository.run(path, "status", "--porcelain", "--untracked-files=no"):
-        has_identity = repository.run(path, "config", "--get", "user.email", codes=(0, 1))
+        has_identity = repository.run(path, "config", "--get", "user.email", accepted_codes=(0, 1))
         identity_options = (
             ()
             if has_identity
@@ -202,7 +209,7 @@ def commit_all(worktree: Worktree, message: str) -> str:
 
 def branch_base(worktree: Worktree) -> str:
     """Return the commit at which the work tree's branch started. Raises `GitError`."""
-    head = worktree.repository.run(worktree.repository.top, "rev-parse", "HEAD")
+    head = worktree.repository.run(worktree.repository.work_tree, "rev-parse", "HEAD")
     return worktree.repository.run(worktree.path, "merge-base", head, "HEAD")
 
 
@@ -215,7 +222,7 @@ def diff_between(worktree: Worktree, base: str, commit: str) -> str:
 
 def remove_worktree(worktree: Worktree, *, branch: bool) -> None:
     """Delete the work tree's folder and, if `branch` is set, its branch. Raises `GitError`."""
-    top = worktree.repository.top
+    top = worktree.repository.work_tree
     worktree.repository.run(top, "worktree", "remove", "--force", str(worktree.path))
     if branch and worktree.branch:
         worktree.repository.run(top, "branch", "--quiet", "-D", worktree.branch)

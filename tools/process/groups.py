@@ -87,7 +87,7 @@ class ProcessFamily:
         """Return the process ids of all members of the family."""
         return self._members(dict(_processes()))
 
-    def has_only_cleanup_left(self) -> bool:
+    def has_only_cleanup_process(self) -> bool:
         """Whether at most one process remains: the one that cleans up after the others."""
         processes = dict(_processes())
         return sum(processes[process_id].state not in b"ZX" for process_id in self._members(processes)) <= 1
@@ -242,7 +242,7 @@ class Guardian:
     def guard(self, group: int) -> None:
         self._send(f"+ {group}\n")
 
-    def leave(self, group: int) -> None:
+    def release(self, group: int) -> None:
         """Stop guarding a group that has ended or is meant to survive."""
         self._send(f"- {group}\n")
 

@@ -14,7 +14,7 @@ class EndedJob:
 
     id: str
     command: str
-    how: str
+    outcome: str
     """How it ended: `exit code 1`, or the name of the signal."""
     last_lines: tuple[str, ...] = ()
     """The end of the output that the model has not seen yet."""

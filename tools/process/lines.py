@@ -13,7 +13,7 @@ class TruncatedLine:
 
     head: bytes
     tail: bytes
-    size: int
+    byte_count: int
 
 
 OutputLine: TypeAlias = bytes | bytearray | TruncatedLine

@@ -19,13 +19,13 @@ class OutputLog:
     kept in memory until it is flushed."""
 
     def __init__(self, descriptor: int, limit: int = MAX_OUTPUT_BYTES) -> None:
-        self.size = 0
+        self.printed_bytes = 0
         """Bytes printed so far."""
-        self.written = 0
+        self.file_bytes = 0
         """Size of the file in bytes."""
         self.problem = ""
         """Why output could not be written; empty if it could."""
-        self.limit = limit
+        self.max_bytes = limit
         self._descriptor = descriptor
         self._max_tail_bytes = min(_MAX_TAIL_BYTES, limit // 4)
         self._remaining_head_bytes = limit - self._max_tail_bytes
@@ -52,7 +52,7 @@ class OutputLog:
                 self._write_to_file(head)
             if len(head) < len(chunk):
                 self._buffer_tail(chunk[len(head) :])
-            self.size += len(chunk)
+            self.printed_bytes += len(chunk)
 
     def flush(self) -> int:
         """Write buffered output, after a line about dropped output if there is any. Returns the size of the file."""
@@ -69,7 +69,7 @@ class OutputLog:
                 self._write_to_file(tail[excess:])
                 self._tail.clear()
                 self._buffered_bytes = self._unreported_dropped_bytes = 0
-            return self.written
+            return self.file_bytes
 
     def _buffer_tail(self, chunk: bytes) -> None:
         self._tail.append(chunk)
@@ -87,9 +87,9 @@ class OutputLog:
             view = memoryview(data)
             while view:
                 view = view[os.write(self._descriptor, view) :]
-            self.written += len(data)
+            self.file_bytes += len(data)
         except OSError as error:
-            self.written -= min(self.written // 2, MAX_RECLAIMED_BYTES)
+            self.file_bytes -= min(self.file_bytes // 2, MAX_RECLAIMED_BYTES)
             with suppress(OSError):
-                os.ftruncate(self._descriptor, self.written)
-            self.problem = f"the output after {self.written} bytes could not be stored: {error.strerror}"
+                os.ftruncate(self._descriptor, self.file_bytes)
+            self.problem = f"the output after {self.file_bytes} bytes could not be stored: {error.strerror}"

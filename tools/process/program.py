@@ -53,7 +53,7 @@ class Program:
         on_output: Callable[[str], None] | None,
         limits: ProcessLimits,
         *,
-        terminal: bool = False,
+        has_terminal: bool = False,
         is_wrapped: bool = False,
     ) -> None:
         self.log = log
@@ -72,17 +72,17 @@ class Program:
         self._is_closing = False
         self._was_killed = self._has_no_children = False
         self._reap_lock = threading.Lock()
-        self.has_terminal = terminal
-        self._terminal = pipe if terminal else None
+        self.has_terminal = has_terminal
+        self._terminal = pipe if has_terminal else None
         self._write_lock = threading.Lock()
         self._progress = _OutputProgress(on_output) if on_output is not None else None
         GUARDIAN.guard(process.pid)
         threading.Thread(target=self._watch, args=(pipe, descriptor), daemon=True).start()
 
     @property
-    def size(self) -> int:
+    def printed_bytes(self) -> int:
         """Bytes printed so far."""
-        return self.output.size
+        return self.output.printed_bytes
 
     @property
     def code(self) -> int | None:
@@ -109,7 +109,7 @@ class Program:
     async def wait_for_output(self, seconds: float, known_bytes: int) -> None:
         """Wait until more than `known_bytes` bytes have been printed, the program has exited, or the time is up."""
         deadline = self._loop.time() + seconds
-        while self.size <= known_bytes and not self._exited.is_set():
+        while self.printed_bytes <= known_bytes and not self._exited.is_set():
             self._output_arrived.clear()
             if not await wait_for_event(deadline - self._loop.time(), self._output_arrived):
                 return
@@ -141,7 +141,7 @@ class Program:
             if was_running or not self.is_fully_ended:  # the search for processes takes milliseconds
                 self._signal(signal.SIGKILL)
             self._was_killed = True
-            GUARDIAN.leave(self._process.pid)
+            GUARDIAN.release(self._process.pid)
         await self.wait(self._limits.grace_seconds)
 
     async def close(self) -> None:
@@ -158,7 +158,7 @@ class Program:
             return False
         if self._is_wrapped and self._process.returncode is not None:
             self._has_no_children = self._has_no_children or (
-                self.is_output_closed and self._family.has_only_cleanup_left()
+                self.is_output_closed and self._family.has_only_cleanup_process()
             )
             return not self._has_no_children
         return not process_exists(self._process.pid) and self._family.has_living_process()
@@ -200,7 +200,7 @@ class Program:
                 if open_descriptor is not None:
                     os.close(open_descriptor)
             if not self._has_children():
-                GUARDIAN.leave(self._process.pid)
+                GUARDIAN.release(self._process.pid)
             self._set_events(self._exited, self._output_arrived, self._closed)
         if self._process.returncode is not None:
             reap_orphans(self._process.pid)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ebbtide.tools import process, secrets
 from ebbtide.tools.lazy import dataclass, regex
-from ebbtide.tools.secrets.key_formats import SECRET_NAME
+from ebbtide.tools.secrets.key_formats import SECRET_VARIABLE_NAME
 from ebbtide.tools.secrets.redaction import SECRET_VALUE
 
 _SHELLS = (
@@ -86,13 +86,13 @@ repository's settings request it. Settings for commits are not changed. A reposi
 
 
 @cache
-def shell() -> str:
+def shell_path() -> str:
     """Return the shell for commands, from a path that only an administrator can change."""
     return next((path for path in _SHELLS if Path(path).is_file()), "/bin/sh")
 
 
 def shell_argv(command: str) -> tuple[str, ...]:
-    return (shell(), "-c", command)
+    return (shell_path(), "-c", command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,5 +154,7 @@ def _split_patterns(setting: str) -> list[str]:
 
 
 def _is_harmless(name: str, value: str) -> bool:
-    is_allowed = name in _ALLOWED_NAMES or (name.startswith(_ALLOWED_PREFIXES) and not SECRET_NAME.search(name))
+    is_allowed = name in _ALLOWED_NAMES or (
+        name.startswith(_ALLOWED_PREFIXES) and not SECRET_VARIABLE_NAME.search(name)
+    )
     return is_allowed and not SECRET_VALUE.search(value)

@@ -11,24 +11,24 @@ from pathlib import Path
 from ebbtide.tools.process.orphans import adopt_orphans
 from ebbtide.tools.process.own_memory import protect_own_memory
 from ebbtide.tools.process.program import ProcessLimits, Program
-from ebbtide.tools.process.shell import Launch, shell
+from ebbtide.tools.process.shell import Launch, shell_path
 
 
-def start(
+def start_program(
     launch: Launch,
     folder: Path,
     log: Path,
     on_output: Callable[[str], None] | None = None,
     limits: ProcessLimits | None = None,
     *,
-    terminal: bool = False,
+    has_terminal: bool = False,
 ) -> Program:
     """Start a program in its own session, either without input or with its own terminal. A wrapped program opens the
     terminal itself. Raises `OSError` on failure."""
     protect_own_memory()
     adopt_orphans()
     try:
-        return _start_process(launch, folder, log, on_output, limits or ProcessLimits(), terminal=terminal)
+        return _start_process(launch, folder, log, on_output, limits or ProcessLimits(), terminal=has_terminal)
     finally:
         for descriptor in launch.descriptors:
             os.close(descriptor)
@@ -47,7 +47,9 @@ def _start_process(
     try:
         read_end, write_end = _open_terminal() if terminal else os.pipe()
         try:
-            terminal_prefix = (shell(), "-c", _OPEN_TERMINAL_SCRIPT, "sh", os.ttyname(write_end)) if terminal else ()
+            terminal_prefix = (
+                (shell_path(), "-c", _OPEN_TERMINAL_SCRIPT, "sh", os.ttyname(write_end)) if terminal else ()
+            )
             with _preferred_oom_victim():
                 process = subprocess.Popen(
                     (*(() if launch.is_wrapped else terminal_prefix), *launch.argv),
@@ -68,7 +70,7 @@ def _start_process(
         os.close(descriptor)
         raise
     return Program(
-        process, read_end, descriptor, log, on_output, limits, terminal=terminal, is_wrapped=launch.is_wrapped
+        process, read_end, descriptor, log, on_output, limits, has_terminal=terminal, is_wrapped=launch.is_wrapped
     )
 
 

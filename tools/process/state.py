@@ -36,13 +36,13 @@ class ProgramState:
             return f"killed by {_signal_name(self.signal)}"
         return "still running" if self.code is None else f"exit code {self.code}"
 
-    def printed_in(self, text: str) -> str:
+    def printed_text(self, text: str) -> str:
         """Return the part of an output that the program printed, without `told` and the hook messages after it."""
         end = text.rfind(self.told) if self.told else -1
         return "" if self.is_silent else text if end < 0 else text[:end].removesuffix("\n")
 
 
-def state_of(code: int | None, job: str = "") -> ProgramState:
+def program_state(code: int | None, job: str = "") -> ProgramState:
     """Return the state for an exit code: negative for a signal, None while the program is running."""
     if code is None or code >= 0:
         return ProgramState(code=code, job=job)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.secrets.key_formats import SECRET_NAME
+from ebbtide.tools.secrets.key_formats import SECRET_VARIABLE_NAME
 from ebbtide.tools.secrets.redaction import SECRET_VALUE
 from ebbtide.tools.secrets.secret_pieces import looks_random
 
@@ -103,7 +103,7 @@ def _parse_names(difference: str) -> Iterator[str]:
 def _is_safe_variable(name: str, value: str) -> bool:
     if (
         _UNSAFE_NAMES.fullmatch(name)
-        or SECRET_NAME.search(name)
+        or SECRET_VARIABLE_NAME.search(name)
         or SECRET_VALUE.search(value)
         or len(value) > _MAX_VALUE_CHARS
     ):

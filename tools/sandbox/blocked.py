@@ -127,13 +127,13 @@ def denial_reasons(
     folder: str,
     exists_outside: Callable[[str], bool],
     *,
-    failed: bool = True,
+    has_failed: bool = True,
 ) -> str:
     """Return what the sandbox denied to a command, in a few words; empty if the output does not suggest that anything
-    was blocked. `exists_outside`: whether a file exists outside the sandbox. `failed`: whether the command failed. If
-    it succeeded, only errors reported by its own programs, and denied writes to files named in the output, are
+    was blocked. `exists_outside`: whether a file exists outside the sandbox. `has_failed`: whether the command failed.
+    If it succeeded, only errors reported by its own programs, and denied writes to files named in the output, are
     considered, because other text may come from a file that it printed."""
-    if not failed:
+    if not has_failed:
         matches = _UNWRITABLE.finditer(output) if boundary.kind == "bubblewrap" else ()
         write_denials = filter(None, (_write_denial(match, boundary, folder) for match in matches))
         denials = (
@@ -160,7 +160,7 @@ def _write_denial(match: Match[str], boundary: Boundary, folder: str) -> str:
     paths = [normpath(join(folder, name)) for name in path_texts]
     if path := next((path for path in paths if boundary.access_to(path) != "write"), ""):
         return f"it may not write `{path}`"
-    protected_paths = [protected for protected, access in boundary.places.items() if access != "write"]
+    protected_paths = [protected for protected, access in boundary.access_by_path.items() if access != "write"]
     path = next((path for path in paths if any(protected.startswith(f"{path}/") for protected in protected_paths)), "")
     return f"it may not remove or rename `{path}`, which contains protected files" if path and _BUSY in match[0] else ""
 
@@ -202,7 +202,7 @@ def _denials(output: str, boundary: Boundary, folder: str) -> Iterator[str]:
         else []
     ):
         yield f"it sees `{redacted_paths[0]}` without the passwords and tokens in it"
-    for path, access in boundary.places.items():
+    for path, access in boundary.access_by_path.items():
         if access.startswith("hidden") and path != "/" and path in output and path not in boundary.copies:
             yield f"it cannot see `{path}`"
             break

@@ -24,9 +24,9 @@ commands; `none`: nothing."""
 class Boundary:
     """The paths to which access is restricted or extended, and the network access. All other files are readable."""
 
-    places: Mapping[str, Access]
+    access_by_path: Mapping[str, Access]
     """Access by absolute resolved path. Of the paths that contain a file, the deepest one applies."""
-    scratch: str
+    temp_folder: str
     """The folder that is mounted as /tmp."""
     network: Network
     kind: SandboxKind = "bubblewrap"
@@ -38,13 +38,13 @@ class Boundary:
     def is_look_only(self) -> bool:
         """Whether the boundary is for a look-only command, which sees only listed paths and can neither write, even to
         /tmp, nor open a socket."""
-        return self.places.get("/") == "hidden folder"
+        return self.access_by_path.get("/") == "hidden folder"
 
     def access_to(self, path: str) -> Access:
         """Return the access to an absolute resolved path."""
-        while path not in self.places and path != "/":
+        while path not in self.access_by_path and path != "/":
             path = path.rpartition("/")[0] or "/"
-        return self.places.get(path, "read")
+        return self.access_by_path.get(path, "read")
 
 
 def without_write_access(access_by_path: Mapping[str, Access]) -> dict[str, Access]:

@@ -8,11 +8,11 @@ import os.path
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from ebbtide.tools.process.shell import shell
+from ebbtide.tools.process.shell import shell_path
 from ebbtide.tools.sandbox.boundary import Access, Boundary
 
 UNSHARE_FLAGS = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
-DISABLE_USERNS = "--disable-userns"
+DISABLE_USERNS_FLAG = "--disable-userns"
 """Prevents commands from creating namespaces. Needs bubblewrap 0.8; with earlier versions, only the system call filter
 prevents them."""
 _BASE_MOUNTS = (
@@ -38,7 +38,7 @@ _MOUNT_TABLE_ESCAPES = {ord(character): f"\\{ord(character):03o}" for character 
 """Escapes for paths in the kernel's mount table."""
 
 
-def bubblewrap(
+def bubblewrap_command(
     program: Sequence[str],
     boundary: Boundary,
     folder: str,
@@ -50,7 +50,7 @@ def bubblewrap(
     """Return the command line that runs a command in bubblewrap. `program`: bubblewrap with the flags that it supports;
     `filter_descriptor`: the descriptor of the system call filter; `mount_table`: the mount table outside the sandbox;
     `copies`: descriptors of the replacements for hidden files."""
-    mount_rows = expected_mounts(boundary.places, mount_table)
+    mount_rows = expected_mounts(boundary.access_by_path, mount_table)
     return (
         *program,
         *UNSHARE_FLAGS,
@@ -58,11 +58,11 @@ def bubblewrap(
         *("--seccomp", str(filter_descriptor)),
         *(_LOOK_ONLY_MOUNTS if boundary.is_look_only else SYSTEM_MOUNTS),
         *(word for path in _NIXOS_PROGRAM_FOLDERS for word in ("--ro-bind-try", path, path)),
-        *("--bind", boundary.scratch, "/tmp"),
+        *("--bind", boundary.temp_folder, "/tmp"),
         *_mount_flags(boundary, copies),
         *(("--remount-ro", "/tmp") if boundary.is_look_only else ()),
         *("--chdir", folder, "--"),
-        *((shell(), "-c", _CHECK_MOUNTS_SCRIPT, "sh", *mount_rows, "--") if mount_rows else ()),
+        *((shell_path(), "-c", _CHECK_MOUNTS_SCRIPT, "sh", *mount_rows, "--") if mount_rows else ()),
         *command,
     )
 
@@ -104,7 +104,7 @@ def _is_below_visible_path(path: str, access_by_path: Mapping[str, Access]) -> b
 def _mount_flags(boundary: Boundary, copies: Mapping[str, int]) -> Iterator[str]:
     """Yield the flags of all mounts. Outer folders come first, because a mount covers everything below it. A hidden
     folder is made read-only last, after everything in it has been mounted."""
-    mounts = sorted(boundary.places.items(), key=lambda item: item[0].split("/"))
+    mounts = sorted(boundary.access_by_path.items(), key=lambda item: item[0].split("/"))
     for path, access in mounts:
         yield from ("--ro-bind-data", str(copies[path]), path) if path in copies else _mount_flags_for(path, access)
     for path, access in mounts:

@@ -8,7 +8,7 @@ program is used.
 from collections.abc import Iterable
 from pathlib import Path
 
-from ebbtide.tools.sandbox.git_metadata import all_settings
+from ebbtide.tools.sandbox.git_metadata import list_git_settings
 
 _PLAIN_DIFF_SCRIPT = r"""f() {
 [ $# -ge 7 ] || { printf '* Unmerged path %s\n' "$1"; return; }
@@ -40,4 +40,4 @@ def diff_override_variables(folders: Iterable[Path]) -> dict[str, str]:
 
 
 def _configures_diff_program(folder: Path) -> bool:
-    return any((section, name) == ("diff", "external") for name, section in all_settings(folder))
+    return any((section, name) == ("diff", "external") for name, section in list_git_settings(folder))

@@ -90,7 +90,7 @@ def _user_settings_files() -> Iterator[Path]:
             yield Path(name)
 
 
-def included_settings(metadata: Path) -> Iterator[str]:
+def included_settings_files(metadata: Path) -> Iterator[str]:
     """Yield the files that a repository's settings include, regardless of the conditions of `includeIf`. If they are
     too many or too large to read, also yield the root folder."""
     settings_files = {os.path.realpath(metadata / name) for name in ("config", "config.worktree")}
@@ -105,7 +105,7 @@ def included_settings(metadata: Path) -> Iterator[str]:
         yield os.sep
 
 
-def settings_paths(folder: Path) -> Iterator[Path]:
+def settings_file_paths(folder: Path) -> Iterator[Path]:
     """Yield the paths of all settings files that can affect a folder's repository, whether they exist or not: the files
     of the repository and its submodules, included files, `.gitmodules` and the user's files."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
@@ -113,11 +113,11 @@ def settings_paths(folder: Path) -> Iterator[Path]:
     for metadata in dict.fromkeys((claimed_metadata(work_tree) if work_tree is not None else None) or ()):
         for git_folder in (metadata, *_module_metadata(metadata / "modules", 0)):
             paths += [git_folder / "config", git_folder / "config.worktree"]
-            paths += map(Path, included_settings(git_folder))
+            paths += map(Path, included_settings_files(git_folder))
     yield from dict.fromkeys(paths)
 
 
-def all_settings(folder: Path) -> Iterator[tuple[str, str]]:
+def list_git_settings(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the lower-case name and section of every Git setting in a folder's repository, its submodules and included
     files."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
@@ -140,7 +140,7 @@ def _repository_settings(metadata: Path, depth: int) -> Iterator[tuple[str, str]
             yield from _repository_settings(module, depth + 1)
 
 
-def linked_work_trees(folder: Path) -> dict[Path, Path]:
+def linked_work_tree_git_files(folder: Path) -> dict[Path, Path]:
     """Map the `.git` files of the linked work trees of a folder's repository to their metadata, if the metadata refers
     back to them."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
@@ -171,7 +171,7 @@ def is_work_tree_of(link: Path, common: Path) -> bool:
     )
 
 
-def submodules(folder: Path) -> dict[Path, Path]:
+def submodule_git_files(folder: Path) -> dict[Path, Path]:
     """Map the `.git` files of a folder's submodules to their metadata, if the metadata refers back to them. Submodules
     that contain submodules are skipped."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
@@ -250,13 +250,13 @@ class Repositories:
     """The repositories of a folder when the session starts. Repositories that commands create later are not
     protected."""
 
-    below: tuple[Path, ...]
+    nested: tuple[Path, ...]
     """The nearest repositories below the folder, excluding its own submodules and work trees."""
     forbidden_files: tuple[Path, ...]
     """Files that did not exist when the session started and that no command may create."""
 
 
-def folder_repositories(folder: Path) -> Repositories:
+def find_repositories(folder: Path) -> Repositories:
     below = _repositories_below(folder)
     return Repositories(below, tuple(path for root in (folder, *below) for path in _redirecting_files(root)))
 

@@ -61,7 +61,7 @@ class GitSettings:
         self._boundary = boundary
         self._files = frozenset(
             path
-            for path, access in boundary.places.items()
+            for path, access in boundary.access_by_path.items()
             if access == "read" and os.path.basename(path) in self.names and _is_metadata_folder(os.path.dirname(path))
         )
         return bool(self._files)
@@ -99,15 +99,15 @@ class GitSettings:
             return ""
         if len(changed_keys) > _MAX_CHANGES:
             return f"more than {_MAX_CHANGES} Git settings at once"
-        if problem := dangling_remote_error(old_settings, new_settings):
+        if problem := dangling_remote_problem(old_settings, new_settings):
             return problem
         for key in changed_keys:
-            if problem := refusal(key, old_settings, new_settings, self._boundary):
+            if problem := refusal_reason(key, old_settings, new_settings, self._boundary):
                 return problem
         with tempfile.TemporaryDirectory(prefix="ebb-git-") as folder:
             copy = os.path.join(folder, "config")
             Path(copy).write_bytes(content)
-            for arguments in changes(changed_keys, old_settings, new_settings):
+            for arguments in config_arguments(changed_keys, old_settings, new_settings):
                 self._run("config", "--file", copy, *arguments)
             content = _read_file(copy)
         if self._parse_settings(content) != new_settings:
@@ -141,7 +141,7 @@ class GitSettings:
 _WRITE_LOCK = Lock()
 
 
-def refusal(key: str, old_settings: Settings, new_settings: Settings, boundary: Boundary) -> str:
+def refusal_reason(key: str, old_settings: Settings, new_settings: Settings, boundary: Boundary) -> str:
     """Return why the change of a setting is refused; empty if it is allowed."""
     section, subsection, name = split_key(key)
     old_values, new_values = old_settings.get(key, ()), new_settings.get(key, ())
@@ -171,7 +171,9 @@ def refusal(key: str, old_settings: Settings, new_settings: Settings, boundary: 
     return ""
 
 
-def changes(changed_keys: Sequence[str], old_settings: Settings, new_settings: Settings) -> list[tuple[str, ...]]:
+def config_arguments(
+    changed_keys: Sequence[str], old_settings: Settings, new_settings: Settings
+) -> list[tuple[str, ...]]:
     """Return the arguments of each `git config` call that is needed to make the changes."""
     arguments = list[tuple[str, ...]]()
     for section in dict.fromkeys(key.rpartition(".")[0] for key in changed_keys):
@@ -301,7 +303,7 @@ def with_absolute_urls(old_settings: Settings, new_settings: Settings, work_tree
     }
 
 
-def dangling_remote_error(old_settings: Settings, new_settings: Settings) -> str:
+def dangling_remote_problem(old_settings: Settings, new_settings: Settings) -> str:
     """Return an error if a setting still names a removed remote, because Git would take the name for a path. Empty if
     none does."""
     for key, values in new_settings.items():

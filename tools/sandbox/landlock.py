@@ -39,7 +39,7 @@ _EXTRA_READABLE_FOLDERS = ("/run/systemd/resolve", "/run/current-system")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def version() -> int:
+def landlock_version() -> int:
     """Return the kernel's Landlock version; 0 if it has none."""
     return max(int(_LIBC.syscall(_CREATE_RULESET, None, 0, 1)), 0)
 
@@ -54,7 +54,7 @@ def landlock_command(ruleset: int, system_calls: bytes, command: Sequence[str]) 
 def create_ruleset(access_by_path: Mapping[str, str], scratch: str) -> int:
     """Create a ruleset for a command and return its descriptor, to be passed to the command and then closed. Raises
     `OSError`."""
-    kernel_version = version()
+    kernel_version = landlock_version()
     if not kernel_version:
         raise OSError("the kernel has no Landlock")
     all_rights = _ALL_RIGHTS[min(kernel_version, 3)]

@@ -44,10 +44,10 @@ class CannotHide(OSError):
 class FolderListing:
     """What a folder contained when it was last listed."""
 
-    changed_at: int
+    modified_ns: int
     """The folder's modification time in nanoseconds; 0 if it may have changed since."""
     folders: tuple[str, ...] = ()
-    secrets: tuple[str, ...] = ()
+    secret_paths: tuple[str, ...] = ()
     """Files and folders with secrets, and named pipes, which can be written to even on a read-only mount."""
 
 
@@ -70,7 +70,7 @@ def is_system_path(path: str) -> bool:
     return path.startswith(tuple(f"{folder}/" for folder in _PROGRAM_FOLDERS))
 
 
-def searched_folders(roots: Sequence[Path], readable: Sequence[str]) -> tuple[str, ...]:
+def folders_to_search(roots: Sequence[Path], readable: Sequence[str]) -> tuple[str, ...]:
     """Return the visible folders to search for files with secrets. Raises `CannotHide`."""
     readable_folders = (path for path in readable if os.path.isdir(path) and not is_system_path(path))
     folders = (*map(str, roots), *readable_folders)
@@ -79,7 +79,7 @@ def searched_folders(roots: Sequence[Path], readable: Sequence[str]) -> tuple[st
     return folders
 
 
-def secret_files(folders: Sequence[str], listings: dict[str, FolderListing], *, is_git: bool) -> list[str]:
+def find_secret_files(folders: Sequence[str], listings: dict[str, FolderListing], *, is_git: bool) -> list[str]:
     """Return the files with secrets in the folders. `listings`: cached listings, which are updated; `is_git`: whether
     Git needs its settings. Raises `CannotHide`."""
     secret_paths = dict.fromkeys(path for folder in folders for path in _find_secrets(folder, listings))
@@ -103,11 +103,11 @@ def _find_secrets(root: str, listings: dict[str, FolderListing]) -> Iterator[str
         try:
             changed_at = os.stat(folder, follow_symlinks=False).st_mtime_ns
             listing = listings.get(folder)
-            if listing is None or listing.changed_at != changed_at:
+            if listing is None or listing.modified_ns != changed_at:
                 listing = listings[folder] = _list_folder(folder, changed_at)
         except OSError:
             continue  # the command cannot read it either
-        yield from listing.secrets
+        yield from listing.secret_paths
         pending += listing.folders
 
 
@@ -136,7 +136,7 @@ def _may_have_secret_name(name: str) -> bool:
     return name in SECRET_NAMES or name.startswith(SECRET_PREFIXES) or name.endswith(SECRET_SUFFIXES)
 
 
-def user_git_settings(home: Path, variables: Mapping[str, str]) -> Iterator[str]:
+def user_git_settings_paths(home: Path, variables: Mapping[str, str]) -> Iterator[str]:
     """Yield the paths of the user's Git settings, which need not exist."""
     yield from (str(home / name) for name in GIT_SETTINGS)
     yield from filter(os.path.isabs, (variables.get("GIT_CONFIG_GLOBAL", ""),))

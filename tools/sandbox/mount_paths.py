@@ -15,7 +15,12 @@ from pathlib import Path
 from ebbtide.tools.process.shell import is_passed_on
 from ebbtide.tools.sandbox.boundary import Access
 from ebbtide.tools.sandbox.git_metadata import git_path_access, is_in
-from ebbtide.tools.secrets.files import HOME_SECRETS, SECRET_FOLDER_VARIABLES, SECRET_PATH_VARIABLES, SYSTEM_SECRETS
+from ebbtide.tools.secrets.files import (
+    HOME_SECRET_PATHS,
+    SECRET_FOLDER_VARIABLES,
+    SECRET_PATH_VARIABLES,
+    SYSTEM_SECRET_PATHS,
+)
 from ebbtide.tools.secrets.registry_settings import (
     NPM_SETTINGS_FILE,
     NPM_SETTINGS_VARIABLES,
@@ -88,7 +93,7 @@ def sandbox_path_access(
     for folder in visible:
         if folder != folder.parent:  # mounting the root again would uncover hidden paths
             access_by_path[str(folder)] = "read"
-    for path in caches(home):
+    for path in existing_caches(home):
         access_by_path.setdefault(path, "write")
     for path in _writable_folders(root, further_roots, home):
         access_by_path[path] = "write"
@@ -115,7 +120,7 @@ def sandbox_path_access(
     return {path: access for path, access in (*_pinning_mounts(access_by_path), *access_by_path.items())}
 
 
-def caches(home: Path) -> Iterator[str]:
+def existing_caches(home: Path) -> Iterator[str]:
     """Yield the existing caches, both below the home folder and at paths set by variables. `home` must be resolved."""
     below_home = (_cache_path(name, home) for name in CACHE_FOLDERS)
     in_variables = (
@@ -159,7 +164,7 @@ def secret_path_access(home: Path, working_folders: Sequence[Path]) -> dict[str,
     are skipped if the user passes the variable on to commands, or if they are inside or above a working folder."""
     access_by_path: dict[str, Access] = {}
     homes = dict.fromkeys(map(str, (home, _user_database_home())))
-    for path in (*SYSTEM_SECRETS, *(path for folder in homes for path in _usual_secret_paths(folder))):
+    for path in (*SYSTEM_SECRET_PATHS, *(path for folder in homes for path in _usual_secret_paths(folder))):
         if os.access(path, os.R_OK):
             real = os.path.realpath(path)
             access_by_path[real] = "hidden folder" if os.path.isdir(real) else "hidden file"
@@ -173,9 +178,7 @@ def secret_path_access(home: Path, working_folders: Sequence[Path]) -> dict[str,
     return access_by_path
 
 
-def settings_copies(
-    access_by_path: Mapping[str, Access], home: Path, *, goes_by_proxy: bool
-) -> dict[str, SettingsCopy]:
+def settings_copies(access_by_path: Mapping[str, Access], home: Path, *, uses_proxy: bool) -> dict[str, SettingsCopy]:
     """Return the replacements for hidden settings files of package managers, without the secrets in them."""
     in_variables = ((NPM_SETTINGS_FILE, os.environ.get(name, "")) for name in NPM_SETTINGS_VARIABLES)
     homes = dict.fromkeys(map(str, (home.resolve(), _user_database_home())))
@@ -185,7 +188,7 @@ def settings_copies(
         real_path = os.path.realpath(path) if os.path.isabs(path) else ""
         if access_by_path.get(real_path) == "hidden file" and real_path not in copies:
             with suppress(OSError, UnicodeDecodeError):
-                copy = copy_without_secrets(name, Path(real_path).read_text("utf-8"), must_use_proxy=goes_by_proxy)
+                copy = copy_without_secrets(name, Path(real_path).read_text("utf-8"), must_use_proxy=uses_proxy)
                 copies |= {real_path: copy} if copy is not None else {}
     return copies
 
@@ -195,7 +198,7 @@ def _usual_secret_paths(home: str) -> Iterator[str]:
     names: frozenset[str] | None = None
     with suppress(OSError):  # the folder may not be listable
         names = frozenset(os.listdir(home))
-    paths = (path for path in HOME_SECRETS if names is None or path.partition("/")[0] in names)
+    paths = (path for path in HOME_SECRET_PATHS if names is None or path.partition("/")[0] in names)
     yield from (f"{home}/{path}" for path in paths)
 
 
@@ -217,7 +220,9 @@ def _secret_paths_in_variables() -> Iterator[str]:
         folder = os.environ.get(name, "")
         if os.path.isabs(folder):
             yield from (
-                f"{folder}/{path.removeprefix(usual_folder)}" for path in HOME_SECRETS if path.startswith(usual_folder)
+                f"{folder}/{path.removeprefix(usual_folder)}"
+                for path in HOME_SECRET_PATHS
+                if path.startswith(usual_folder)
             )
 
 

@@ -14,7 +14,7 @@ from ebbtide.tools import network, sandbox
 from ebbtide.tools.process.shell import Launch
 
 if TYPE_CHECKING:  # imported for types only, so that sessions without commands load none of it
-    from ebbtide.tools.network.places import NetworkPlace
+    from ebbtide.tools.network.places import NetworkDestination
     from ebbtide.tools.network.proxy import Connect, ProxyServer
     from ebbtide.tools.sandbox.network_namespace import NetworkNamespace
 
@@ -39,7 +39,7 @@ class NetworkPolicy(Protocol):
     def answer_wait_seconds(self) -> float:
         """Total number of seconds spent waiting for the user's answers so far."""
 
-    async def refusal(self, place: "NetworkPlace") -> str:
+    async def refusal(self, place: "NetworkDestination") -> str:
         """Return why the command may not reach the place; empty if it may."""
 
     async def close(self) -> None:
@@ -50,16 +50,16 @@ class NetworkAccess:
     """The network access of one command, until its last process ends."""
 
     def __init__(self, policy: NetworkPolicy, namespace: "NetworkNamespace", address: str) -> None:
-        self.reach = policy
+        self.policy = policy
         self.address = address
         self.failures = dict[str, str]()
         """Places that were refused or could not be reached, each with the reason."""
         self._namespace = namespace
 
-    async def refusal(self, place: "NetworkPlace") -> str:
-        return await self.reach.refusal(place)
+    async def refusal(self, place: "NetworkDestination") -> str:
+        return await self.policy.refusal(place)
 
-    def note(self, place: "NetworkPlace", why: str) -> None:
+    def record_failure(self, place: "NetworkDestination", why: str) -> None:
         if len(self.failures) < _MAX_NOTED_FAILURES:
             self.failures[str(place)] = why
 
@@ -95,17 +95,17 @@ class NetworkAccess:
 class SessionNetwork:
     """The network namespace shared by a session's commands. Commands in it can reach each other's servers."""
 
-    def __init__(self, private: Sequence[str] = (), connect_to: "Connect | None" = None) -> None:
-        """`private`: hosts on private networks that the user has listed. `connect_to`: replaces the default way to
-        connect."""
-        self._private_hosts = private
+    def __init__(self, private_hosts: Sequence[str] = (), connect_to: "Connect | None" = None) -> None:
+        """`private_hosts`: hosts on private networks that the user has listed. `connect_to`: replaces the default way
+        to connect."""
+        self._private_hosts = private_hosts
         self._connect_to = connect_to
         self._accesses = dict[str, NetworkAccess]()
         self._access_count = 0
         self._namespace_task: asyncio.Task[NetworkNamespace | None] | None = None
         self._proxy: ProxyServer | None = None
 
-    async def access(self, reach: NetworkPolicy) -> NetworkAccess | None:
+    async def create_access(self, reach: NetworkPolicy) -> NetworkAccess | None:
         """Return the access for one command; None if this system cannot limit commands to permitted hosts. The first
         call takes about 60 ms."""
         if self._namespace_task is None:
@@ -124,10 +124,10 @@ class SessionNetwork:
         task = self._namespace_task
         return task.result() if task is not None and task.done() else None
 
-    async def leave(self, access: NetworkAccess) -> None:
+    async def release(self, access: NetworkAccess) -> None:
         """Release the access after the command has ended."""
         self._accesses.pop(access.address, None)
-        await access.reach.close()
+        await access.policy.close()
 
     async def close(self) -> None:
         if self._namespace_task is None:
@@ -136,17 +136,18 @@ class SessionNetwork:
         if self._proxy is not None:
             await self._proxy.close()
         for access in [*self._accesses.values()]:
-            await self.leave(access)
+            await self.release(access)
         if namespace is not None:
             namespace.close()
 
     async def _open_namespace(self) -> "NetworkNamespace | None":
         try:
             namespace = await asyncio.to_thread(sandbox.network_namespace.create_namespace)
-        except sandbox.network_namespace.NoNamespace:
+        except sandbox.network_namespace.NamespaceUnavailable:
             return None
         self._proxy = network.proxy.ProxyServer(
-            self._connect_to or partial(network.connection.connect, private=self._private_hosts), self._accesses.get
+            self._connect_to or partial(network.connection.connect, private_hosts=self._private_hosts),
+            self._accesses.get,
         )
         await self._proxy.start(namespace.listener)
         return namespace

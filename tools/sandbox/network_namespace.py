@@ -11,7 +11,7 @@ from functools import cache
 
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.sandbox.bubblewrap import SYSTEM_MOUNTS, UNSHARE_FLAGS
-from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, detect_sandbox
 
 _NSENTER_PATHS = ("/usr/bin/nsenter", "/bin/nsenter", "/run/current-system/sw/bin/nsenter")
 """Paths of nsenter that only an administrator can change."""
@@ -30,7 +30,7 @@ ours.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", he
 process has to remain inside."""
 
 
-class NoNamespace(Exception):
+class NamespaceUnavailable(Exception):
     """No namespace can be created on this system; the message says why."""
 
 
@@ -39,8 +39,8 @@ class NetworkNamespace:
     """A network namespace, which exists as long as one of these descriptors is open."""
 
     listener: socket.socket
-    user: int
-    network: int
+    user_descriptor: int
+    network_descriptor: int
     nsenter_path: str
 
     @property
@@ -50,22 +50,22 @@ class NetworkNamespace:
     def nsenter_command(self, argv: Sequence[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
         """Return the command that runs `argv` inside the namespace, and the descriptors that it must inherit. The
         caller must close these."""
-        user, network = os.dup(self.user), os.dup(self.network)
+        user, network = os.dup(self.user_descriptor), os.dup(self.network_descriptor)
         namespace_flags = (f"--user=/proc/self/fd/{user}", f"--net=/proc/self/fd/{network}")
         return (self.nsenter_path, *namespace_flags, "--preserve-credentials", "--", *argv), (user, network)
 
     def close(self) -> None:
         self.listener.close()
-        os.close(self.user)
-        os.close(self.network)
+        os.close(self.user_descriptor)
+        os.close(self.network_descriptor)
 
 
 def create_namespace() -> NetworkNamespace:
-    """Create a namespace and test it, which takes about 40 ms. Raises `NoNamespace`."""
+    """Create a namespace and test it, which takes about 40 ms. Raises `NamespaceUnavailable`."""
     namespace = _create_untested()
     if error := _entry_error(namespace):
         namespace.close()
-        raise NoNamespace(f"a network namespace cannot be entered: {error}")
+        raise NamespaceUnavailable(f"a network namespace cannot be entered: {error}")
     return namespace
 
 
@@ -74,17 +74,17 @@ def namespace_problem() -> str:
     """Return why this system cannot create a namespace; empty if a test succeeded."""
     try:
         create_namespace().close()
-    except NoNamespace as error:
+    except NamespaceUnavailable as error:
         return str(error)
     return ""
 
 
 def _entry_error(namespace: NetworkNamespace) -> str:
     """Return the error if the namespace cannot be entered; empty if it can."""
-    detected = found_sandbox()
+    detected = detect_sandbox()
     assert isinstance(detected, SandboxProgram)
     argv, descriptors = namespace.nsenter_command(
-        (*detected.line, *UNSHARE_FLAGS, "--as-pid-1", *SYSTEM_MOUNTS, "--", "/bin/sh", "-c", ":")
+        (*detected.full_argv, *UNSHARE_FLAGS, "--as-pid-1", *SYSTEM_MOUNTS, "--", "/bin/sh", "-c", ":")
     )
     try:
         result = subprocess.run(
@@ -106,14 +106,14 @@ def _entry_error(namespace: NetworkNamespace) -> str:
 
 
 def _create_untested() -> NetworkNamespace:
-    detected = found_sandbox()
+    detected = detect_sandbox()
     if isinstance(detected, NoSandbox):
-        raise NoNamespace(detected.why)
+        raise NamespaceUnavailable(detected.problem)
     if detected.kind != "bubblewrap":
-        raise NoNamespace(f"{detected.kind} cannot restrict access to individual hosts")
+        raise NamespaceUnavailable(f"{detected.kind} cannot restrict access to individual hosts")
     nsenter_path = next((path for path in _NSENTER_PATHS if os.access(path, os.X_OK)), None)
     if nsenter_path is None:
-        raise NoNamespace("`nsenter` of util-linux is not installed")
+        raise NamespaceUnavailable("`nsenter` of util-linux is not installed")
     ours, theirs = socket.socketpair()
     with ours, theirs:
         python = (
@@ -137,10 +137,10 @@ def _create_untested() -> NetworkNamespace:
                 pass_fds=(theirs.fileno(),),
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise NoNamespace(f"a network namespace cannot be created: {error}") from error
+            raise NamespaceUnavailable(f"a network namespace cannot be created: {error}") from error
         if result.returncode:
             problem = result.stderr.decode(errors="replace").strip().split("\n")[-1][:200]
-            raise NoNamespace(f"a network namespace cannot be created: {problem or result.returncode}")
+            raise NamespaceUnavailable(f"a network namespace cannot be created: {problem or result.returncode}")
         ours.setblocking(False)
         _, [(_, _, data), *_], *_ = ours.recvmsg(1, socket.CMSG_SPACE(12), socket.MSG_CMSG_CLOEXEC)
     descriptors = array.array("i", data)

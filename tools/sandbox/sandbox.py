@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from ebbtide.tools import sandbox
 from ebbtide.tools import secrets as tools_secrets
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.process.shell import Launch, shell
-from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, readable_descriptor
+from ebbtide.tools.process.shell import Launch, shell_path
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, create_readable_descriptor, detect_sandbox
 
 if TYPE_CHECKING:  # imported for types only, so that sessions without commands load none of it
     from ebbtide.tools.sandbox.boundary import Boundary
@@ -37,11 +37,11 @@ class Sandbox:
     """The sandbox of a session's commands."""
 
     root: Path
-    scratch: Path
+    temp_folder: Path
     """A folder private to the session, which is mounted as /tmp."""
-    roots: list[Path] = field(default_factory=list)
+    added_roots: list[Path] = field(default_factory=list)
     """Further writable folders, which may change during the session."""
-    ours: tuple[Path, ...] = ()
+    own_folders: tuple[Path, ...] = ()
     """Folders with this program's own files, which are hidden from commands."""
     visible_paths: tuple[Path, ...] = ()
     """Folders inside `ours` that commands may read anyway."""
@@ -54,18 +54,18 @@ class Sandbox:
     removable_git_files: dict[Path, Path] = field(default_factory=dict)
     """The `.git` files that a command may remove. Linked work trees map to their repository, submodules to their
     metadata."""
-    listed: "dict[str, FolderListing]" = field(default_factory=dict)
+    folder_listings: "dict[str, FolderListing]" = field(default_factory=dict)
     """Cached listings of the folders that were searched for files with secrets."""
     variables: dict[str, str] = field(default_factory=dict)
     """Further environment variables for sandboxed commands that may write."""
 
     @property
-    def visible_scratch(self) -> Path | None:
+    def visible_temp_folder(self) -> Path | None:
         """The private folder as commands see it; None without a sandbox."""
-        detected = found_sandbox()
+        detected = detect_sandbox()
         if isinstance(detected, NoSandbox):
             return None
-        return Path("/tmp") if detected.kind == "bubblewrap" else self.scratch
+        return Path("/tmp") if detected.kind == "bubblewrap" else self.temp_folder
 
     def wrap(
         self,
@@ -73,7 +73,7 @@ class Sandbox:
         folder: Path,
         *,
         may_write: bool = True,
-        terminal: bool = False,
+        takes_terminal: bool = False,
         access: "NetworkAccess | None" = None,
         settings: "GitSettings | None" = None,
         removes_work_trees: bool = False,
@@ -82,7 +82,7 @@ class Sandbox:
         """Return the launch inside the sandbox, or the same launch if the system has no sandbox. `settings` handles
         changes to Git's settings, which are read-only without it. `removes_work_trees`: whether the command may remove
         linked work trees; `removes_submodules`: whether it may remove submodules. Raises `OSError`."""
-        detected = found_sandbox()
+        detected = detect_sandbox()
         if isinstance(detected, NoSandbox):
             return launch
         unprotected = (
@@ -95,7 +95,7 @@ class Sandbox:
         environment, command = _move_variables_inside(environment, launch.argv, folder)
         match detected.kind:
             case "bubblewrap":
-                argv = (*_TAKE_TERMINAL_COMMAND, *command) if terminal else command
+                argv = (*_TAKE_TERMINAL_COMMAND, *command) if takes_terminal else command
                 environment = environment if access is None else access.environment(environment)
                 argv, rename_descriptors = (
                     (argv, ()) if settings is None else _with_rename_server(argv, settings, boundary)
@@ -105,7 +105,7 @@ class Sandbox:
             case "landlock":
                 return _landlock_launch(boundary, command, environment | _temporary_folder_variables(boundary))
             case "seatbelt":
-                sandboxed_argv = sandbox.seatbelt.seatbelt(boundary, command)
+                sandboxed_argv = sandbox.seatbelt.seatbelt_command(boundary, command)
                 return Launch(sandboxed_argv, environment | _temporary_folder_variables(boundary), is_confined=True)
 
     def wrap_look_only(
@@ -113,19 +113,19 @@ class Sandbox:
     ) -> "tuple[Launch, Boundary]":
         """Return the launch of a look-only command, and its boundary. `readable`: further paths that it sees; `is_git`:
         whether it runs Git. Raises `OSError`, also if the system has no bubblewrap."""
-        detected = found_sandbox()
+        detected = detect_sandbox()
         if isinstance(detected, NoSandbox) or detected.kind != "bubblewrap":
             raise OSError("it needs bubblewrap")
-        roots = (self.root, *(root for root in self.roots if root.is_dir()))
-        folders = sandbox.look_only.searched_folders(roots, readable)
-        secrets_in_files = sandbox.look_only.secret_files(folders, self.listed, is_git=is_git)
+        roots = (self.root, *(root for root in self.added_roots if root.is_dir()))
+        folders = sandbox.look_only.folders_to_search(roots, readable)
+        secrets_in_files = sandbox.look_only.find_secret_files(folders, self.folder_listings, is_git=is_git)
         key_paths = sandbox.mount_paths.secret_path_access(Path.home().resolve(), roots)
         other_secrets = (
-            path for path in (*map(str, self.ours), *key_paths) if sandbox.git_metadata.is_in(path, folders)
+            path for path in (*map(str, self.own_folders), *key_paths) if sandbox.git_metadata.is_in(path, folders)
         )
         hidden = [path for path in (*secrets_in_files, *other_secrets) if path not in readable and os.path.exists(path)]
-        self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
-        boundary = sandbox.look_only.look_only_boundary(roots, readable, hidden, self.scratch)
+        self.temp_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        boundary = sandbox.look_only.look_only_boundary(roots, readable, hidden, self.temp_folder)
         environment, command = _move_variables_inside(
             without_outside_variables(launch.environment) | {"TMPDIR": "/dev/shm"}, launch.argv, folder
         )
@@ -152,46 +152,46 @@ class Sandbox:
     def has_found_repositories(self) -> bool:
         """Whether the repositories in all folders have been found."""
         return self.root in self.repositories_by_folder and all(
-            folder in self.repositories_by_folder for folder in self.roots
+            folder in self.repositories_by_folder for folder in self.added_roots
         )
 
-    def look(self) -> None:
+    def find_repositories(self) -> None:
         """Find the repositories in folders not yet examined. A large folder takes about 50 ms."""
         if not self.repositories_by_folder:
             sandbox.mount_paths.create_caches(Path.home())
 
-        for folder in (self.root, *self.roots):
+        for folder in (self.root, *self.added_roots):
             if folder not in self.repositories_by_folder:
-                self.repositories_by_folder[folder] = sandbox.git_metadata.folder_repositories(folder)
+                self.repositories_by_folder[folder] = sandbox.git_metadata.find_repositories(folder)
 
     @property
     def repositories(self) -> tuple[Path, ...]:
         """The repositories found below the sandbox's folders."""
         return tuple(
             path
-            for folder in (self.root, *self.roots)
+            for folder in (self.root, *self.added_roots)
             if folder in self.repositories_by_folder
-            for path in self.repositories_by_folder[folder].below
+            for path in self.repositories_by_folder[folder].nested
         )
 
     def _unprotect_work_trees(self) -> tuple[str, ...]:
         """Mark the linked work trees in the sandbox's folders as removable; return their paths and those of their
         metadata."""
-        git_files = self._git_files_to_unprotect(sandbox.git_metadata.linked_work_trees)
+        git_files = self._git_files_to_unprotect(sandbox.git_metadata.linked_work_tree_git_files)
         self.removable_git_files.update({link: metadata.parent.parent for link, metadata in git_files.items()})
         return tuple(str(path) for link, metadata in git_files.items() for path in (link.parent, metadata))
 
     def _unprotect_submodules(self) -> tuple[str, ...]:
         """Mark the submodules in the sandbox's folders as removable; return the paths of their work trees. Their
         metadata stays protected."""
-        git_files = self._git_files_to_unprotect(sandbox.git_metadata.submodules)
+        git_files = self._git_files_to_unprotect(sandbox.git_metadata.submodule_git_files)
         self.removable_git_files.update(git_files)
         return tuple(str(link.parent) for link in git_files)
 
     def _git_files_to_unprotect(self, find_in: Callable[[Path], dict[Path, Path]]) -> dict[Path, Path]:
         """Return the `.git` files that `find_in` yields for the sandbox's folders, if they are inside these folders and
         their work tree contains none of them."""
-        folders = (self.root, *self.roots)
+        folders = (self.root, *self.added_roots)
         return {
             link: metadata
             for folder in folders
@@ -204,20 +204,20 @@ class Sandbox:
         self, *, may_write: bool, access: "NetworkAccess | None" = None, opened: Sequence[str] = ()
     ) -> "Boundary":
         """Return the boundary of a command that is about to start. Raises `OSError`."""
-        self.look()
+        self.find_repositories()
         self.remove_forbidden_files()  # a background command may have created forbidden files
-        self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.temp_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         # If this program is installed in /tmp, which the sandbox replaces, its SSH proxy must be mounted separately.
         visible = self.visible_paths if access is None else (*self.visible_paths, sandbox.network.TUNNEL_PROGRAM)
         access_by_path = sandbox.mount_paths.sandbox_path_access(
-            self.root, self.roots, Path.home(), self.ours, visible, self.repositories, opened
+            self.root, self.added_roots, Path.home(), self.own_folders, visible, self.repositories, opened
         )
-        detected = found_sandbox()
+        detected = detect_sandbox()
         kind = detected.kind if isinstance(detected, SandboxProgram) else "bubblewrap"
         effective_access = access_by_path if may_write else sandbox.boundary.without_write_access(access_by_path)
         network: sandbox.boundary.Network = "open" if self.has_network else "none" if access is None else "proxy"
-        copies = sandbox.mount_paths.settings_copies(effective_access, Path.home(), goes_by_proxy=network == "proxy")
-        return sandbox.boundary.Boundary(effective_access, str(self.scratch), network, kind, copies)
+        copies = sandbox.mount_paths.settings_copies(effective_access, Path.home(), uses_proxy=network == "proxy")
+        return sandbox.boundary.Boundary(effective_access, str(self.temp_folder), network, kind, copies)
 
 
 def _with_rename_server(
@@ -246,10 +246,10 @@ def _bubblewrap_launch(
 ) -> Launch:
     mount_table = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
     sockets: Sockets = "none" if boundary.is_look_only else "network"
-    system_calls = readable_descriptor(sandbox.system_calls.system_call_filter(os.uname().machine, sockets))
-    copies = {path: readable_descriptor(copy.text.encode()) for path, copy in boundary.copies.items()}
-    program = detected.line if sandbox.bubblewrap.has_shared_mounts(mount_table) else detected.argv
-    sandboxed_argv = sandbox.bubblewrap.bubblewrap(
+    system_calls = create_readable_descriptor(sandbox.system_calls.system_call_filter(os.uname().machine, sockets))
+    copies = {path: create_readable_descriptor(copy.text.encode()) for path, copy in boundary.copies.items()}
+    program = detected.full_argv if sandbox.bubblewrap.has_shared_mounts(mount_table) else detected.argv
+    sandboxed_argv = sandbox.bubblewrap.bubblewrap_command(
         program, boundary, str(folder), argv, system_calls, mount_table, copies
     )
     descriptors = (system_calls, *copies.values(), *extra_descriptors)
@@ -260,21 +260,21 @@ def _landlock_launch(boundary: "Boundary", argv: Sequence[str], environment: Map
     calls = sandbox.system_calls.system_call_filter(
         os.uname().machine, "local" if boundary.network == "open" else "none"
     )
-    ruleset = sandbox.landlock.create_ruleset(boundary.places, boundary.scratch)
+    ruleset = sandbox.landlock.create_ruleset(boundary.access_by_path, boundary.temp_folder)
     return Launch(sandbox.landlock.landlock_command(ruleset, calls, argv), environment, (ruleset,), is_confined=True)
 
 
 def _temporary_folder_variables(boundary: "Boundary") -> dict[str, str]:
     """Return variables for the temporary folder and for npm settings stored there, for sandboxes that cannot replace
     files by mounts. Raises `OSError`."""
-    variables = {"TMPDIR": boundary.scratch}
+    variables = {"TMPDIR": boundary.temp_folder}
     copy = next(
         (copy for copy in boundary.copies.values() if copy.name == tools_secrets.registry_settings.NPM_SETTINGS_FILE),
         None,
     )
     if copy is not None:
         new_file, npm_settings_path = (
-            os.path.join(boundary.scratch, name)
+            os.path.join(boundary.temp_folder, name)
             for name in (secrets.token_hex(8), tools_secrets.registry_settings.NPM_SETTINGS_FILE)
         )
         Path(new_file).write_text(copy.text)
@@ -324,7 +324,7 @@ def _move_variables_inside(
         return sandbox_variables, tuple(argv)
     assignments = (f"{name}={value}" for name, value in command_variables.items())
     if "=" in argv[0]:  # `env` would take the program for a variable
-        return sandbox_variables, (shell(), "-c", _SET_VARIABLES_SCRIPT, "sh", *assignments, "--", *argv)
+        return sandbox_variables, (shell_path(), "-c", _SET_VARIABLES_SCRIPT, "sh", *assignments, "--", *argv)
     return sandbox_variables, ("/usr/bin/env", *assignments, *argv)
 
 

@@ -16,7 +16,7 @@ _WRITABLE_DEVICES = (
 )
 
 
-def seatbelt(boundary: Boundary, command: Sequence[str]) -> tuple[str, ...]:
+def seatbelt_command(boundary: Boundary, command: Sequence[str]) -> tuple[str, ...]:
     return (SANDBOX_EXEC, "-p", "\n".join(_profile(boundary)), *command)
 
 
@@ -27,8 +27,8 @@ def _profile(boundary: Boundary) -> Iterator[str]:
     yield "(deny file-write*)"
     for path in _WRITABLE_DEVICES:
         yield f"(allow file-write* (literal {_quote(path)}))"
-    yield f"(allow file-write* (subpath {_quote(boundary.scratch)}))"
-    for path, access in sorted(boundary.places.items(), key=lambda item: item[0].split("/")):
+    yield f"(allow file-write* (subpath {_quote(boundary.temp_folder)}))"
+    for path, access in sorted(boundary.access_by_path.items(), key=lambda item: item[0].split("/")):
         match access:
             case "write":
                 yield f"(allow file-read* file-write* (subpath {_quote(path)}))"
@@ -37,7 +37,7 @@ def _profile(boundary: Boundary) -> Iterator[str]:
                 yield f"(deny file-write* (subpath {_quote(path)}))"
             case "hidden folder" | "hidden file" | "locked file":
                 yield f"(deny file-read* file-write* (subpath {_quote(path)}))"
-    yield f"(allow file-read* file-write* (subpath {_quote(boundary.scratch)}))"
+    yield f"(allow file-read* file-write* (subpath {_quote(boundary.temp_folder)}))"
     if boundary.network != "open":
         yield "(deny network*)"
 

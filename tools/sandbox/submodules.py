@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.process.git import SAFE_SETTINGS, GitError, program_outside, run_git
-from ebbtide.tools.sandbox.git_metadata import submodules
+from ebbtide.tools.process.git import SAFE_SETTINGS, GitError, find_program_outside, run_git
+from ebbtide.tools.sandbox.git_metadata import submodule_git_files
 
 _WORD = r"""(?:[ \t]+(?:[\w./:@=+,-]+|'[^'\n]*'|"[^"$`\\!\n]*"))"""
 _COMMAND_END = r"[ \t]*(?:2>&1[ \t]*)?(?:&&[ \t]*|;[ \t]*|\Z)"
@@ -55,7 +55,7 @@ def removal_problem(command: str, folder: Path) -> str:
 
 def _words_naming_submodules(words: Sequence[str], folder: Path) -> list[str]:
     """Return the words that name submodules, or folders that contain submodules."""
-    work_trees = [str(link.parent) for link in submodules(folder)]
+    work_trees = [str(link.parent) for link in submodule_git_files(folder)]
     naming_words = list[str]()
     for word in words:
         path = os.path.normpath(os.path.join(folder, word))
@@ -65,7 +65,7 @@ def _words_naming_submodules(words: Sequence[str], folder: Path) -> list[str]:
 
 
 def _runs_hooks(folder: Path) -> bool:
-    git = program_outside("git", folder)
+    git = find_program_outside("git", folder)
     if git is None:
         return True
     settings = {name: value for name, value in SAFE_SETTINGS.items() if name != "core.hooksPath"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ebbtide.tools import sandbox
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.sandbox.boundary import SandboxKind, SandboxState
-from ebbtide.tools.sandbox.bubblewrap import DISABLE_USERNS, SYSTEM_MOUNTS, UNSHARE_FLAGS
+from ebbtide.tools.sandbox.bubblewrap import DISABLE_USERNS_FLAG, SYSTEM_MOUNTS, UNSHARE_FLAGS
 from ebbtide.tools.sandbox.seatbelt import SANDBOX_EXEC as SEATBELT
 
 if TYPE_CHECKING:  # imported for types only: the filter is built when a command runs
@@ -33,24 +33,24 @@ class SandboxProgram:
     argv: tuple[str, ...]
     note: str = ""
     """A limitation that the user should know about."""
-    before: tuple[str, ...] = ()
+    prefix_argv: tuple[str, ...] = ()
     """A prefix that keeps mounts made outside while a command runs out of the sandbox. With bubblewrap alone, such
     mounts would appear in the sandbox and be writable."""
 
     @property
-    def line(self) -> tuple[str, ...]:
-        return (*self.before, *self.argv)
+    def full_argv(self) -> tuple[str, ...]:
+        return (*self.prefix_argv, *self.argv)
 
 
 @dataclass(frozen=True, slots=True)
 class NoSandbox:
     """No sandbox is available."""
 
-    why: str
+    problem: str
 
 
 @cache
-def found_sandbox() -> SandboxProgram | NoSandbox:
+def detect_sandbox() -> SandboxProgram | NoSandbox:
     """Return the sandbox that works on this system. The first call runs a test, which takes about 10 ms."""
     if sys.platform == "darwin":
         is_installed = os.access(SEATBELT, os.X_OK)
@@ -59,7 +59,7 @@ def found_sandbox() -> SandboxProgram | NoSandbox:
         return NoSandbox("there is none for this system")
     detected = _detect_bubblewrap()
     if isinstance(detected, NoSandbox) and not landlock_problem():
-        return SandboxProgram("landlock", (), f"it restricts less than bubblewrap: {detected.why}")
+        return SandboxProgram("landlock", (), f"it restricts less than bubblewrap: {detected.problem}")
     return detected
 
 
@@ -72,8 +72,8 @@ def _detect_bubblewrap() -> SandboxProgram | NoSandbox:
         return calls
     problem, error = "`unshare` of util-linux is not installed", ""
     for prefix in dict.fromkeys((_private_mounts(), ())):
-        for flags in ((DISABLE_USERNS,), ()):
-            filter_descriptor = readable_descriptor(calls)
+        for flags in ((DISABLE_USERNS_FLAG,), ()):
+            filter_descriptor = create_readable_descriptor(calls)
             argv = (
                 *prefix,
                 path,
@@ -98,14 +98,14 @@ def _private_mounts() -> tuple[str, ...]:
     return (path, *_PRIVATE_MOUNT_FLAGS) if path is not None else ()
 
 
-def known_sandbox_kind() -> SandboxState | None:
+def detected_sandbox_kind() -> SandboxState | None:
     """Return the kind of sandbox; None if it has not been determined yet."""
-    return sandbox_kind() if found_sandbox.cache_info().currsize else None
+    return sandbox_kind() if detect_sandbox.cache_info().currsize else None
 
 
 def sandbox_kind() -> SandboxState:
     """Return the kind of sandbox. The first call tests what works."""
-    detected = found_sandbox()
+    detected = detect_sandbox()
     return "none" if isinstance(detected, NoSandbox) else detected.kind
 
 
@@ -113,7 +113,7 @@ def landlock_problem() -> str:
     """Return why Landlock does not work on this system; empty if it does."""
     calls = _filter_for_machine("none")
     if isinstance(calls, NoSandbox):
-        return calls.why
+        return calls.problem
     try:
         ruleset = sandbox.landlock.create_ruleset({}, "/tmp")
     except OSError as error:
@@ -149,7 +149,7 @@ def _trial_error(command: Sequence[str], descriptor: int) -> str:
         os.close(descriptor)
 
 
-def readable_descriptor(data: bytes) -> int:
+def create_readable_descriptor(data: bytes) -> int:
     """Return a descriptor from which the bytes can be read. They must fit into a pipe."""
     reading, writing = os.pipe()
     try:

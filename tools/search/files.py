@@ -25,7 +25,7 @@ SEARCH_TIMEOUT_S = 30.0
 EXTRA_COUNT_S = 1.0
 """Seconds for counting the matches beyond the limit."""
 
-IGNORED_SEARCH_SECONDS = 3.0
+IGNORED_SEARCH_TIMEOUT_S = 3.0
 """Seconds for searching files that git ignores, which is done if nothing else was found."""
 
 LINE_TIMEOUT_S = 1.0
@@ -67,14 +67,14 @@ SearchContinuation: TypeAlias = Literal["more", "count", "nothing"]
 class FoundLine:
     path: str
     """Path relative to the searched folder."""
-    number: int
+    line_number: int
     """Line number; 0 for a line that is too long, in which case `text` is a note about that."""
     text: str
     is_match: bool
 
 
 @dataclass(frozen=True, slots=True)
-class SearchEnd:
+class SearchOutcome:
     ending: SearchEnding
     path: str = ""
     """The file in which a search ran out of time, if known."""
@@ -95,7 +95,7 @@ class LineQuery:
     ignore_case: bool = False
     context: int = 0
     detail: MatchDetail = "lines"
-    with_ignored: bool = False
+    includes_ignored: bool = False
     """Whether files that git ignores are searched as well."""
     seconds: float | None = None
     """Time limit; None for `SEARCH_TIMEOUT_S`."""
@@ -104,7 +104,7 @@ class LineQuery:
 
 
 @cache
-def find_rg(search_path: str, project: Path) -> str | None:
+def find_ripgrep(search_path: str, project: Path) -> str | None:
     """Return the absolute path of ripgrep, if there is one. Programs inside the project or in relative folders are
     ignored."""
     for folder in search_path.split(os.pathsep):
@@ -124,7 +124,7 @@ async def list_files(
 ) -> SearchEnding:
     """Pass the path of each file, relative to the folder, to `on_path`, until `on_path` returns False or the time is
     up."""
-    rg = find_rg(os.environ.get("PATH", ""), project)
+    rg = find_ripgrep(os.environ.get("PATH", ""), project)
     argv = searcher.searcher_argv(None, with_ignored=with_ignored)
     if rg is not None:
         argv = [rg, *_RG_OPTIONS, *await _ignore_options(folder, with_ignored), "--files", "--null", "."]
@@ -137,13 +137,13 @@ async def list_files(
 
 async def search_lines(
     root: Path, project: Path, query: LineQuery, on_lines: Callable[[Sequence[FoundLine]], SearchContinuation]
-) -> SearchEnd:
+) -> SearchOutcome:
     """Pass the lines found in each file to `on_lines`, ordered by path and possibly in several parts, until `on_lines`
     returns "nothing". The ending is also `complete` if the last lines were only counted."""
     folder, only_file = _folder_and_file(root)
-    rg = find_rg(os.environ.get("PATH", ""), project)
+    rg = find_ripgrep(os.environ.get("PATH", ""), project)
     if rg is not None:
-        base_argv = [rg, *_RG_OPTIONS, *await _ignore_options(folder, query.with_ignored)]
+        base_argv = [rg, *_RG_OPTIONS, *await _ignore_options(folder, query.includes_ignored)]
         options = ["--json", "--no-mmap", "--crlf", "--sort=path", f"--context={query.context}"]
         options += ["--ignore-case"] if query.ignore_case else ["--case-sensitive"]
         target = "." if only_file is None else f"./{only_file}"
@@ -166,7 +166,7 @@ async def _search_with_own_searcher(
     paths: Sequence[str] | None,
     query: LineQuery,
     on_lines: Callable[[Sequence[FoundLine]], SearchContinuation],
-) -> SearchEnd:
+) -> SearchOutcome:
     argv = searcher.searcher_argv(
         query.pattern,
         paths,
@@ -175,7 +175,7 @@ async def _search_with_own_searcher(
         query.detail,
         LINE_TIMEOUT_S,
         _relative_encodings(query.encodings, folder),
-        query.with_ignored,
+        query.includes_ignored,
     )
     assembler = _RecordAssembler(on_lines, query.detail)
     outcome = await _run_search(argv, folder, b"\n", assembler.add_record, query.seconds)
@@ -275,14 +275,14 @@ class _RecordAssembler:
         self._reached_line = 0
         """The line that the search has reached, if it has reported one."""
 
-    def finish(self, ending: SearchEnding) -> SearchEnd:
+    def finish(self, ending: SearchEnding) -> SearchOutcome:
         if ending == "late" and self._lines:
             self._on_lines(self._lines)
         skipped_lines = tuple(self._skipped_lines)
         return (
-            SearchEnd(ending, self._path, self._reached_line, skipped_lines)
+            SearchOutcome(ending, self._path, self._reached_line, skipped_lines)
             if ending == "late"
-            else SearchEnd(ending, "", 0, skipped_lines)
+            else SearchOutcome(ending, "", 0, skipped_lines)
         )
 
     def add_record(self, record: bytes) -> SearchContinuation:

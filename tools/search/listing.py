@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 from ebbtide.tools.base import Result, ToolError
-from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.paths import display_path
 from ebbtide.tools.outputs.extent import Extent, pluralize
 from ebbtide.tools.outputs.plain_text import printable_name
 from ebbtide.tools.search.walk import visible_entries
@@ -16,10 +16,10 @@ MAX_SORTED_NAMES = 50_000
 """Maximum number of names in a folder for it to be sorted and shown."""
 
 
-def folder_listing(folder: Path, root: Path, offset: int, limit: int | None) -> Result:
+def list_folder(folder: Path, root: Path, offset: int, limit: int | None) -> Result:
     """Return the names, starting with number `offset`, one per line. Folders end in `/`, and links show their target.
     Raises `ToolError`."""
-    name = display(folder, root)
+    name = display_path(folder, root)
     name_count = _count_names(folder, name)
     entries = list(visible_entries(str(folder)))
     if not entries:

@@ -20,7 +20,7 @@ SEARCH_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class FilteredLine:
-    number: int
+    line_number: int
     text: str
     is_match: bool
     cut_offset: int
@@ -29,7 +29,7 @@ class FilteredLine:
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    hits: tuple[FilteredLine, ...]
+    lines: tuple[FilteredLine, ...]
     ending: Literal["complete", "enough", "late"]
     line: int = 0
     """The first line that was not searched completely."""
@@ -40,28 +40,28 @@ class FilterResult:
 async def filter_lines(
     content: Content,
     pattern: str,
-    before: int,
-    after: int,
+    lines_before: int,
+    lines_after: int,
     lines: tuple[int, int],
     max_bytes: int,
     *,
     start: int | None = None,
-    numbered: bool = False,
+    has_line_numbers: bool = False,
 ) -> FilterResult:
     """Return the matching lines in a range with their context, up to `max_bytes` bytes. `start`: the byte in the first
-    line at which the search begins. `numbered`: lines begin with numbers, which are not searched. Raises `ToolError`,
-    for example for damaged bytes."""
+    line at which the search begins. `has_line_numbers`: lines begin with numbers, which are not searched. Raises
+    `ToolError`, for example for damaged bytes."""
     line_start = content.line_start(lines[0])
     start = line_start if start is None else start
     request = {
         "pattern": pattern,
-        "before": before,
-        "after": after,
+        "before": lines_before,
+        "after": lines_after,
         "first_line": lines[0],
         "offset": start - line_start,
         "last_line": lines[1],
         "max_bytes": max_bytes,
-        "numbered": numbered,
+        "numbered": has_line_numbers,
     }
     process = _start_process(request)
     exchange_task = asyncio.ensure_future(asyncio.to_thread(_exchange, process, content, lines[0], start))

@@ -38,7 +38,7 @@ _WHITESPACE_ONLY_FOR_RE = (b"\x0b", b"\x1c", b"\x1d", b"\x1e", b"\x1f")
 class ScanBlock:
     """Several complete lines, or a piece of a longer line."""
 
-    number: int
+    first_line: int
     """Number of the first line."""
     offset: int
     """Offset in bytes within the first line at which the data begins."""
@@ -51,7 +51,7 @@ class ScanBlock:
     @property
     def next_line(self) -> int:
         """Number of the first line that does not end in the block."""
-        return self.number + self.data.count(b"\n") + (not self.is_open)
+        return self.first_line + self.data.count(b"\n") + (not self.is_open)
 
 
 class SlowLine(Exception):
@@ -61,10 +61,10 @@ class SlowLine(Exception):
 class LineTimeout:
     """A time limit for a line. `re` handles signals during a search, so an alarm can interrupt it."""
 
-    def __init__(self, seconds: float, give_up: Callable[[int], None]) -> None:
-        """`seconds`: interval of the alarm. A line is skipped if it takes longer than one to two intervals. `give_up`
-        is then called with its number."""
-        self._on_slow_line = give_up
+    def __init__(self, seconds: float, on_slow_line: Callable[[int], None]) -> None:
+        """`seconds`: interval of the alarm. A line is skipped if it takes longer than one to two intervals.
+        `on_slow_line` is then called with its number."""
+        self._on_slow_line = on_slow_line
         self._current_line = self._line_at_last_alarm = 0
         signal.signal(signal.SIGALRM, self._on_alarm)
         signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
@@ -134,9 +134,9 @@ class _MatchPrinter:
 
     def print_matches(self, block: ScanBlock, search: BlockSearch) -> bool:
         """Print the matches in a block; return whether to continue with the next block."""
-        if block.number > self._last_line:
+        if block.first_line > self._last_line:
             return self._finish()
-        number, data = block.number, block.data
+        number, data = block.first_line, block.data
         offset = 0
         for line_start, match_start in search(block):
             newline_count = data.count(b"\n", offset, line_start)
@@ -188,7 +188,7 @@ class _MatchPrinter:
             tail = block.data[start : end - 1].rsplit(b"\n", before_count)[-before_count:]
             first = number + line_count - before_count
             pending_context = [
-                (line_number, block.offset if line_number == block.number else 0, line)
+                (line_number, block.offset if line_number == block.first_line else 0, line)
                 for line_number, line in enumerate(tail, first)
             ]
             self._context_before = [*(self._context_before if not after_count else ()), *pending_context][
@@ -284,7 +284,7 @@ def _line_searcher(
     def find_lines(block: ScanBlock) -> Iterator[MatchSpan]:
         offset = 0
         last_report = time.monotonic()
-        for number, line in enumerate(block.data.split(b"\n"), block.number):
+        for number, line in enumerate(block.data.split(b"\n"), block.first_line):
             text = line.decode("utf-8", "replace")
             overlap_chars = (
                 len(line[: block.overlap].decode("utf-8", "replace")) if offset == 0 and block.overlap else 0

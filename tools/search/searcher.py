@@ -138,12 +138,12 @@ def _search_file(
     is_done = False
     for block in _blocks(path, codec):
         if b"\0" in block.data:
-            yield "binary", block.number, ""
+            yield "binary", block.first_line, ""
             return
         if is_done:
             continue
         offset = 0
-        number = block.number
+        number = block.first_line
         for line_start, _ in search(block):
             newline_count = block.data.count(b"\n", offset, line_start)
             yield from tracker.context_lines(block, offset, line_start, number)
@@ -155,7 +155,7 @@ def _search_file(
             if is_done := first_only:
                 break
         yield from tracker.context_lines(block, offset, len(block.data) + 1, number)
-        progress.report_progress(block.number)
+        progress.report_progress(block.first_line)
 
 
 class _ContextTracker:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.paths import display_path
 from ebbtide.tools.search.walk import walk_nearest_first
 
 MAX_SUGGESTIONS = 3
@@ -36,7 +36,7 @@ def _paths_with_same_name(path: Path, root: Path, nearby_paths: Sequence[str]) -
             Path(candidate).name != path.name,
         )
     )
-    return [display(root / candidate, root) for candidate in same_named]
+    return [display_path(root / candidate, root) for candidate in same_named]
 
 
 def _similar_paths_elsewhere(path: Path, root: Path, nearby_paths: Sequence[str]) -> list[str]:
@@ -49,7 +49,9 @@ def _similar_paths_elsewhere(path: Path, root: Path, nearby_paths: Sequence[str]
         if not nearby.endswith("/") and candidate.suffix.lower() == path.suffix.lower():
             paths_by_stem.setdefault(candidate.stem.lower(), []).append(nearby)
     similar_stems = difflib.get_close_matches(path.stem.lower(), paths_by_stem, n=MAX_SUGGESTIONS, cutoff=0.75)
-    return [display(root / nearby, root) for stem in similar_stems for nearby in paths_by_stem[stem]][:MAX_SUGGESTIONS]
+    return [display_path(root / nearby, root) for stem in similar_stems for nearby in paths_by_stem[stem]][
+        :MAX_SUGGESTIONS
+    ]
 
 
 def _common_prefix_length(left: tuple[str, ...], right: tuple[str, ...]) -> int:
@@ -71,4 +73,4 @@ def _similar_siblings(path: Path, root: Path) -> list[str]:
     except OSError:
         return []
     similar_stems = difflib.get_close_matches(path.stem.lower(), names_by_stem, n=MAX_SUGGESTIONS, cutoff=0.6)
-    return [display(path.parent / name, root) for stem in similar_stems for name in names_by_stem[stem]]
+    return [display_path(path.parent / name, root) for stem in similar_stems for name in names_by_stem[stem]]

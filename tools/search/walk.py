@@ -10,14 +10,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.bounded import read_prefix
 
 _TOKEN = re.compile(r"/\*\*/|\A\*\*/|/\*\*\Z|\*+|\?|\[[!^]?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\\.|.", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRule:
-    expression: re.Pattern[str]
+    pattern: re.Pattern[str]
     """Matches a complete path, relative to the folder of the rules."""
     matches_only_folders: bool
     ignores: bool
@@ -32,7 +32,7 @@ def parse_ignore_rules(lines: Iterable[str]) -> tuple[IgnoreRule, ...]:
 def ignore_decision(rules: tuple[IgnoreRule, ...], path: str, is_folder: bool) -> bool | None:
     """Return whether the last matching rule ignores the path; None if no rule matches."""
     for rule in reversed(rules):
-        if (is_folder or not rule.matches_only_folders) and rule.expression.fullmatch(path):
+        if (is_folder or not rule.matches_only_folders) and rule.pattern.fullmatch(path):
             return rule.ignores
     return None
 
@@ -101,7 +101,7 @@ class WalkScope:
     is_tracked: bool
     """Whether the rules of the enclosing repository apply. They do not if the searched folder is itself ignored there,
     because a folder that is named explicitly must be searched."""
-    above: tuple[FolderRules, ...] = ()
+    outer_rules: tuple[FolderRules, ...] = ()
 
 
 def is_generated(path: str) -> bool:
@@ -121,20 +121,20 @@ def walk_scope(root: str) -> WalkScope:
         folders.append(current)
     rules: tuple[FolderRules, ...] = ()
     for folder in reversed(folders):
-        rules = rules_inside(folder, rules, True)
+        rules = rules_in_folder(folder, rules, True)
     return WalkScope(False) if is_ignored(root, True, rules) else WalkScope(True, rules)
 
 
 def walk_files(root: str, *, with_ignored: bool = False) -> Iterator[str]:
     """Yield the paths of all files, relative to the root. Unreadable folders are skipped."""
     scope = walk_scope(root)
-    pending: list[tuple[str, tuple[FolderRules, ...], bool]] = [(root, scope.above, True)]
+    pending: list[tuple[str, tuple[FolderRules, ...], bool]] = [(root, scope.outer_rules, True)]
     while pending:
         path, rules, is_folder = pending.pop()
         if not is_folder:
             yield path[len(root.rstrip("/")) + 1 :]
             continue
-        inner_rules = rules_inside(path, rules, scope.is_tracked)
+        inner_rules = rules_in_folder(path, rules, scope.is_tracked)
         for entry in reversed(_list_entries(path)):
             is_subfolder = entry.is_dir(follow_symlinks=False)
             is_listed = is_subfolder or entry.is_file(follow_symlinks=False)
@@ -149,10 +149,10 @@ def walk_files(root: str, *, with_ignored: bool = False) -> Iterator[str]:
 def walk_nearest_first(root: str) -> Iterator[str]:
     """Yield paths relative to the root, nearest first; folders are included, with a trailing slash."""
     scope = walk_scope(root)
-    pending: deque[tuple[str, str, tuple[FolderRules, ...]]] = deque([(root, "", scope.above)])
+    pending: deque[tuple[str, str, tuple[FolderRules, ...]]] = deque([(root, "", scope.outer_rules)])
     while pending:
         path, prefix, rules = pending.popleft()
-        inner_rules = rules_inside(path, rules, scope.is_tracked)
+        inner_rules = rules_in_folder(path, rules, scope.is_tracked)
         for entry in _list_entries(path):
             is_folder = entry.is_dir(follow_symlinks=False)
             is_listed = is_folder or entry.is_file(follow_symlinks=False)
@@ -166,14 +166,14 @@ def walk_nearest_first(root: str) -> Iterator[str]:
 def visible_entries(folder: str) -> Iterator[tuple[str, bool]]:
     """Yield the names in a folder that are not ignored, in order, each with whether it is a folder."""
     scope = walk_scope(folder)
-    rules = rules_inside(folder, scope.above, scope.is_tracked)
+    rules = rules_in_folder(folder, scope.outer_rules, scope.is_tracked)
     for entry in _list_entries(folder):
         is_folder = entry.is_dir(follow_symlinks=False)
         if entry.name != ".git" and not is_ignored(entry.path, is_folder, rules):
             yield entry.name, is_folder
 
 
-def rules_inside(folder: str, above: tuple[FolderRules, ...], is_tracked: bool) -> tuple[FolderRules, ...]:
+def rules_in_folder(folder: str, above: tuple[FolderRules, ...], is_tracked: bool) -> tuple[FolderRules, ...]:
     """Return the rules that apply inside the folder, outermost first. A nested repository does not use the rules of the
     enclosing repository."""
     lines: list[str] = []
@@ -210,6 +210,6 @@ def _list_entries(folder: str) -> list[os.DirEntry[str]]:
 def _read_lines(path: str) -> list[str]:
     """Return the lines of a regular file; none for any other kind of file."""
     try:
-        return read_beginning(path, 1 << 20).decode("latin-1").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        return read_prefix(path, 1 << 20).decode("latin-1").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     except OSError:
         return []

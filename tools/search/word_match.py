@@ -59,7 +59,7 @@ _DERIVATIONAL_SUFFIXES = (("est", 4), ("er", 4), ("or", 4), ("ion", 4), ("ment",
 
 
 @lru_cache(4096)  # cached, because the same tools are searched repeatedly
-def words_of(text: str) -> tuple[str, ...]:
+def word_stems(text: str) -> tuple[str, ...]:
     """Return the stems of the words in text or in a name, in lower case: `listIssues` becomes `list` and `issu`."""
     return tuple(stem(word) for word in _split(text) if word not in _STOP_WORDS)
 

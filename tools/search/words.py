@@ -28,7 +28,7 @@ class ScanResult:
 
     lines: tuple[tuple[int, str], ...] = ()
     """Number and text of the first line that contains each word, in order of lines; the text may be shortened."""
-    is_found: bool = False
+    has_found_all: bool = False
     """Whether all words were found."""
     searched_bytes: int = 0
     """Number of bytes searched, from the beginning."""

@@ -28,7 +28,7 @@ SECRET_NAMES, SECRET_PREFIXES, SECRET_SUFFIXES = (
 )
 SECRET_FOLDERS = tuple(sorted(_SECRET_FOLDERS))
 
-HOME_SECRETS = (
+HOME_SECRET_PATHS = (
     ".ssh", ".aws", ".azure", ".gnupg", ".docker", ".kube", ".netrc", ".git-credentials", ".pypirc", ".pgpass",
     ".my.cnf", ".s3cfg", ".boto", ".vault-token", ".databrickscfg", ".oci", ".fly", ".terraform.d", ".password-store",
     ".config/gh", ".config/hub", ".config/glab-cli", ".config/git/credentials", ".config/gcloud", ".config/op",
@@ -76,7 +76,7 @@ SECRET_FOLDER_VARIABLES = {
 }
 """Variables that name a replacement for a folder below the home folder, each with that folder."""
 
-SYSTEM_SECRETS = (
+SYSTEM_SECRET_PATHS = (
     "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d",
     "/etc/krb5.keytab", "/etc/ssl/private", "/etc/letsencrypt/live", "/etc/letsencrypt/archive", "/etc/wireguard",
     "/etc/NetworkManager/system-connections", "/etc/security/opasswd", "/etc/ssh/ssh_host_rsa_key",
@@ -84,7 +84,7 @@ SYSTEM_SECRETS = (
 )  # fmt: skip
 
 
-def any_case_pattern(pattern: str) -> str:
+def case_insensitive_pattern(pattern: str) -> str:
     """Return a file name pattern made case-insensitive."""
     return "".join(f"[{character}{character.upper()}]" if character.islower() else character for character in pattern)
 

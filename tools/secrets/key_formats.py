@@ -10,13 +10,13 @@ from urllib.parse import quote, quote_plus, unquote
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.secrets.secret_pieces import (
     MIN_SECRET_CHARS,
-    FoundSecret,
+    SecretSpan,
     find_private_key_parts,
     find_secret_pieces,
     looks_random,
 )
 
-SECRET_NAME = regex(
+SECRET_VARIABLE_NAME = regex(
     r"(?:^|[^a-z0-9])(?:KEYS?|PASS|PASSWD|PWD|PAT|CREDS?|AUTH|COOKIES?|DSN|BEARER|JWT|SAS)(?:[^a-z0-9]|$)"
     r"|TOKEN|PASSWORD|PASSPHRASE|SECRET|CREDENTIAL|(?:API|ACCESS|PRIVATE)[^a-z0-9]?KEY|WEBHOOK|CONNECTION_?STRING|MNEMONIC",
     re.IGNORECASE,
@@ -74,7 +74,7 @@ def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     name_by_value: dict[str, str] = {}
     for name, value in environment.items():
         passwords = [match[1] or match[2] for match in _URL_CREDENTIALS.finditer(value)]
-        candidates = passwords or (_possible_secrets(value) if SECRET_NAME.search(name) else ())
+        candidates = passwords or (_possible_secrets(value) if SECRET_VARIABLE_NAME.search(name) else ())
         for secret in (*candidates, *map(unquote, passwords)):
             if len(secret) >= MIN_SECRET_CHARS and not _is_path(secret) and not (secret.isalpha() and secret.islower()):
                 name_by_value.setdefault(secret, name)
@@ -138,7 +138,7 @@ def _escaped_forms(value: str, data: bytes) -> Iterator[str]:
 _URL_SAFE = str.maketrans("+/", "-_")
 
 
-def incomplete_secret_start(text: str, known_values: Iterable[str], max_chars: int = 20_000) -> int:
+def find_incomplete_secret(text: str, known_values: Iterable[str], max_chars: int = 20_000) -> int:
     """Return the offset from which the rest of the text may be the beginning of a secret; the length of the text if
     there is none."""
     offset = len(text)
@@ -160,35 +160,35 @@ def _ends_with_prefix_of(text: str, value: str) -> bool:
     return any(text.endswith(value[:length]) for length in range(min(len(value), len(text)), 0, -1))
 
 
-def detect_secrets(text: str, known_forms: Mapping[str, str]) -> list[FoundSecret]:
-    """Return all secrets in a text, in order and without overlaps. `known_forms` maps the forms of known values to
+def detect_secrets(text: str, names_by_form: Mapping[str, str]) -> list[SecretSpan]:
+    """Return all secrets in a text, in order and without overlaps. `names_by_form` maps the forms of known values to
     their names."""
     secrets = [
-        FoundSecret(match.start(), match.end(), name)
-        for value, name in known_forms.items()
+        SecretSpan(match.start(), match.end(), name)
+        for value, name in names_by_form.items()
         if value in text
         for match in re.finditer(re.escape(value), text)
     ]
-    if known_forms:
-        secrets += find_secret_pieces(text, known_forms)
+    if names_by_form:
+        secrets += find_secret_pieces(text, names_by_form)
     if "PRIVATE KEY" in text:
         secrets += find_private_key_parts(text)
     for name, hint, pattern in _KEY_FORMATS:
         if hint in text:
             secrets += [
-                FoundSecret(match.start(), match.end(), name)
+                SecretSpan(match.start(), match.end(), name)
                 for match in pattern.finditer(text)
                 if len(set(match[0])) >= _MIN_DISTINCT_CHARS and "EXAMPLE" not in match[0]
             ]
     return merge_overlapping(secrets)
 
 
-def merge_overlapping(found: Iterable[FoundSecret]) -> list[FoundSecret]:
+def merge_overlapping(secrets: Iterable[SecretSpan]) -> list[SecretSpan]:
     """Return the secrets in order, with overlapping ones merged under the name of the first."""
-    merged: list[FoundSecret] = []
-    for secret in sorted(found, key=lambda secret: (secret.start, -secret.end)):
+    merged: list[SecretSpan] = []
+    for secret in sorted(secrets, key=lambda secret: (secret.start, -secret.end)):
         if merged and secret.start < merged[-1].end:
-            merged[-1] = FoundSecret(merged[-1].start, max(merged[-1].end, secret.end), merged[-1].name)
+            merged[-1] = SecretSpan(merged[-1].start, max(merged[-1].end, secret.end), merged[-1].name)
         else:
             merged.append(secret)
     return merged

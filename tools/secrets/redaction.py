@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.secrets.key_formats import (
-    SECRET_NAME,
+    SECRET_VARIABLE_NAME,
     detect_secrets,
     encoded_forms,
     known_secrets,
     merge_overlapping,
 )
-from ebbtide.tools.secrets.secret_pieces import MIN_SECRET_CHARS, FoundSecret
+from ebbtide.tools.secrets.secret_pieces import MIN_SECRET_CHARS, SecretSpan
 
 REDACTION_MARK = "***"
 SECRET_VALUE = regex(
@@ -84,7 +84,9 @@ def secret_forms(environment: Mapping[str, str], known_values: Iterable[str] = (
     """Map each form of the secrets in an environment to the name of its variable, and each form of `known_values` and
     of learned secrets to an empty string."""
     names_by_value = {
-        value: name for name, value in environment.items() if SECRET_NAME.search(name) and name not in _FOLDER_VARIABLES
+        value: name
+        for name, value in environment.items()
+        if SECRET_VARIABLE_NAME.search(name) and name not in _FOLDER_VARIABLES
     }
     values = {**names_by_value, **known_secrets(environment), **dict.fromkeys((*known_values, *_learned_secrets), "")}
     return {
@@ -92,18 +94,18 @@ def secret_forms(environment: Mapping[str, str], known_values: Iterable[str] = (
     }
 
 
-def find_secrets(text: str, forms: Mapping[str, str]) -> list[FoundSecret]:
+def find_secrets(text: str, forms: Mapping[str, str]) -> list[SecretSpan]:
     """Return the secrets in a text, in order and without overlaps: those in `forms` (from `secret_forms`), those in a
     known format, and those that are likely from their context."""
-    return merge_overlapping([*detect_secrets(text, forms), *likely_secrets(text)])
+    return merge_overlapping([*detect_secrets(text, forms), *find_likely_secrets(text)])
 
 
-def likely_secrets(text: str) -> Iterator[FoundSecret]:
+def find_likely_secrets(text: str) -> Iterator[SecretSpan]:
     """Yield text that is likely to be secret because of its context, possibly with duplicates."""
     lowered = text.lower()
     for pattern in (pattern for hints, pattern in _CONTEXT_PATTERNS if any(hint in lowered for hint in hints)):
         for match in pattern.finditer(text):
-            yield FoundSecret(match.start("secret"), match.end("secret"), "")
+            yield SecretSpan(match.start("secret"), match.end("secret"), "")
 
 
 def redact_text(text: str, environment: Mapping[str, str], known_values: Iterable[str] = ()) -> str:

@@ -51,9 +51,9 @@ def copy_without_secrets(name: str, text: str, *, must_use_proxy: bool = False) 
     return SettingsCopy(name, allowed_lines, is_complete=allowed_lines == text)
 
 
-def without_login(address: str) -> str:
+def without_login(url: str) -> str:
     """Remove user names and passwords from a URL, or from several in one text."""
-    return _URL_LOGIN.sub("", address)
+    return _URL_LOGIN.sub("", url)
 
 
 def _may_contain_secret(text: str) -> bool:

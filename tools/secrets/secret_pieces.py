@@ -28,13 +28,13 @@ _MIN_PIECE_CHARS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class FoundSecret:
+class SecretSpan:
     start: int
     end: int
     name: str
 
 
-def find_secret_pieces(text: str, known_forms: Mapping[str, str]) -> Iterator[FoundSecret]:
+def find_secret_pieces(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
     """Yield the pieces of known values, in no particular order and possibly with duplicates. `known_forms` maps forms
     of values to names."""
     yield from _find_in_wrapped_lines(text, known_forms)
@@ -43,7 +43,7 @@ def find_secret_pieces(text: str, known_forms: Mapping[str, str]) -> Iterator[Fo
     yield from _find_in_hex_dump(text, known_forms)
 
 
-def _find_split_by_line_breaks(text: str, known_forms: Mapping[str, str]) -> Iterator[FoundSecret]:
+def _find_split_by_line_breaks(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
     """Yield the pieces of values split by line breaks at any position."""
     joined = _LINE_BREAKS.sub("", text)
     if len(joined) == len(text):
@@ -64,18 +64,18 @@ def _find_split_by_line_breaks(text: str, known_forms: Mapping[str, str]) -> Ite
         for match in re.finditer(re.escape(value), joined):
             offset, index = match.start(), bisect_right(break_positions, match.start())
             while index < len(break_positions) and break_positions[index] < match.end():
-                yield FoundSecret(
+                yield SecretSpan(
                     offset + break_chars_before[index],
                     break_positions[index] + break_chars_before[index],
                     known_forms[value],
                 )
                 offset, index = break_positions[index], index + 1
-            yield FoundSecret(
+            yield SecretSpan(
                 offset + break_chars_before[index], match.end() + break_chars_before[index], known_forms[value]
             )
 
 
-def _find_cut_off(text: str, known_forms: Mapping[str, str]) -> Iterator[FoundSecret]:
+def _find_cut_off(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
     """Yield the visible parts of values that are cut off at the end or start of a line."""
     for value, name in known_forms.items():
         length, min_visible_chars = len(value), max(MIN_SECRET_CHARS, len(value) // 3)
@@ -85,15 +85,15 @@ def _find_cut_off(text: str, known_forms: Mapping[str, str]) -> Iterator[FoundSe
             if not text.startswith(value, start):
                 end = start + _common_prefix_length(text[start : start + length], value)
                 if end == len(text) or text[end] in "\r\n":
-                    yield FoundSecret(start, end, name)
+                    yield SecretSpan(start, end, name)
         for end in (start + min_visible_chars for start in _positions_of(value[-min_visible_chars:], text)):
             if not text.endswith(value, 0, end):
                 start = end - _common_prefix_length(text[max(end - length, 0) : end][::-1], value[::-1])
                 if start == 0 or text[start - 1] in "\r\n":
-                    yield FoundSecret(start, end, name)
+                    yield SecretSpan(start, end, name)
 
 
-def _find_in_hex_dump(text: str, known_forms: Mapping[str, str]) -> Iterator[FoundSecret]:
+def _find_in_hex_dump(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
     """Yield the lines of a dump that contain bytes of a value."""
     lines = [(line.start(1), line.end(), re.sub(r"\s", "", line[1]).lower()) for line in _DUMP_LINE.finditer(text)]
     joined = "".join(digits for *_, digits in lines)
@@ -102,7 +102,7 @@ def _find_in_hex_dump(text: str, known_forms: Mapping[str, str]) -> Iterator[Fou
             line_offset = 0
             for start, end, digits in lines:
                 if line_offset < offset + len(value) and offset < line_offset + len(digits):
-                    yield FoundSecret(start, end, name)
+                    yield SecretSpan(start, end, name)
                 line_offset += len(digits)
 
 
@@ -118,14 +118,14 @@ def _common_prefix_length(first: str, second: str) -> int:
     return next((index for index, (left, right) in pairs if left != right), min(len(first), len(second)))
 
 
-def find_private_key_parts(text: str) -> Iterator[FoundSecret]:
+def find_private_key_parts(text: str) -> Iterator[SecretSpan]:
     """Yield private keys that are cut off, or whose lines each have a prefix, as in a diff."""
     for marker in _KEY_MARKER.finditer(text):
         if marker[1] == "END":
             if (start := _key_start_above(text, marker.start())) < marker.start():
-                yield FoundSecret(start, marker.end(), "private-key")
+                yield SecretSpan(start, marker.end(), "private-key")
         elif (end := _key_end_below(text, marker.end())) > marker.end():
-            yield FoundSecret(marker.start(), end, "private-key")
+            yield SecretSpan(marker.start(), end, "private-key")
 
 
 def _key_end_below(text: str, start: int) -> int:
@@ -168,7 +168,7 @@ def _key_span(line: str) -> tuple[int, int]:
     return (matches[0].start(), matches[-1].end()) if matches else (0, 0)
 
 
-def _find_in_wrapped_lines(text: str, known_forms: Mapping[str, str]) -> Iterator[FoundSecret]:
+def _find_in_wrapped_lines(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
     """Yield the pieces of values in wrapped output, such as that of `base64` or `xxd -p`, with or without line numbers.
     Each line's last word continues on the next line."""
     pieces: list[tuple[int, str]] = []
@@ -186,7 +186,7 @@ def _find_in_wrapped_lines(text: str, known_forms: Mapping[str, str]) -> Iterato
     yield from _find_in_joined_pieces(pieces, known_forms)
 
 
-def _find_in_joined_pieces(pieces: Sequence[tuple[int, str]], known_forms: Mapping[str, str]) -> Iterator[FoundSecret]:
+def _find_in_joined_pieces(pieces: Sequence[tuple[int, str]], known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
     joined = "".join(piece for _, piece in pieces) if len(pieces) > 1 else ""
     for value, name in known_forms.items():
         if (start := joined.find(value)) < 0:
@@ -195,7 +195,7 @@ def _find_in_joined_pieces(pieces: Sequence[tuple[int, str]], known_forms: Mappi
         for piece_start, piece in pieces:
             overlap_start, overlap_end = max(start, 0), min(end, len(piece))
             if overlap_start < overlap_end:
-                yield FoundSecret(piece_start + overlap_start, piece_start + overlap_end, name)
+                yield SecretSpan(piece_start + overlap_start, piece_start + overlap_end, name)
             start, end = start - len(piece), end - len(piece)
 
 

@@ -54,9 +54,9 @@ _MAX_MESS = 0.15
 """Maximum "mess" (as measured by `charset_normalizer`) at which a text is accepted as another script."""
 
 
-def decode_page(content: bytes, declared: str = "", *, is_cut: bool = False) -> str | None:
+def decode_page(content: bytes, declared: str = "", *, is_truncated: bool = False) -> str | None:
     """Return the text, or None if the bytes are not text. `declared`: the server's charset, which may be wrong or
-    unknown. `is_cut`: the last character may be incomplete. Invalid bytes become U+FFFD."""
+    unknown. `is_truncated`: the last character may be incomplete. Invalid bytes become U+FFFD."""
     for bom, codec in _BOMS:
         if content.startswith(bom):
             return content[len(bom) :].decode(codec, "replace")
@@ -66,10 +66,10 @@ def decode_page(content: bytes, declared: str = "", *, is_cut: bool = False) -> 
             for codec in (*_wide_codecs(content), _actual_codec(declared))
             if codec.startswith(("utf-16", "utf-32"))
         ]
-        texts = (_decode_if_valid(content, codec, is_cut) for codec in wide_codecs)
+        texts = (_decode_if_valid(content, codec, is_truncated) for codec in wide_codecs)
         return next((text for text in texts if text is not None and not _CONTROL.search(text)), None)
     for codec in _codecs_to_try(content, declared):
-        if (text := _decode_if_valid(content, codec, is_cut)) is not None:
+        if (text := _decode_if_valid(content, codec, is_truncated)) is not None:
             return text
     if _is_mostly_utf8(content):
         return content.decode("utf-8", "replace")

@@ -13,7 +13,7 @@ import httpx2
 
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.network.connection import proxy_for
-from ebbtide.tools.network.name_lookup import NameNotKnown, public_addresses, use_lookup_threads
+from ebbtide.tools.network.name_lookup import UnknownHostError, public_addresses, use_lookup_threads
 from ebbtide.tools.web.addresses import WebAddress
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         problem: Exception = httpcore2.ConnectError(f"{host} has no address")
         try:
             addresses = await public_addresses(host, port)
-        except NameNotKnown as error:
+        except UnknownHostError as error:
             raise httpcore2.ConnectError(str(error)) from error
         for address in addresses[:MAX_TRIED_ADDRESSES]:
             try:
@@ -50,10 +50,10 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         raise problem
 
 
-async def connection_pool(address: WebAddress, *, may_be_private: bool) -> httpcore2.AsyncConnectionPool:
+async def create_connection_pool(address: WebAddress, *, may_be_private: bool) -> httpcore2.AsyncConnectionPool:
     """Return a pool for connections to the address, with the same trusted certificates as for providers. If the
     environment sets a proxy for the address, the pool uses it. `may_be_private`: whether the user permits this host
-    even if it is private. Raises `ToolError`, `PrivateAddress`."""
+    even if it is private. Raises `ToolError`, `PrivateAddressError`."""
     use_lookup_threads(asyncio.get_running_loop())
     context = await asyncio.to_thread(_tls_context, address)
     proxy = proxy_for(address.scheme, address.host_and_port)
@@ -61,7 +61,7 @@ async def connection_pool(address: WebAddress, *, may_be_private: bool) -> httpc
         backend = None if may_be_private else GuardedBackend()
         return httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=backend)
     if not may_be_private:
-        with suppress(NameNotKnown):  # only the proxy knows the name; it does its own checks
+        with suppress(UnknownHostError):  # only the proxy knows the name; it does its own checks
             await public_addresses(address.host, address.port)
     return _proxy_pool(proxy, context)
 

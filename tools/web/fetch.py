@@ -10,10 +10,10 @@ import httpcore2
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.network.addresses import is_private
-from ebbtide.tools.network.name_lookup import PrivateAddress
+from ebbtide.tools.network.name_lookup import PrivateAddressError
 from ebbtide.tools.outputs.plain_text import printable_name
 from ebbtide.tools.web.addresses import PERMISSION_HINT, WebAddress, is_allowed, redirect_target
-from ebbtide.tools.web.connection import connection_pool
+from ebbtide.tools.web.connection import create_connection_pool
 
 MAX_PAGE_BYTES = 5_000_000
 """Maximum size of a page in bytes, both compressed and decompressed."""
@@ -54,7 +54,7 @@ async def fetch_page(address: WebAddress, allowed_private_hosts: Sequence[str] =
         remaining_seconds = FETCH_TIMEOUT_S - (asyncio.get_running_loop().time() - start_time)
         try:
             result = await _fetch_once(address, is_allowed(address, allowed_private_hosts), remaining_seconds)
-        except PrivateAddress as error:
+        except PrivateAddressError as error:
             raise ToolError(f"not fetched: {error}; {PERMISSION_HINT}") from error
         except TimeoutError as error:
             raise ToolError(
@@ -88,7 +88,7 @@ async def _fetch_once(address: WebAddress, may_be_private: bool, seconds: float)
     body = bytearray()
     incomplete_reason = ""
     async with asyncio.timeout(seconds) as limit:
-        pool = await connection_pool(address, may_be_private=may_be_private)
+        pool = await create_connection_pool(address, may_be_private=may_be_private)
         url = httpcore2.URL(scheme=address.scheme, host=address.host, port=address.port, target=address.target)
         headers = [("host", address.host_and_port), *_HEADERS]
         extensions = {

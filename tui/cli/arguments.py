@@ -65,7 +65,7 @@ INPUT_FORMATS = ("text", "stream-json", *STREAM_FORMATS)
 _is_capturing: ContextVar[bool] = ContextVar("_is_capturing", default=False)
 
 
-class ParserMade(Exception):
+class ParserCaptured(Exception):
     """Raised instead of parsing the arguments, to obtain the parser."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
@@ -80,12 +80,12 @@ class CliParser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         if _is_capturing.get():
-            raise ParserMade(self)
+            raise ParserCaptured(self)
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Print the error in one line and exit with 2. The list of flags that argparse prints would hide it."""
-        text = tui_text.sanitise.sanitised_line(secrets.redaction.redact_text(message, {}))
+        text = tui_text.sanitise.sanitise_line(secrets.redaction.redact_text(message, {}))
         self.exit(2, f"ebb: {text}; see `{self.prog} --help`\n")
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
@@ -95,7 +95,7 @@ class CliParser(argparse.ArgumentParser):
             super()._print_message(message, file)
 
 
-def whole_number(word: str) -> int:
+def parse_integer(word: str) -> int:
     """Parse an integer argument. The setting checks its range."""
     try:
         return int(word)
@@ -103,7 +103,7 @@ def whole_number(word: str) -> int:
         raise argparse.ArgumentTypeError(f"expected a whole number, got `{word}`") from error
 
 
-def decimal_number(word: str) -> float:
+def parse_number(word: str) -> float:
     """Parse a float argument. The setting checks its range."""
     try:
         return float(word)
@@ -111,12 +111,12 @@ def decimal_number(word: str) -> float:
         raise argparse.ArgumentTypeError(f"expected a number, got `{word}`") from error
 
 
-def captured_parser(command: Callable[[Sequence[str]], object], arguments: Sequence[str]) -> argparse.ArgumentParser:
+def capture_parser(command: Callable[[Sequence[str]], object], arguments: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser that a command would use for these arguments, without running the command."""
     token = _is_capturing.set(True)
     try:
         command(arguments)
-    except ParserMade as captured:
+    except ParserCaptured as captured:
         return captured.parser
     finally:
         _is_capturing.reset(token)
@@ -137,7 +137,7 @@ class ShowVersions(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         parser._print_message(
-            "".join(f"{name} {version}\n" for name, version in records.versions.versions().items()), sys.stdout
+            "".join(f"{name} {version}\n" for name, version in records.versions.collect_versions().items()), sys.stdout
         )
         parser.exit()
 
@@ -175,7 +175,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("words", nargs="*", metavar="PROMPT", help="start an interactive session with this message")
     prompt_help = "print the answer and exit; without TEXT, or with `-`, read the prompt from stdin"
     parser.add_argument("-p", "--prompt", nargs="?", const="-", metavar="TEXT", help=prompt_help)
-    add_common(parser)
+    add_common_flags(parser)
     parser.add_argument("--plain", action="store_true", help="line mode: no full-screen interface")
     headless = parser.add_argument_group("without an interface (`-p`)")
     output_format_help = "plain text, one JSON object, a stream of JSON events, or Claude Code's format"
@@ -189,8 +189,8 @@ def make_parser() -> argparse.ArgumentParser:
     partial_messages_help = "include partial messages as they stream (needs `--output-format claude-stream-json`)"
     headless.add_argument("--include-partial-messages", action="store_true", help=partial_messages_help)
     headless.add_argument("--output-schema", metavar="FILE", help="require an answer that matches this JSON Schema")
-    headless.add_argument("--max-turns", type=whole_number, metavar="N", help="stop after N model requests")
-    headless.add_argument("--max-cost", type=decimal_number, metavar="USD", help="stop when the cost reaches USD")
+    headless.add_argument("--max-turns", type=parse_integer, metavar="N", help="stop after N model requests")
+    headless.add_argument("--max-cost", type=parse_number, metavar="USD", help="stop when the cost reaches USD")
     headless.add_argument("--max-time", metavar="SECONDS", help="stop after SECONDS")
     headless.add_argument("--output-last-message", metavar="FILE", help="also write the answer to FILE")
     headless.add_argument("--session-id", metavar="UUID", help="id for the new session")
@@ -245,26 +245,26 @@ def _help_epilog() -> str:
     )
 
 
-def subcommand_parser(command: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
+def create_subcommand_parser(command: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
     """Return the parser of a subcommand, for `parse_subcommand_args`."""
     return CliParser(prog=f"ebb {command}", description=description, epilog=epilog, allow_abbrev=False)
 
 
 def parse_subcommand_args(
-    parser: argparse.ArgumentParser, arguments: Sequence[str], prints: str, *, has_one_word: bool = False
+    parser: argparse.ArgumentParser, arguments: Sequence[str], json_description: str, *, has_one_word: bool = False
 ) -> argparse.Namespace:
-    """Parse the arguments of a subcommand and the common flags. Flags and words may be mixed. `prints`: the output of
-    `--json`, for its help text. `has_one_word`: only one positional argument is allowed."""
-    parser.add_argument("--json", action="store_true", help=f"print {prints}")
-    add_common(parser)
+    """Parse the arguments of a subcommand and the common flags. Flags and words may be mixed. `json_description`: the
+    output of `--json`, for its help text. `has_one_word`: only one positional argument is allowed."""
+    parser.add_argument("--json", action="store_true", help=f"print {json_description}")
+    add_common_flags(parser)
     return parser.parse_args(arguments) if has_one_word else parser.parse_intermixed_args(arguments)
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
+def add_common_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-m", "--model", metavar="PROVIDER/NAME", help="use this model: anthropic/…, openai/…, openai-chat/…, ollama/…"
     )
-    parser.add_argument("--context-window", type=whole_number, metavar="N", help="context window size, in tokens")
+    parser.add_argument("--context-window", type=parse_integer, metavar="N", help="context window size, in tokens")
     parser.add_argument("-C", "--cd", metavar="DIR", default=".", help="work in this folder")
     parser.add_argument(
         "--config", action="append", metavar="KEY=VALUE", default=[], help="override one setting (repeatable)"
@@ -281,7 +281,7 @@ def confirm(question: str, *, as_json: bool) -> bool:
     with suppress(termios.error):
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
     try:
-        return input(f"{tui_text.sanitise.sanitised(question)} [y/N] ").strip().lower() in ("y", "yes")
+        return input(f"{tui_text.sanitise.sanitise(question)} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False
 
@@ -308,10 +308,10 @@ def join_resume_id(arguments: Sequence[str]) -> list[str]:
     return [*("--resume=" if word in ("-r", "--resume") else word for word in joined_arguments), *after_separator]
 
 
-def open_sessions(options: argparse.Namespace, *, interactive: bool) -> "Sessions":
+def open_sessions(options: argparse.Namespace, *, is_interactive: bool) -> "Sessions":
     """Open the sessions of the working folder with its settings. Raises `UsageError`."""
     root, config = read_settings_with_warnings(options)
-    return create_sessions(root, config, options, interactive=interactive)
+    return create_sessions(root, config, options, is_interactive=is_interactive)
 
 
 def run_with_sessions(options: argparse.Namespace, work: "Callable[[Sessions], Coroutine[Any, Any, T]]") -> T:
@@ -319,7 +319,7 @@ def run_with_sessions(options: argparse.Namespace, work: "Callable[[Sessions], C
     import asyncio  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     async def run() -> T:
-        sessions = open_sessions(options, interactive=False)
+        sessions = open_sessions(options, is_interactive=False)
         try:
             return await work(sessions)
         finally:
@@ -332,23 +332,25 @@ def read_settings_with_warnings(options: argparse.Namespace) -> tuple[Path, "Con
     """Call `read_settings` and print its warnings on stderr."""
     root, config = read_settings(options)
     for notice in config.notices:
-        print(f"ebb: {tui_text.sanitise.sanitised_line(notice)}", file=sys.stderr)
+        print(f"ebb: {tui_text.sanitise.sanitise_line(notice)}", file=sys.stderr)
     return root, config
 
 
-def create_sessions(root: Path, config: "Config", options: argparse.Namespace, *, interactive: bool) -> "Sessions":
+def create_sessions(root: Path, config: "Config", options: argparse.Namespace, *, is_interactive: bool) -> "Sessions":
     """Create the sessions of a folder with these settings."""
     from ebbtide.agent.sessions import Sessions  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     environment = environment_with_keys(config)
-    return Sessions(config, root, environment, interactive=interactive, ephemeral=getattr(options, "ephemeral", False))
+    return Sessions(
+        config, root, environment, is_interactive=is_interactive, is_ephemeral=getattr(options, "ephemeral", False)
+    )
 
 
 def environment_with_keys(config: "Config") -> Mapping[str, str]:
     """Return the environment, with the API keys stored by `ebb key`."""
     if not os.path.lexists(config.folders.config / "keys.json"):
         return os.environ
-    return providers.keys.with_stored_keys(config.folders.config, os.environ)
+    return providers.keys.add_stored_keys(config.folders.config, os.environ)
 
 
 def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
@@ -378,7 +380,7 @@ def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
     config = agent_config.load.load_config(root, os.environ, flags, tuple(options.config))
     return root, replace(
         config,
-        trusts_project=getattr(options, "trust", False),
+        is_project_trusted=getattr(options, "trust", False),
         system_prompt=_read_system_prompt(getattr(options, "system_prompt_file", None)),
         append_system_prompt=(getattr(options, "append_system_prompt", None) or "").encode("utf-8", "replace").decode(),
     )

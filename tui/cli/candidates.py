@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from ebbtide.tui.cli.arguments import SUBCOMMANDS, action_names, first_positional_index, whole_number
+from ebbtide.tui.cli.arguments import SUBCOMMANDS, action_names, first_positional_index, parse_integer
 
-LazyNames = Callable[[], Iterable[tuple[str, str]]]
+ListNames = Callable[[], Iterable[tuple[str, str]]]
 """Names with descriptions, looked up on demand."""
 
 
-class CommandParsers(Protocol):
+class GetParser(Protocol):
     def __call__(self, *words: str) -> ArgumentParser:
         """Return the parser of a command, or of `ebb` itself without words."""
 
@@ -21,15 +21,15 @@ class CommandParsers(Protocol):
 class CompletionSources:
     """Functions that list names for completion, from stored sessions, settings and the model registry."""
 
-    sessions: LazyNames
+    list_sessions: ListNames
     """Session ids with titles, newest first."""
-    models: LazyNames
+    list_models: ListNames
     """Models as PROVIDER/NAME."""
-    settings: LazyNames
+    list_settings: ListNames
     """Configuration keys with their help texts."""
-    servers: LazyNames
+    list_servers: ListNames
     """Names of MCP servers."""
-    tags: LazyNames
+    list_tags: ListNames
     """Session tags, each with its number of sessions."""
 
 
@@ -41,11 +41,13 @@ class ShellCompletion:
     """Whether the shell should add file or folder names."""
 
 
-def complete(before: Sequence[str], word: str, parsers: CommandParsers, sources: CompletionSources) -> ShellCompletion:
+def complete(
+    preceding_words: Sequence[str], word: str, get_parser: GetParser, sources: CompletionSources
+) -> ShellCompletion:
     """Return the completions of `word`, which may be empty, in `ebb BEFORE… WORD`."""
-    if "--" in before:
+    if "--" in preceding_words:
         return ShellCompletion(paths="files")
-    parser, command_words = _parser_for(before, parsers)
+    parser, command_words = _parser_for(preceding_words, get_parser)
     flags = {name: action for action in parser._actions for name in action.option_strings}
     if command_words and (action := flags.get(command_words[-1])) and _takes_value(action) and not word.startswith("-"):
         return _filter_by_prefix(_value_completion(action, sources), word)
@@ -62,7 +64,7 @@ def complete(before: Sequence[str], word: str, parsers: CommandParsers, sources:
     return _filter_by_prefix(_positional_completion(parser, command_words, sources), word)
 
 
-def _parser_for(preceding_words: Sequence[str], parsers: CommandParsers) -> tuple[ArgumentParser, Sequence[str]]:
+def _parser_for(preceding_words: Sequence[str], parsers: GetParser) -> tuple[ArgumentParser, Sequence[str]]:
     """Return the parser of the command in `preceding_words`, and the words without the command's name."""
     command_index = first_positional_index(preceding_words)
     if command_index is None or preceding_words[command_index] not in SUBCOMMANDS:
@@ -118,20 +120,20 @@ def _takes_value(action: Action) -> bool:
 def _value_completion(action: Action, sources: CompletionSources) -> ShellCompletion:
     if action.choices is not None:
         return ShellCompletion(tuple((str(choice), "") for choice in action.choices))
-    if action.type is whole_number:
+    if action.type is parse_integer:
         return ShellCompletion()
     metavar = action.metavar if isinstance(action.metavar, str) else action.dest
     match metavar:
         case "PROVIDER/NAME":
-            return ShellCompletion(tuple(sources.models()))
+            return ShellCompletion(tuple(sources.list_models()))
         case "KEY=VALUE":
-            return ShellCompletion(tuple((f"{key}=", description) for key, description in sources.settings()))
+            return ShellCompletion(tuple((f"{key}=", description) for key, description in sources.list_settings()))
         case "id" | "ID":
-            return ShellCompletion(tuple(sources.sessions()))
+            return ShellCompletion(tuple(sources.list_sessions()))
         case "SERVER":
-            return ShellCompletion(tuple(sources.servers()))
+            return ShellCompletion(tuple(sources.list_servers()))
         case "TAG":
-            return ShellCompletion(tuple(sources.tags()))
+            return ShellCompletion(tuple(sources.list_tags()))
         case "DIR" | "FOLDER":
             return ShellCompletion(paths="folders")
         case _ if re.search(r"FILE|PATH|file", metavar):

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ebbtide.tui import cli
 from ebbtide.tui.cli import completion
-from ebbtide.tui.cli.arguments import SUBCOMMANDS, action_names, captured_parser, make_parser
+from ebbtide.tui.cli.arguments import SUBCOMMANDS, action_names, capture_parser, make_parser
 
 
 def command_parser(*words: str) -> ArgumentParser:
     """Return the parser of a command (`sessions`, `sessions search`), or of `ebb` itself without words."""
-    return captured_parser(_subcommand_function(words[0]), words[1:]) if words else make_parser()
+    return capture_parser(_subcommand_function(words[0]), words[1:]) if words else make_parser()
 
 
 def all_parsers() -> Iterator[tuple[Sequence[str], ArgumentParser]]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from ebbtide.agent import config, providers
 from ebbtide.agent.errors import AgentError
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.cli.arguments import make_parser, read_settings, run_with_sessions, subcommand_parser
-from ebbtide.tui.cli.candidates import CommandParsers, CompletionSources, ShellCompletion, complete
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.cli.arguments import create_subcommand_parser, make_parser, read_settings, run_with_sessions
+from ebbtide.tui.cli.candidates import CompletionSources, GetParser, ShellCompletion, complete
+from ebbtide.tui.text.sanitise import sanitise_line
 
 if TYPE_CHECKING:  # imported for types only: most words are completed without opening a session
     from ebbtide.agent.sessions import Sessions
@@ -25,9 +25,9 @@ _OFFLINE_PROVIDERS = ("anthropic", "openai")
 """Providers whose models are known offline."""
 
 
-def run(arguments: Sequence[str], parsers: CommandParsers) -> int:
-    """Run `ebb completion`; return the exit code. `parsers`: the parsers of all commands."""
-    parser = subcommand_parser(
+def run(arguments: Sequence[str], get_parser: GetParser) -> int:
+    """Run `ebb completion`; return the exit code. `get_parser`: the parsers of all commands."""
+    parser = create_subcommand_parser(
         "completion",
         "Print a script that completes the commands, flags, sessions, models and settings of `ebb` in your shell.",
         "bash: `source <(ebb completion bash)` in ~/.bashrc. zsh: `source <(ebb completion zsh)` in ~/.zshrc, after "
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str], parsers: CommandParsers) -> int:
         return 0
     words = split_line(options.line) if options.line is not None else arguments[(separator_index or 0) + 1 :]
     *preceding_words, word = words or ("",)
-    completion = complete(preceding_words, word, parsers, _completion_sources(preceding_words))
+    completion = complete(preceding_words, word, get_parser, _completion_sources(preceding_words))
     inserted_text = "" if options.last is None else word.removesuffix(options.last)
     for line in _shell_lines(completion, options.shell, len(inserted_text)):
         print(line)
@@ -65,7 +65,7 @@ def _shell_lines(result: ShellCompletion, shell: str, inserted_chars: int) -> It
     """Yield the completions as lines for the shell script. `inserted_chars`: number of characters of the word that the
     shell has already inserted."""
     for name, help_text in result.words:
-        description = sanitised_line(help_text) if help_text and shell != "bash" else ""
+        description = sanitise_line(help_text) if help_text and shell != "bash" else ""
         yield f"{name[inserted_chars:]}\t{description}" if description else name[inserted_chars:]
     if result.paths:
         yield f":{result.paths}"
@@ -84,7 +84,8 @@ def _completion_sources(preceding_words: Sequence[str]) -> CompletionSources:
     def list_sessions() -> Iterable[tuple[str, str]]:
         async def load_newest(sessions: "Sessions") -> Iterable[tuple[str, str]]:
             return [
-                (info.id, info.title) for info in await (await sessions.library()).page(limit=MAX_SUGGESTED_SESSIONS)
+                (info.id, info.title)
+                for info in await (await sessions.open_library()).page(limit=MAX_SUGGESTED_SESSIONS)
             ]
 
         with suppress(AgentError):
@@ -93,7 +94,7 @@ def _completion_sources(preceding_words: Sequence[str]) -> CompletionSources:
 
     def list_tags() -> Iterable[tuple[str, str]]:
         async def load_tags(sessions: "Sessions") -> Iterable[tuple[str, str]]:
-            return [(tag, pluralize(count, "session")) for tag, count in await (await sessions.library()).tags()]
+            return [(tag, pluralize(count, "session")) for tag, count in await (await sessions.open_library()).tags()]
 
         with suppress(AgentError):
             return run_with_sessions(options, load_tags)
@@ -112,10 +113,10 @@ def _completion_sources(preceding_words: Sequence[str]) -> CompletionSources:
 
     def list_servers() -> Iterable[tuple[str, str]]:
         with suppress(AgentError):
-            return [(name, "") for name in read_settings(options)[1].servers]
+            return [(name, "") for name in read_settings(options)[1].mcp_servers]
         return ()
 
     def list_settings() -> Iterable[tuple[str, str]]:
-        return [(option.key, option.help) for option in config.options.OPTIONS]
+        return [(option.key, option.description) for option in config.options.OPTIONS]
 
     return CompletionSources(list_sessions, list_models, list_settings, list_servers, list_tags)

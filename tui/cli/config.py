@@ -8,27 +8,27 @@ from pathlib import Path
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.calls.project_rules import ProjectRules
 from ebbtide.agent.config.options import OPTIONS
-from ebbtide.agent.config.schema import config_schema
+from ebbtide.agent.config.schema import build_config_schema
 from ebbtide.agent.config.values import Config, config_field
 from ebbtide.agent.providers.registry import registry_facts
-from ebbtide.agent.providers.setup import find_setting, find_window, registry_overrides
+from ebbtide.agent.providers.setup import build_window, find_setting, registry_overrides
 from ebbtide.tools.secrets.redaction import redact_options, redact_text, redact_url
-from ebbtide.tui.cli.arguments import parse_subcommand_args, read_settings, subcommand_parser
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings
+from ebbtide.tui.text.sanitise import sanitise_line
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb config [show|schema]`; return the exit code."""
-    parser = subcommand_parser("config", "Show every setting, its value and source.")
+    parser = create_subcommand_parser("config", "Show every setting, its value and source.")
     action_help = "show the settings (default), or print the JSON Schema of the configuration file"
     parser.add_argument("action", nargs="?", choices=("show", "schema"), default="show", help=action_help)
     options = parse_subcommand_args(parser, arguments, "one JSON object")
     if options.action == "schema":
-        print(json.dumps(config_schema(), indent=2, ensure_ascii=False))
+        print(json.dumps(build_config_schema(), indent=2, ensure_ascii=False))
         return 0
     root, config = read_settings(options)
     rows = {
-        option.key: (getattr(config, config_field(option.key)), config.sources[option.key], option.help)
+        option.key: (getattr(config, config_field(option.key)), config.sources[option.key], option.description)
         for option in OPTIONS
     }
     for key in config.sources:
@@ -46,11 +46,15 @@ def run(arguments: Sequence[str]) -> int:
             )
         )
         return 0
-    print(sanitised_line(f"# {config.folders.config / 'config.toml'}, then {config.project / '.ebb' / 'config.toml'}"))
+    print(
+        sanitise_line(
+            f"# {config.folders.config / 'config.toml'}, then {config.project_folder / '.ebb' / 'config.toml'}"
+        )
+    )
     for key, (value, source, help_text) in rows.items():
-        print(sanitised_line(f"{key} = {_value_text(value)}    # {source}{'; ' + help_text if help_text else ''}"))
+        print(sanitise_line(f"{key} = {_value_text(value)}    # {source}{'; ' + help_text if help_text else ''}"))
     for line in (*config.notices, *_window_lines(config), *_saved_rules(root, config)):
-        print(sanitised_line(f"# {line}"))
+        print(sanitise_line(f"# {line}"))
     return 0
 
 
@@ -74,7 +78,7 @@ def _provider_value(config: Config, key: str) -> object:
 def _server_value(config: Config, key: str) -> object:
     """Return a setting of a server, without secrets."""
     name, _, field = key.removeprefix("mcp.servers.").rpartition(".")
-    value = config.servers[name][field]
+    value = config.mcp_servers[name][field]
     if field == "client_secret":
         return "…"
     if isinstance(value, Mapping):
@@ -117,7 +121,7 @@ def _model_window(config: Config) -> Window | None:
     if provider in ("", "scripted") or not model:
         return None
     overrides = registry_overrides(config, config.provider(provider), provider, model)
-    return find_window(registry_facts(provider, model, overrides, config.folders.model_tables), config)
+    return build_window(registry_facts(provider, model, overrides, config.folders.model_tables), config)
 
 
 def _value_text(value: object) -> str:

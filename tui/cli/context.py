@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from ebbtide.agent.headless.printing import print_json
-from ebbtide.tui.cli.arguments import parse_subcommand_args, run_with_sessions, subcommand_parser
+from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, run_with_sessions
 from ebbtide.tui.text.spans import line_text
 from ebbtide.tui.view.context import overview_lines
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb context [ID]`; return the exit code."""
-    parser = subcommand_parser("context", "Show what fills a session's context and what it has cost.")
+    parser = create_subcommand_parser("context", "Show what fills a session's context and what it has cost.")
     parser.add_argument(
         "id", nargs="?", default="", help="beginning of a session id (default: the most recent session)"
     )

@@ -13,8 +13,8 @@ from ebbtide.agent.headless.run import HeadlessJob
 from ebbtide.agent.headless.run import run as run_job
 from ebbtide.agent.records.session_lookup import is_session_id
 from ebbtide.tui.cli.arguments import open_sessions
-from ebbtide.tui.cli.piped_input import has_piped_input, is_attachment, piped_input
-from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.cli.piped_input import has_piped_input, is_attachment, read_piped_input
+from ebbtide.tui.text.sanitise import sanitise
 
 
 def run(options: argparse.Namespace) -> int:
@@ -38,15 +38,15 @@ def run(options: argparse.Namespace) -> int:
         piped,
         reads_messages,
         session_id=_session_id(options.session_id, resume),
-        max_time=seconds(options.max_time),
+        max_time=parse_seconds(options.max_time),
         answer_file=Path(options.output_last_message) if options.output_last_message is not None else None,
         includes_partial_messages=options.include_partial_messages,
         is_quiet=options.quiet,
         is_verbose=options.verbose,
-        visible=sanitised,
+        sanitise=sanitise,
     )
     return asyncio.run(
-        run_job(open_sessions(options, interactive=asks_caller or options.input_format == "stream-json"), job)
+        run_job(open_sessions(options, is_interactive=asks_caller or options.input_format == "stream-json"), job)
     )
 
 
@@ -61,7 +61,7 @@ def _prompt_and_input(prompt: str, words: Sequence[str]) -> tuple[str, str]:
     texts = [*words] if prompt == "-" else [prompt, *words]
     if prompt == "-" and sys.stdin.isatty():
         print("ebb: type the prompt, then press Ctrl-D on an empty line", file=sys.stderr)
-    piped = piped_input() if prompt == "-" or has_piped_input() else ""
+    piped = read_piped_input() if prompt == "-" or has_piped_input() else ""
     is_extra_input = prompt != "-" or is_attachment(piped)
     if is_extra_input and piped.strip() and (joined_texts := _join_texts(texts)):
         return joined_texts, piped
@@ -75,7 +75,7 @@ def _join_texts(texts: Sequence[str]) -> str:
     return "\n\n".join(text.strip("\n") for text in texts if text.strip())
 
 
-def seconds(text: str | None) -> float | None:
+def parse_seconds(text: str | None) -> float | None:
     if text is None:
         return None
     try:

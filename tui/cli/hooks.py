@@ -5,16 +5,16 @@ from collections.abc import Sequence
 
 from ebbtide.agent.extensions.trust import ProjectTrust
 from ebbtide.agent.headless.printing import print_json
-from ebbtide.agent.hooks.approval import hook_standing, user_hook_trust
+from ebbtide.agent.hooks.approval import hook_trust_state, user_hook_trust
 from ebbtide.agent.hooks.declarations import collect_hooks
-from ebbtide.tui.cli.arguments import parse_subcommand_args, read_settings, subcommand_parser
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.view.extensions import NO_HOOKS
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb hooks`; return the exit code. Raises `AgentError`."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "hooks", "List your hooks: programs and MCP servers that run on events and can veto them."
     )
     options = parse_subcommand_args(parser, arguments, "one JSON object")
@@ -29,8 +29,8 @@ def run(arguments: Sequence[str]) -> int:
                 "does": hook.entry.action_text,
                 "timeout": hook.timeout,
                 "owner": hook.owner,
-                "source": hook.source,
-                "standing": hook_standing(hook, project_trust, user_trust),
+                "source": hook.declared_in,
+                "standing": hook_trust_state(hook, project_trust, user_trust),
             }
             for hook in declarations.hooks
         ]
@@ -41,16 +41,16 @@ def run(arguments: Sequence[str]) -> int:
         print_json(sys.stdout, {"hooks": rows, "after_tool": after_tool_rows, "problems": declarations.problems})
         return 0
     for hook in declarations.hooks:
-        standing = hook_standing(hook, project_trust, user_trust)
+        standing = hook_trust_state(hook, project_trust, user_trust)
         print(
-            sanitised_line(
-                f"{hook.entry.summary}  [{hook.owner}, {hook.source}{'' if standing == 'on' else f', {standing}'}]"
+            sanitise_line(
+                f"{hook.entry.summary}  [{hook.owner}, {hook.declared_in}{'' if standing == 'on' else f', {standing}'}]"
             )
         )
     for after_tool_hook in config.hooks_after_tool:
-        print(sanitised_line(f"hooks.after_tool ({after_tool_hook.match}): {after_tool_hook.command_line}"))
+        print(sanitise_line(f"hooks.after_tool ({after_tool_hook.match}): {after_tool_hook.command_line}"))
     for problem in declarations.problems:
-        print(f"ebb: {sanitised_line(problem)}", file=sys.stderr)
+        print(f"ebb: {sanitise_line(problem)}", file=sys.stderr)
     if not (declarations.hooks or config.hooks_after_tool or declarations.problems):
         print(NO_HOOKS.replace("`", ""))
     return 0

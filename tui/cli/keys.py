@@ -8,18 +8,18 @@ from ebbtide.agent.config.options import PROVIDERS
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
-from ebbtide.agent.providers.keys import MAX_KEY_CHARS, KeyStore, origin_of, validated_key
-from ebbtide.agent.providers.setup import key_variable, provider_address, uses_key_command
-from ebbtide.tui.cli.arguments import parse_subcommand_args, read_settings, subcommand_parser
+from ebbtide.agent.providers.keys import MAX_KEY_CHARS, KeyStore, url_origin, validate_key
+from ebbtide.agent.providers.setup import find_address, key_variable, uses_key_command
+from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings
 from ebbtide.tui.plain.reader import read_hidden
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 
 _KEYED_PROVIDERS = tuple(name for name in PROVIDERS if name != "scripted")
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb key set|list|remove [PROVIDER]`; return the exit code. Raises `AgentError`."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "key",
         "Store API keys in the system keyring, or without one in a file that only you can read. `set` asks for the "
         "key without showing it, or reads it from stdin.",
@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
         case "set":
             result, message = _set_key(store, config, options.provider)
         case "remove":
-            was_removed = store.remove(options.provider)
+            was_removed = store.remove_key(options.provider)
             result = {"provider": options.provider, "removed": was_removed}
             message = (
                 f"removed the key for {options.provider}" if was_removed else f"no key stored for {options.provider}"
@@ -50,11 +50,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _set_key(store: KeyStore, config: Config, provider: str) -> tuple[dict[str, object], str]:
-    origin = origin_of(provider_address(provider, config.provider(provider), os.environ))
+    origin = url_origin(find_address(provider, config.provider(provider), os.environ))
     key = _read_key(provider)
-    storage = store.put(provider, origin, key)
+    storage = store.store_key(provider, origin, key)
     location = "in the system keyring" if storage == "keyring" else f"in `{store.path}`, readable only by you"
-    lines = [f"stored the key for {provider} {location}; it is sent only to {sanitised_line(origin)}"]
+    lines = [f"stored the key for {provider} {location}; it is sent only to {sanitise_line(origin)}"]
     variable = key_variable(provider, config.provider(provider))
     if variable and os.environ.get(variable):
         lines.append(f"{variable} is also set and takes precedence")
@@ -72,7 +72,7 @@ def _list_keys(store: KeyStore, config: Config) -> tuple[dict[str, object], str]
         is_printed = uses_key_command(name, config.provider(name), os.environ)
         if is_set or is_printed or name in stored:
             stored_key = stored.get(name)
-            storage = stored_key.place if stored_key else ""
+            storage = stored_key.storage if stored_key else ""
             rows.append(
                 {
                     "provider": name,
@@ -80,7 +80,7 @@ def _list_keys(store: KeyStore, config: Config) -> tuple[dict[str, object], str]
                     "origin": stored_key.origin if stored_key else "",
                 }
             )
-    lines = [f"{row['provider']:<12} {row['from']:<20} {sanitised_line(str(row['origin']))}".rstrip() for row in rows]
+    lines = [f"{row['provider']:<12} {row['from']:<20} {sanitise_line(str(row['origin']))}".rstrip() for row in rows]
     return {"keys": rows}, "\n".join(lines) or "no keys yet; store one with `ebb key set PROVIDER`"
 
 
@@ -91,4 +91,4 @@ def _read_key(provider: str) -> str:
         key = sys.stdin.read(MAX_KEY_CHARS + 1) if sys.stdin is not None else ""
     if not key.strip():
         raise UsageError(f"no key given; type it when asked, or run `ebb key set {provider} < FILE`")
-    return validated_key(key)
+    return validate_key(key)

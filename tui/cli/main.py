@@ -91,7 +91,7 @@ def _report_crash(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def _print_error(message: str) -> None:
-    print(headless.printing.log_safe(f"ebb: {text.sanitise.sanitised(message)}", os.environ), file=sys.stderr)
+    print(headless.printing.escape_for_log(f"ebb: {text.sanitise.sanitise(message)}", os.environ), file=sys.stderr)
 
 
 def _print_traceback(error: BaseException) -> None:

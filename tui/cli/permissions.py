@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ebbtide.agent.calls.command_rules import stays_in_workspace
 from ebbtide.agent.calls.network_access import place_ruling
-from ebbtide.agent.calls.permission_request import PermissionRequest, request_for
+from ebbtide.agent.calls.permission_request import PermissionRequest, build_request
 from ebbtide.agent.calls.policy import (
     Policy,
     Ruling,
@@ -26,29 +26,29 @@ from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.hooks.answers import HookDecision
 from ebbtide.agent.hooks.claude_rules import load_claude_rules
-from ebbtide.agent.hooks.tool_names import claude_views
+from ebbtide.agent.hooks.tool_names import to_claude_calls
 from ebbtide.agent.messages import ToolCall
-from ebbtide.agent.session_settings import mode_of, no_sandbox_reason, policy_of
+from ebbtide.agent.session_settings import build_policy, choose_mode, no_sandbox_reason
 from ebbtide.tools.base import ToolError, Workspace
 from ebbtide.tools.bash import Bash
 from ebbtide.tools.commands.command_line import Word
-from ebbtide.tools.commands.dangers import dangers_in
+from ebbtide.tools.commands.dangers import find_dangers
 from ebbtide.tools.commands.doubts import read_only_doubt
 from ebbtide.tools.commands.git_commands import git_rule_doubt, is_guarded_git_call
 from ebbtide.tools.commands.grammar import parse_command_line
-from ebbtide.tools.commands.here_documents import without_here_documents
-from ebbtide.tools.commands.launchers import wrapped_git_call
-from ebbtide.tools.commands.proof import check_read_only
-from ebbtide.tools.network.places import DEFAULT_PORTS, parse_place
+from ebbtide.tools.commands.here_documents import inline_here_documents
+from ebbtide.tools.commands.launchers import find_wrapped_git_call
+from ebbtide.tools.commands.proof import prove_read_only
+from ebbtide.tools.network.places import DEFAULT_PORTS, parse_destination
 from ebbtide.tools.sandbox.sandbox import Sandbox
 from ebbtide.tools.sandbox.system import sandbox_kind
 from ebbtide.tui.cli.arguments import (
+    create_subcommand_parser,
     first_positional_index,
     parse_subcommand_args,
     read_settings_with_warnings,
-    subcommand_parser,
 )
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 
 _SANDBOX_TEXTS = {
     "off": "it would run without a sandbox: `agent.sandbox` is off",
@@ -66,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
         if action_index is not None and arguments[action_index] == "test"
         else None
     )
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "permissions test" if test_arguments is not None else "permissions",
         "Show whether a command or host would be allowed, and why. Nothing is run.",
         "Exit codes: 0 allowed, 1 would ask, 2 usage, 5 denied.",
@@ -90,18 +90,19 @@ def _test_command(options: argparse.Namespace) -> int:
     folder, config = read_settings_with_warnings(options)
     root = folder.resolve()
     policy = replace(
-        policy_of(config, root, options.mode or mode_of(config, ""), root), sandbox_problem=no_sandbox_reason(config)
+        build_policy(config, root, options.mode or choose_mode(config, ""), root),
+        sandbox_problem=no_sandbox_reason(config),
     )
     saved = ProjectRules(config.folders.config, root).read()
     if saved.problem and not options.rules:
-        print(f"ebb: {sanitised_line(saved.problem)}", file=sys.stderr)
+        print(f"ebb: {sanitise_line(saved.problem)}", file=sys.stderr)
     policy = replace(policy, allow=(*policy.allow, *map(parse_rule, saved.allow)))
     if options.rules:
         policy = _with_rules_from_file(policy, Path(options.rules))
     if options.host is not None:
         return _test_host(options.host, policy, config.web_private, as_json=options.json)
     try:
-        request = request_for(Bash(), {"command": options.command}, _workspace(root, config), policy.mode)
+        request = build_request(Bash(), {"command": options.command}, _workspace(root, config), policy.mode)
         decision = None if options.rules else _claude_rules_decision(config, options.command, root)
         ruling = apply_hook_decision(request, policy, decision)
     except ToolError as error:
@@ -120,20 +121,20 @@ def _workspace(root: Path, config: Config) -> Workspace:
 
 def _claude_rules_decision(config: Config, command: str, root: Path) -> HookDecision | None:
     """Return what the permission rules in Claude Code's settings decide; None if no rule matches."""
-    views = claude_views(ToolCall("", Bash.name, {"command": command}), str(root))
-    return load_claude_rules(config).decision_about(views, str(root), str(config.project))
+    views = to_claude_calls(ToolCall("", Bash.name, {"command": command}), str(root))
+    return load_claude_rules(config).decide_call(views, str(root), str(config.project_folder))
 
 
 def _test_host(host: str, policy: Policy, private: Sequence[str], *, as_json: bool) -> int:
     try:
-        place = parse_place(host, DEFAULT_PORTS[-1])
+        place = parse_destination(host, DEFAULT_PORTS[-1])
     except ValueError as error:
         raise UsageError(f"`{host}` is not a host: {error}") from error
     ruling = place_ruling(place, policy, private)
     if as_json:
         print_json(sys.stdout, {"decision": ruling.verdict, "why": ruling.decided_by, "place": str(place)})
     else:
-        print(sanitised_line(f"{ruling.verdict}: {ruling.decided_by}"))
+        print(sanitise_line(f"{ruling.verdict}: {ruling.decided_by}"))
     return _EXIT_CODES[ruling.verdict]
 
 
@@ -161,7 +162,7 @@ def _uncovered_commands(request: PermissionRequest, policy: Policy) -> list[str]
     descriptions: list[str] = []
     prefixes = [rule.words for rule in policy.allow if rule.tool == request.tool and rule.words]
     for command in (coverage.command for coverage in coverages if coverage.prefix is None and prefixes):
-        words = wrapped_git_call(command.words) or command.words
+        words = find_wrapped_git_call(command.words) or command.words
         texts = [word.text for word in words]
         matching_prefixes = [prefix for prefix in prefixes if texts[: len(prefix)] == prefix]
         descriptions.append(f"`{' '.join(command.texts)}`{_why_uncovered(words) if matching_prefixes else ''}")
@@ -171,7 +172,7 @@ def _uncovered_commands(request: PermissionRequest, policy: Policy) -> list[str]
 def _why_uncovered(words: Sequence[Word]) -> str:
     """Return the word that prevents a prefix rule from matching, and the reason if it is known."""
     doubt = git_rule_doubt(words) if words[0].text == "git" else None
-    proof = check_read_only(words, has_input=True)
+    proof = prove_read_only(words, has_input=True)
     if doubt is not None and (proof is None or proof.last_unproved_index is None or not is_guarded_git_call(words)):
         word_index, reason = doubt
         return f": `{words[word_index].text}` {reason}"
@@ -194,7 +195,7 @@ def _read_only_doubts(command: str, request: PermissionRequest, policy: Policy) 
         return [f"not known to be read-only: {error}"]
     doubts = (
         (parsed_command.texts, read_only_doubt(parsed_command.texts))
-        for parsed_command in parse_command_line(without_here_documents(command)).commands
+        for parsed_command in parse_command_line(inline_here_documents(command)).commands
     )
     return [f"`{' '.join(texts)}` {doubt}" for texts, doubt in doubts if doubt]
 
@@ -215,8 +216,8 @@ def _why_sandboxed(request: PermissionRequest, policy: Policy) -> str:
 def _print_decision(
     options: argparse.Namespace, policy: Policy, request: PermissionRequest, ruling: Ruling, sandbox_state: str
 ) -> None:
-    line = parse_command_line(without_here_documents(options.command))
-    dangers = dangers_in(options.command, policy.root)
+    line = parse_command_line(inline_here_documents(options.command))
+    dangers = find_dangers(options.command, policy.root)
     is_read_only = request.read_only_access is not None and request.read_only_access.paths != ("/",)
     if options.json:
         facts = {
@@ -236,20 +237,20 @@ def _print_decision(
         }
         print_json(sys.stdout, facts)
         return
-    print(sanitised_line(f"{ruling.verdict}: {ruling.decided_by}"))
+    print(sanitise_line(f"{ruling.verdict}: {ruling.decided_by}"))
     if ruling.verdict != "deny":
         print(_SANDBOX_TEXTS.get(sandbox_state, f"it would run in a sandbox ({sandbox_state})"))
     if sandbox_state not in _SANDBOX_TEXTS and (reason := _why_sandboxed(request, policy)):
-        print(sanitised_line(reason))
+        print(sanitise_line(reason))
     if is_read_only:
         print("it can only look: you are asked if it needs more" if request.is_contained else "known to be read-only")
     for doubt in _read_only_doubts(options.command, request, policy) if ruling.verdict != "allow" else ():
-        print(sanitised_line(doubt))
+        print(sanitise_line(doubt))
     if line.problem:
-        print(sanitised_line(f"prefix rules do not apply: {line.problem}"))
+        print(sanitise_line(f"prefix rules do not apply: {line.problem}"))
     for command in _uncovered_commands(request, policy) if ruling.verdict == "ask" else ():
-        print(sanitised_line(f"no rule covers {command}"))
+        print(sanitise_line(f"no rule covers {command}"))
     if ruling.verdict == "ask" and not line.problem and not stays_in_workspace(options.command, policy.root):
         print("no rule covers `cd` here: its target may be outside the project or in another repository")
     for danger in dangers:
-        print(sanitised_line(f"dangerous: `{options.command[danger.start : danger.end]}` {danger.why}"))
+        print(sanitise_line(f"dangerous: `{options.command[danger.start : danger.end]}` {danger.why}"))

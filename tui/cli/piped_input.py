@@ -30,7 +30,7 @@ def has_piped_input() -> bool:
     return bool(select.select([sys.stdin], [], [], _FIRST_BYTE_TIMEOUT_S)[0])
 
 
-def piped_input() -> str:
+def read_piped_input() -> str:
     """Read stdin and decode it in any encoding supported for files. Undecodable bytes become surrogate escapes.
     Raises `UsageError`."""
     data = sys.stdin.buffer.read(_MAX_PIPED_BYTES + 1)

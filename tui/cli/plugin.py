@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.extensions.plugin_contents import PluginContents, plugin_contents
-from ebbtide.agent.extensions.plugin_source import plugin_copy
+from ebbtide.agent.extensions.plugin_contents import PluginContents, describe_plugin
+from ebbtide.agent.extensions.plugin_source import copy_plugin
 from ebbtide.agent.extensions.plugins import Plugin, PluginStore
 from ebbtide.agent.headless.printing import print_json
-from ebbtide.tui.cli.arguments import confirm, parse_subcommand_args, read_settings, subcommand_parser
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.cli.arguments import confirm, create_subcommand_parser, parse_subcommand_args, read_settings
+from ebbtide.tui.text.sanitise import sanitise_line
 
 _TRUST_NOTE = (
     "The model reads skills, commands and agents. Hooks and servers run as you, outside the sandbox: hooks on events, "
@@ -20,7 +20,7 @@ _TRUST_NOTE = (
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb plugin add|list|remove`; return the exit code. Raises `AgentError`."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "plugin",
         "Manage plugins: folders with skills, commands, agents, hooks and MCP servers, laid out as for Claude Code. "
         "`add` shows the contents first. The plugin is copied: to update it, add it again.",
@@ -50,10 +50,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _add(store: PluginStore, source: str, name: str, ref: str, *, is_sure: bool, as_json: bool) -> int:
-    with plugin_copy(source, store.folder, name, ref) as plugin:
-        contents = plugin_contents(plugin)
+    with copy_plugin(source, store.folder, name, ref) as plugin:
+        contents = describe_plugin(plugin)
         previous = next(
-            (installed for installed, _ in store.all_with_problems() if installed.name == plugin.name), None
+            (installed for installed, _ in store.list_with_problems() if installed.name == plugin.name), None
         )
         if not as_json:
             _print_contents(plugin, contents, previous)
@@ -77,16 +77,16 @@ def _add(store: PluginStore, source: str, name: str, ref: str, *, is_sure: bool,
 
 def _print_contents(plugin: Plugin, contents: PluginContents, previous: Plugin | None) -> None:
     version = f" {plugin.version}" if plugin.version else ""
-    print(sanitised_line(f"{plugin.name}{version}{f': {plugin.description}' if plugin.description else ''}"))
-    print(sanitised_line(f"  from {plugin.source}{f' at commit {plugin.commit}' if plugin.commit else ''}"))
+    print(sanitise_line(f"{plugin.name}{version}{f': {plugin.description}' if plugin.description else ''}"))
+    print(sanitise_line(f"  from {plugin.source}{f' at commit {plugin.commit}' if plugin.commit else ''}"))
     if previous is not None:
         comparison = "same files" if previous.digest == plugin.digest else "different files"
         previous_commit = f" at commit {previous.commit}" if previous.commit else ""
-        print(sanitised_line(f"  replaces the one from {previous.source}{previous_commit} ({comparison})"))
+        print(sanitise_line(f"  replaces the one from {previous.source}{previous_commit} ({comparison})"))
     for line in contents.lines:
-        print(sanitised_line(line))
+        print(sanitise_line(line))
     for problem in contents.problems:
-        print(f"ebb: {sanitised_line(problem)}", file=sys.stderr)
+        print(f"ebb: {sanitise_line(problem)}", file=sys.stderr)
     print(_TRUST_NOTE)
 
 
@@ -95,12 +95,12 @@ def _remove(store: PluginStore, name: str, *, as_json: bool) -> int:
     if as_json:
         print_json(sys.stdout, {"plugin": name, "removed": was_removed})
     else:
-        print(sanitised_line(f"removed `{name}`" if was_removed else f"no plugin `{name}`"))
+        print(sanitise_line(f"removed `{name}`" if was_removed else f"no plugin `{name}`"))
     return 0
 
 
 def _list(store: PluginStore, config: Config, *, as_json: bool) -> int:
-    plugins = store.all_with_problems()
+    plugins = store.list_with_problems()
     if as_json:
         print_json(sys.stdout, {"plugins": [_json_row(plugin, problem) for plugin, problem in plugins]})
         return 0
@@ -108,9 +108,7 @@ def _list(store: PluginStore, config: Config, *, as_json: bool) -> int:
         details = f"unusable: {problem}" if problem else plugin.description
         commit = f"@{plugin.commit[:12]}" if plugin.commit else ""
         print(
-            sanitised_line(
-                f"{plugin.name:<20}  {plugin.version or '-':<8}  {plugin.source}{commit}  {details}".rstrip()
-            )
+            sanitise_line(f"{plugin.name:<20}  {plugin.version or '-':<8}  {plugin.source}{commit}  {details}".rstrip())
         )
     if not plugins:
         print("no plugins yet; add one with `ebb plugin add PATH|GIT-URL`")

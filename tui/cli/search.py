@@ -16,26 +16,26 @@ from ebbtide.tools.base import ToolError
 from ebbtide.tools.outputs.recalled import RecalledItem, RecallQuery, RecallResult
 from ebbtide.tools.outputs.stored import StoredContent
 from ebbtide.tools.read_result import referenced_range
-from ebbtide.tui.cli.arguments import parse_subcommand_args, run_with_sessions, subcommand_parser, whole_number
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_integer, parse_subcommand_args, run_with_sessions
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
 if TYPE_CHECKING:  # types only
     from ebbtide.agent.sessions import Sessions
 
-DEFAULT_RESULTS = 20
+DEFAULT_MAX_RESULTS = 20
 
 
 def search(arguments: Sequence[str]) -> int:
     """Run `ebb sessions search`; return the exit code."""
-    parser = subcommand_parser("sessions search", "Search stored sessions: messages, tool calls and outputs.")
+    parser = create_subcommand_parser("sessions search", "Search stored sessions: messages, tool calls and outputs.")
     parser.add_argument("query", nargs="+", help="words to find; quote a phrase")
     parser.add_argument("--all", action="store_true", help="search the sessions of all projects")
     parser.add_argument(
         "--limit",
-        type=whole_number,
-        default=DEFAULT_RESULTS,
+        type=parse_integer,
+        default=DEFAULT_MAX_RESULTS,
         metavar="N",
-        help=f"show at most N results (default: {DEFAULT_RESULTS})",
+        help=f"show at most N results (default: {DEFAULT_MAX_RESULTS})",
     )
     options = parse_subcommand_args(parser, arguments, "JSON lines")
     if not " ".join(options.query).strip() or options.limit < 1:
@@ -45,7 +45,7 @@ def search(arguments: Sequence[str]) -> int:
 
     async def work(sessions: "Sessions") -> RecallResult:
         try:
-            recall = await sessions.recall(everywhere=options.all)
+            recall = await sessions.open_recall(in_all_projects=options.all)
             return await recall.search(RecallQuery(" ".join(options.query), limit=options.limit), progress)
         finally:
             progress.erase()
@@ -67,11 +67,11 @@ def show(options: argparse.Namespace) -> int:
     """Run `ebb sessions show ID REF`: print the content of REF, or the range that REF names; return the exit code."""
 
     async def work(sessions: "Sessions") -> None:
-        stored = await (await sessions.recall(options.id, everywhere=True)).fetch(options.ref)
+        stored = await (await sessions.open_recall(options.id, in_all_projects=True)).fetch(options.ref)
         with closing(stored.content):
             _print_referenced(stored)
             for line in stored.trailing_note.splitlines():  # on stderr, so that stdout contains only the bytes
-                print(f"ebb: {sanitised_line(line)}", file=sys.stderr)
+                print(f"ebb: {sanitise_line(line)}", file=sys.stderr)
 
     run_with_sessions(options, work)
     return 0
@@ -93,7 +93,7 @@ def _print_referenced(stored: StoredContent) -> None:
     last_character = "\n"
     for chunk in itertools.chain(stored.content.chunks(start, end), (b"",)):
         text = decoder.decode(chunk, final=not chunk)
-        print(sanitised(text), end="")
+        print(sanitise(text), end="")
         last_character = text[-1:] or last_character
     if last_character != "\n":
         print()
@@ -101,12 +101,12 @@ def _print_referenced(stored: StoredContent) -> None:
 
 def result_lines(item: RecalledItem) -> list[str]:
     """Return the lines of a result: its reference, time, kind and title, and the excerpt that matched."""
-    time_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(item.at))
+    time_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(item.created_at))
     kind = f"{item.kind} of {item.tool}" if item.tool else item.kind
     heading = "  ".join(
-        filter(None, (item.ref, time_text, kind, item.title, "(similar meaning)" if item.by_meaning else ""))
+        filter(None, (item.ref, time_text, kind, item.title, "(similar meaning)" if item.is_semantic_match else ""))
     )
-    return [sanitised_line(heading), *(f"    {line}" for line in sanitised(item.excerpt).split("\n") if line.strip())]
+    return [sanitise_line(heading), *(f"    {line}" for line in sanitise(item.excerpt).split("\n") if line.strip())]
 
 
 class SearchProgress:

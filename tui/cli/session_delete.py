@@ -5,17 +5,22 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ebbtide.agent.archive.bulk_delete import SkippedSession, delete_sessions, named_sessions, selected_sessions
+from ebbtide.agent.archive.bulk_delete import SkippedSession, delete_sessions, select_sessions, sessions_by_prefix
 from ebbtide.agent.archive.tags import normalise_tags
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed, UsageError
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.records.session_lookup import SessionInfo, project_name
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.cli.arguments import confirm, parse_subcommand_args, read_settings_with_warnings, subcommand_parser
+from ebbtide.tui.cli.arguments import (
+    confirm,
+    create_subcommand_parser,
+    parse_subcommand_args,
+    read_settings_with_warnings,
+)
 from ebbtide.tui.cli.session_lines import session_line
 from ebbtide.tui.cli.time_arguments import parse_time_argument
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 from ebbtide.tui.view.sessions import deleted_message
 
 MAX_PREVIEWED_SESSIONS = 20
@@ -24,7 +29,7 @@ MAX_PREVIEWED_SESSIONS = 20
 
 def delete(arguments: Sequence[str]) -> int:
     """Run `ebb sessions delete ID…`, or with filters; return the exit code, 2 if confirmation was impossible."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "sessions delete",
         "Delete sessions with their stored data and sub-agent sessions. Filters list them first and ask. "
         "Open sessions are skipped.",
@@ -70,18 +75,18 @@ def _select_sessions(
         # Sessions of a folder that no longer exists can also be deleted.
         project = str(Path(options.project).expanduser().resolve())
     cutoff = parse_time_argument(options.older_than) if options.older_than else None
-    return selected_sessions(
+    return select_sessions(
         config,
         project=None if options.all else project,
         before=cutoff,
         tags=normalise_tags(options.tag),
-        untagged=options.untagged,
-        unanswered=options.empty,
+        is_untagged=options.untagged,
+        is_unanswered=options.empty,
     )
 
 
 def _delete_named(config: Config, options: argparse.Namespace) -> int:
-    sessions = named_sessions(config, options.id)
+    sessions = sessions_by_prefix(config, options.id)
     if options.dry_run:
         return _report_not_deleted(sessions, (), options)
     deleted, skipped = delete_sessions(config, sessions, lambda index: None)
@@ -92,7 +97,8 @@ def _delete_named(config: Config, options: argparse.Namespace) -> int:
         _report_deleted(deleted, skipped, options)
     if skipped:
         reasons = "; ".join(
-            f"session `{skipped_session.info.id}` was not deleted: {skipped_session.why}" for skipped_session in skipped
+            f"session `{skipped_session.info.id}` was not deleted: {skipped_session.reason}"
+            for skipped_session in skipped
         )
         raise StoreFailed(reasons, "in use")
     return 0
@@ -142,7 +148,7 @@ def _preview(sessions: Sequence[SessionInfo], skipped: Sequence[SkippedSession])
             pluralize(sum(info.messages for info in sessions), "message"),
             f"of {pluralize(len(projects), 'project')}" if len(projects) > 1 else f"of {projects[0]}",
         ]
-        print(sanitised_line(f"to be deleted: {', '.join(filter(None, phrases))}"))
+        print(sanitise_line(f"to be deleted: {', '.join(filter(None, phrases))}"))
     _print_skipped(skipped)
 
 
@@ -160,13 +166,13 @@ def _report_deleted(
 
 def _print_skipped(skipped: Sequence[SkippedSession]) -> None:
     for entry in skipped[:MAX_PREVIEWED_SESSIONS]:
-        print(sanitised(f"skipped: {entry.info.id}  {sanitised_line(entry.info.title)}: {entry.why}"))
+        print(sanitise(f"skipped: {entry.info.id}  {sanitise_line(entry.info.title)}: {entry.reason}"))
     if len(skipped) > MAX_PREVIEWED_SESSIONS:
         print(f"skipped: {len(skipped) - MAX_PREVIEWED_SESSIONS:,} more")
 
 
 def _skipped_json(skipped: Sequence[SkippedSession]) -> list[dict[str, str]]:
-    return [{"id": entry.info.id, "why": entry.why} for entry in skipped]
+    return [{"id": entry.info.id, "why": entry.reason} for entry in skipped]
 
 
 class _DeleteProgress:

@@ -3,7 +3,7 @@
 import time
 
 from ebbtide.agent.records.session_lookup import SessionInfo
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.view.sessions import tags_text
 
 
@@ -11,7 +11,7 @@ def session_line(info: SessionInfo) -> str:
     time_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated_at))
     title = f"└ {info.agent}  {info.title}" if info.agent else info.title
     title += f"  {tags_text(info.tags)}" if info.tags else ""
-    return sanitised_line(f"{info.id}  {time_text}  {info.messages:>4}  {info.model}  {title}")
+    return sanitise_line(f"{info.id}  {time_text}  {info.messages:>4}  {info.model}  {title}")
 
 
 def json_fields(info: SessionInfo) -> dict[str, object]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ebbtide.agent.archive.tags import normalise_tags
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.records.session_lookup import SessionInfo
-from ebbtide.tui.cli.arguments import parse_subcommand_args, run_with_sessions, subcommand_parser
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, run_with_sessions
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.view.sessions import tags_text
 
 if TYPE_CHECKING:  # types only
@@ -18,7 +18,9 @@ if TYPE_CHECKING:  # types only
 
 def tag(arguments: Sequence[str]) -> int:
     """Run `ebb sessions tag ID TAG…`; return the exit code."""
-    parser = subcommand_parser("sessions tag", "Add tags to a session, for `ebb sessions list --tag` and /sessions.")
+    parser = create_subcommand_parser(
+        "sessions tag", "Add tags to a session, for `ebb sessions list --tag` and /sessions."
+    )
     parser.add_argument("id", help="beginning of the session id")
     parser.add_argument("tags", nargs="+", metavar="TAG", help="tags to add, one word each")
     options = parse_subcommand_args(parser, arguments, "one JSON object")
@@ -27,7 +29,7 @@ def tag(arguments: Sequence[str]) -> int:
 
 def untag(arguments: Sequence[str]) -> int:
     """Run `ebb sessions untag ID [TAG…]`; return the exit code."""
-    parser = subcommand_parser("sessions untag", "Remove tags from a session.")
+    parser = create_subcommand_parser("sessions untag", "Remove tags from a session.")
     parser.add_argument("id", help="beginning of the session id")
     parser.add_argument("tags", nargs="*", metavar="TAG", help="tags to remove (default: all)")
     options = parse_subcommand_args(parser, arguments, "one JSON object")
@@ -39,11 +41,11 @@ def _change(options: argparse.Namespace, added: Sequence[str] = (), removed: Seq
 
     async def work(sessions: "Sessions") -> SessionInfo:
         removed_tags = None if removed is None else normalise_tags(removed)
-        return await (await sessions.library()).tag(options.id, normalise_tags(added), removed_tags)
+        return await (await sessions.open_library()).change_tags(options.id, normalise_tags(added), removed_tags)
 
     info = run_with_sessions(options, work)
     if options.json:
         print_json(sys.stdout, {"session": info.id, "title": info.title, "tags": info.tags})
     else:
-        print(sanitised_line(f"{info.id}  {info.title}  {tags_text(info.tags) or '(no tags)'}"))
+        print(sanitise_line(f"{info.id}  {info.title}  {tags_text(info.tags) or '(no tags)'}"))
     return 0

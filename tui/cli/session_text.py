@@ -10,7 +10,7 @@ from ebbtide.agent.messages import Assistant, Message, User
 from ebbtide.agent.records.message_rows import encode_message
 from ebbtide.tui.cli import search
 from ebbtide.tui.cli.arguments import run_with_sessions
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
 
 def show(options: argparse.Namespace) -> int:
@@ -20,7 +20,7 @@ def show(options: argparse.Namespace) -> int:
     log = run_with_sessions(options, lambda sessions: sessions.all_messages(options.id))
     _print(log.messages, as_json=options.json)
     if log.problem:
-        print(f"ebb: {sanitised_line(log.problem)}", file=sys.stderr)
+        print(f"ebb: {sanitise_line(log.problem)}", file=sys.stderr)
     return 0
 
 
@@ -33,11 +33,11 @@ def _print(messages: Sequence[Message], *, as_json: bool) -> None:
         match message:
             case User() as user:
                 for output in user.outputs:
-                    print(f"  [{output.status}] {sanitised(output.text)}\n")
+                    print(f"  [{output.status}] {sanitise(output.text)}\n")
                 if user.text:
-                    print(f"> {sanitised(user.text)}\n")
+                    print(f"> {sanitise(user.text)}\n")
             case Assistant() as reply:
                 if reply.text:
-                    print(f"{sanitised(reply.text)}\n")
+                    print(f"{sanitise(reply.text)}\n")
                 for call in reply.calls:
-                    print(sanitised(f"  {call.name} {json.dumps(call.arguments, ensure_ascii=False)}"))
+                    print(sanitise(f"  {call.name} {json.dumps(call.arguments, ensure_ascii=False)}"))

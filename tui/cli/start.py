@@ -14,8 +14,8 @@ from ebbtide.agent import config as agent_config
 from ebbtide.agent.errors import UsageError
 from ebbtide.tui import plain, prompt
 from ebbtide.tui.cli.arguments import create_sessions, environment_with_keys, read_settings, read_settings_with_warnings
-from ebbtide.tui.cli.piped_input import has_piped_input, piped_input, reattach_terminal
-from ebbtide.tui.plain.capability import is_print_only
+from ebbtide.tui.cli.piped_input import has_piped_input, read_piped_input, reattach_terminal
+from ebbtide.tui.plain.capability import is_dumb_terminal
 from ebbtide.tui.session.drafts import Drafts
 from ebbtide.tui.terminal.signals import shut_down_on_signals
 
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     is_interactive = is_served or (sys.stdin.isatty() and sys.stdout.isatty())
     piped = ""
     if not is_interactive and options.plain and not sys.stdin.isatty():
-        piped = piped_input() if has_piped_input() else ""
+        piped = read_piped_input() if has_piped_input() else ""
         is_interactive = reattach_terminal()
     if not is_interactive and not (options.plain and (piped.strip() or options.words)):
         raise UsageError("no terminal; use `ebb -p PROMPT` to print the answer")
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     root, config = read_settings_with_warnings(options)
     drafts = Drafts(None if options.ephemeral else config.folders.drafts)
-    if not is_served and (options.plain or is_print_only(os.environ)):
+    if not is_served and (options.plain or is_dumb_terminal(os.environ)):
         session_id, exit_code = asyncio.run(
             _run_line_mode(options, root, config, drafts, piped, is_interactive=is_interactive)
         )
@@ -68,22 +68,22 @@ async def _run_full_screen(
     app = tui.app.EbbApp(
         sessions,
         history_file=config.folders.data / "history",
-        project=config.project,
+        project=config.project_folder,
         resume=options.resume if options.pick is None else options.pick or None,
-        may_be_word=bool(options.pick and options.words),
-        choose=options.pick == "",
+        resume_may_be_word=bool(options.pick and options.words),
+        chooses_from_list=options.pick == "",
         first_message=" ".join(options.words),
         theme=config.tui_theme,
-        keys=config.tui_keys,
+        key_set=config.tui_keys,
         drafts=drafts,
         notify=config.tui_notify,
-        status=config.tui_status,
+        status_parts=config.tui_status,
         settings=lambda: _session_settings(options, config, lambda: sessions.sessions),
     )
 
     def leave() -> None:
         if app.is_running and app.jobs.is_loaded:
-            app.run_worker(app.jobs.leave(), group="aside")
+            app.run_worker(app.jobs.exit(), group="aside")
         else:  # nothing is open yet, and importing `leave` would take too long
             app.exit()
 
@@ -93,7 +93,7 @@ async def _run_full_screen(
             if (
                 session_id
                 and sessions.sessions is not None
-                and not await (await sessions.sessions.library()).has_session(session_id)
+                and not await (await sessions.sessions.open_library()).has_session(session_id)
             ):
                 session_id = None  # an unused fork is not stored
         finally:
@@ -102,9 +102,9 @@ async def _run_full_screen(
     if app.jobs.opening_error is not None:
         raise app.jobs.opening_error
     if app.crash_error is not None:
-        from ebbtide.agent.crash import crash_error, secrets_of  # noqa: PLC0415  # deferred: needed only after a crash
+        from ebbtide.agent.crash import config_secrets, crash_error  # noqa: PLC0415  # deferred: needed only after a crash
 
-        raise crash_error(app.crash_error, config.folders.logs, tuple(secrets_of(config, os.environ)))
+        raise crash_error(app.crash_error, config.folders.logs, tuple(config_secrets(config, os.environ)))
     return session_id, shutdown.code or app.return_code or 0
 
 
@@ -118,19 +118,19 @@ async def _run_line_mode(
         is_prompt_word = bool(options.pick and options.words) and not await sessions.is_likely_session_id(options.pick)
         choose = is_prompt_word or options.pick == ""
         resume = options.resume if options.pick is None else options.pick
-        history = prompt.history.History(config.folders.data / "history", str(config.project or ""))
+        history = prompt.history.History(config.folders.data / "history", str(config.project_folder or ""))
         app = plain.app.LineModeApp(
             sessions,
             history,
             # Opened before anything is printed, so that an error is only one sentence and an exit code.
             session=None if choose else await sessions.open(resume),
-            choose=choose,
+            chooses_from_list=choose,
             first_message=" ".join([options.pick, *options.words] if is_prompt_word else options.words),
             piped=piped,
             drafts=drafts,
             settings=_session_settings(options, config, lambda: sessions),
         )
-        return await plain.start.run_line_mode(app, history, os.environ, has_user=is_interactive)
+        return await plain.start.run_line_mode(app, history, os.environ, is_interactive=is_interactive)
     finally:
         await sessions.close()
 
@@ -142,7 +142,7 @@ def _create_sessions(
     from ebbtide.agent.crash import log_stray_errors  # noqa: PLC0415  # deferred until after the first paint
 
     log_stray_errors(config.folders.logs)
-    return create_sessions(root, config, options, interactive=is_interactive)
+    return create_sessions(root, config, options, is_interactive=is_interactive)
 
 
 def _session_settings(

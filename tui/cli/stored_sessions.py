@@ -10,14 +10,14 @@ from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.records.session_lookup import SessionInfo
 from ebbtide.tui import cli, integration_rows, view
 from ebbtide.tui.cli.arguments import (
+    create_subcommand_parser,
     first_positional_index,
+    parse_integer,
     parse_subcommand_args,
     run_with_sessions,
-    subcommand_parser,
-    whole_number,
 )
 from ebbtide.tui.cli.subcommands import Subcommand, load_subcommand
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
 if TYPE_CHECKING:  # imported for types only: listing needs only the rows
     from ebbtide.agent.sessions import Sessions
@@ -38,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     action_index = first_positional_index(arguments)
     if action_index is not None and (action := _action_function(arguments[action_index])) is not None:
         return action([*arguments[:action_index], *arguments[action_index + 1 :]])
-    parser = subcommand_parser("sessions", "List and manage stored sessions.")
+    parser = create_subcommand_parser("sessions", "List and manage stored sessions.")
     actions = ("list", "show", "fork", "rename", *_ACTION_FUNCTIONS, *integration_rows.SESSION_ACTIONS)
     parser.add_argument("action", nargs="?", choices=actions, default="list")
     parser.add_argument("id", nargs="?", help="beginning of a session id (for all actions except list)")
@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
     tag_help = "for list: show only sessions with this tag (repeatable)"
     parser.add_argument("--tag", action="append", default=[], metavar="TAG", help=tag_help)
     limit_help = f"for list: show the N most recent (default: {MAX_LISTED_SESSIONS})"
-    parser.add_argument("--limit", type=whole_number, default=MAX_LISTED_SESSIONS, metavar="N", help=limit_help)
+    parser.add_argument("--limit", type=parse_integer, default=MAX_LISTED_SESSIONS, metavar="N", help=limit_help)
     options = parse_subcommand_args(parser, arguments, "JSON lines")
     if options.limit < 1:
         parser.error("`--limit` must be above 0")
@@ -79,10 +79,10 @@ def _list(options: argparse.Namespace) -> None:
     """List sessions. This runs often, so it imports no models, tools or event loop."""
     tags = archive.tags.normalise_tags(options.tag)
     sessions, problem = archive.session_page.newest_sessions(
-        cli.arguments.read_settings_with_warnings(options)[1], options.limit + 1, everywhere=options.all, tags=tags
+        cli.arguments.read_settings_with_warnings(options)[1], options.limit + 1, in_all_projects=options.all, tags=tags
     )
     if problem:
-        print(f"ebb: {sanitised_line(problem)}", file=sys.stderr)
+        print(f"ebb: {sanitise_line(problem)}", file=sys.stderr)
     for info in sessions[: options.limit]:
         if options.json:
             print_json(sys.stdout, cli.session_lines.json_fields(info))
@@ -100,7 +100,7 @@ def _list(options: argparse.Namespace) -> None:
 
 def _fork_or_rename(options: argparse.Namespace) -> None:
     async def work(sessions: "Sessions") -> tuple[SessionInfo, str]:
-        library = await sessions.library()
+        library = await sessions.open_library()
         if options.action == "fork":
             info = await library.fork(options.id)
             return info, f"forked {info.id}  {info.title}; resume it with `ebb -r {info.id}`"
@@ -111,4 +111,4 @@ def _fork_or_rename(options: argparse.Namespace) -> None:
     if options.json:
         print_json(sys.stdout, {"session": info.id, "title": info.title})
     else:
-        print(sanitised(message))
+        print(sanitise(message))

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TypeAlias, cast
 
 from ebbtide.tui import integration_rows, session
-from ebbtide.tui.cli.arguments import subcommand_parser
+from ebbtide.tui.cli.arguments import create_subcommand_parser
 
 Subcommand: TypeAlias = Callable[[Sequence[str]], int]
 """Runs a subcommand with the arguments before and after its name; returns the exit code."""
@@ -41,7 +41,7 @@ def load_subcommand(path: str) -> Subcommand:
 
 def demo(arguments: Sequence[str]) -> int:
     """Run `ebb demo`; return the exit code."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "demo",
         "Watch a scripted model fix a real bug with the real tools, in the interface or as printed text. "
         "Needs no key and no network.",

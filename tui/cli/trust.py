@@ -10,18 +10,18 @@ from ebbtide.agent.extensions.agent_files import find_agents
 from ebbtide.agent.extensions.custom_commands import find_custom_commands
 from ebbtide.agent.extensions.skills import find_skills
 from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem
-from ebbtide.agent.extensions.trust_question import folder_question
+from ebbtide.agent.extensions.trust_question import build_folder_question
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.hooks.declarations import collect_hooks
 from ebbtide.agent.integration_rows import TRUST_ITEMS, load_integration
 from ebbtide.tui.cli.arguments import (
     confirm,
+    create_subcommand_parser,
     environment_with_keys,
     parse_subcommand_args,
     read_settings,
-    subcommand_parser,
 )
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
 FindProjectItems: TypeAlias = Callable[[Config, Mapping[str, str]], tuple[Sequence[TrustItem], Sequence[str]]]
 """Returns the items to approve, and the reasons for skipped ones."""
@@ -29,7 +29,7 @@ FindProjectItems: TypeAlias = Callable[[Config, Mapping[str, str]], tuple[Sequen
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb trust list|approve|refuse|forget`; return the exit code. Raises `AgentError`."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "trust",
         "Review what this project ships: skills, commands, agents, hooks and MCP servers. `approve` shows everything "
         "that would be used, and asks. `forget` deletes your decision, so you are asked again.",
@@ -47,7 +47,9 @@ def run(arguments: Sequence[str]) -> int:
                 items[key] for key in _selected_keys(items, options.names) if trust.trust_state(items[key]) != "on"
             ]
             if items_to_approve and not options.json:
-                print(sanitised(folder_question([(item, trust.earlier_approval(item)) for item in items_to_approve])))
+                print(
+                    sanitise(build_folder_question([(item, trust.earlier_approval(item)) for item in items_to_approve]))
+                )
             if items_to_approve and not (options.yes or confirm("Approve it?", as_json=options.json)):
                 raise UsageError("nothing approved; confirm in a terminal, or use `--yes`")
             trust.decide(items_to_approve, "approved")
@@ -57,10 +59,10 @@ def run(arguments: Sequence[str]) -> int:
             trust.forget(_selected_keys(trust.decisions, options.names))
     rows = [*_rows(trust, items)]
     if options.json:
-        print_json(sys.stdout, {"project": str(config.project), "brings": rows})
+        print_json(sys.stdout, {"project": str(config.project_folder), "brings": rows})
         return 0
     for row in rows:
-        print(sanitised_line(f"{row['standing']:<12}  {row['name']:<28}  {row['source']}"))
+        print(sanitise_line(f"{row['standing']:<12}  {row['name']:<28}  {row['source']}"))
     if not rows:
         print("nothing to approve in this project")
     return 0
@@ -76,12 +78,12 @@ def _project_items(config: Config) -> Iterable[TrustItem]:
     ]
     integration_problems = (message for _, messages in integration_items for message in messages)
     for problem in (*skill_problems, *command_problems, *agent_problems, *hooks.problems, *integration_problems):
-        print(f"ebb: {sanitised_line(problem)}", file=sys.stderr)
+        print(f"ebb: {sanitise_line(problem)}", file=sys.stderr)
     all_items = (
-        *(skill.item for skill in skills),
-        *(command.item for command in commands),
-        *(agent.item for agent in agents),
-        *(hook.file.item for hook in hooks.hooks if hook.file is not None and hook.owner == "project"),
+        *(skill.trust_item for skill in skills),
+        *(command.trust_item for command in commands),
+        *(agent.trust_item for agent in agents),
+        *(hook.file.trust_item for hook in hooks.hooks if hook.file is not None and hook.owner == "project"),
         *(item for items, _ in integration_items for item in items),
     )
     return (item for item in all_items if item.owner == "project")

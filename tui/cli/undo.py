@@ -14,12 +14,12 @@ from ebbtide.agent.errors import RestoreFailed, UsageError
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.cli.arguments import (
+    create_subcommand_parser,
+    parse_integer,
     parse_subcommand_args,
     read_settings_with_warnings,
-    subcommand_parser,
-    whole_number,
 )
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 
 NOT_COVERED_NOTE = (
     "Cannot revert: ignored files that commands changed, other folders, commits and branches, databases, and anything "
@@ -29,8 +29,8 @@ NOT_COVERED_NOTE = (
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb undo`; return the exit code. Raises `AgentError` if it cannot restore anything."""
-    parser = subcommand_parser("undo", "Revert the agent's file changes in this folder.", NOT_COVERED_NOTE)
-    parser.add_argument("id", nargs="?", type=whole_number, help="id from `--list` (default: the last turn)")
+    parser = create_subcommand_parser("undo", "Revert the agent's file changes in this folder.", NOT_COVERED_NOTE)
+    parser.add_argument("id", nargs="?", type=parse_integer, help="id from `--list` (default: the last turn)")
     parser.add_argument("--list", action="store_true", help="list what can be reverted, most recent first")
     parser.add_argument("--redo", action="store_true", help="reapply what was reverted last")
     parser.add_argument("--dry-run", action="store_true", help="show what would change, and exit")
@@ -43,15 +43,15 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError("checkpoints are off: `checkpoints.enabled` is false")
     with closing(open_project(config, root.resolve())) as project:
         if project.damage_notice:
-            print(f"ebb: {sanitised_line(project.damage_notice)}", file=sys.stderr)
+            print(f"ebb: {sanitise_line(project.damage_notice)}", file=sys.stderr)
         for path in project.finish_interrupted_restores():
-            print(f"ebb: finished an interrupted undo: {sanitised_line(path_label(path))}", file=sys.stderr)
+            print(f"ebb: finished an interrupted undo: {sanitise_line(path_label(path))}", file=sys.stderr)
         project.finish_interrupted("")
         points = project.points()
         if options.list:
             _list(project, points, as_json=options.json)
             return 0
-        point = selected_point(points, options.id, redo=options.redo)
+        point = selected_point(points, options.id, is_redo=options.redo)
         plan = project.plan_undo((point.id,))
         if not options.dry_run:
             if sessions := project.sessions_in_turn():  # files restored now would be attributed to that turn
@@ -70,11 +70,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _refuse_overwriting(plan: RestorePlan, *, is_allowed: bool) -> None:
-    if plan.with_outcome("ask") and not is_allowed:
+    if plan.paths_with_outcome("ask") and not is_allowed:
         reasons = "; ".join(
-            f"`{sanitised_line(planned.path)}`: {planned.why}" for planned in plan.with_outcome("ask")[:5]
+            f"`{sanitise_line(planned.path)}`: {planned.reason}" for planned in plan.paths_with_outcome("ask")[:5]
         )
-        files = pluralize(len(plan.with_outcome("ask")), "file")
+        files = pluralize(len(plan.paths_with_outcome("ask")), "file")
         raise RestoreFailed(
             f"nothing changed: {files} would lose newer changes: {reasons}. Use `--force` to overwrite them (`--redo` "
             "restores them), or `--skip` to leave those files alone"
@@ -96,7 +96,7 @@ def _list(project: ProjectCheckpoints, points: Sequence[UndoPoint], *, as_json: 
         time_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(point.at))
         title = point.title + ("  (reverted)" if point.is_undone else "")
         print(
-            sanitised_line(f"{point.id:>5}  {time_text}  {point.kind:<6}  {pluralize(len(files), 'path'):>9}  {title}")
+            sanitise_line(f"{point.id:>5}  {time_text}  {point.kind:<6}  {pluralize(len(files), 'path'):>9}  {title}")
         )
     if not points and not as_json:
         print("no recorded file changes in this folder")
@@ -109,18 +109,18 @@ def _print_outcome(point: UndoPoint, plan: RestorePlan, forced: bool, restore_po
             {
                 "path": path_label(planned.path),
                 "outcome": _outcome(planned, planned.path in restored_paths),
-                "why": planned.why,
+                "why": planned.reason,
             }
             for planned in plan.paths
         ]
         print_json(sys.stdout, {"point": point.id, "kind": point.kind, "made": restore_point or None, "paths": rows})
         return
     outcome_text = "reverted" if restore_point else "would revert"
-    print(sanitised_line(f"{outcome_text} {point.kind} {point.id}: {point.title}"))
+    print(sanitise_line(f"{outcome_text} {point.kind} {point.id}: {point.title}"))
     for planned in plan.paths:
-        reason_text = f" ({planned.why})" if planned.why else ""
+        reason_text = f" ({planned.reason})" if planned.reason else ""
         print(
-            sanitised_line(
+            sanitise_line(
                 f"  {_outcome(planned, planned.path in restored_paths):<10} {path_label(planned.path)}{reason_text}"
             )
         )

@@ -14,11 +14,11 @@ from rich.text import Text
 from ebbtide.agent.archive.usage_report import USAGE_GROUPS, UsageLine, UsageReport, fill_missing_days, usage_report
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.cli.arguments import parse_subcommand_args, read_settings_with_warnings, subcommand_parser
+from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings_with_warnings
 from ebbtide.tui.cli.time_arguments import parse_time_argument
 from ebbtide.tui.text.locale import is_ascii_locale
 from ebbtide.tui.text.numbers import format_dollars, tokens
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 
 MAX_VISIBLE_ROWS = 62
 """Maximum number of lines shown."""
@@ -28,8 +28,8 @@ _BAR_EIGHTHS = " ▏▎▍▌▋▊▉"
 def usage_rows(report: UsageReport) -> tuple[tuple[UsageLine, ...], int]:
     """Return the lines to show, including days without requests, and the number of omitted lines: the oldest days or
     months, or the smallest values."""
-    lines = fill_missing_days(report.lines, MAX_VISIBLE_ROWS) if report.by == "day" else report.lines
-    visible = lines[-MAX_VISIBLE_ROWS:] if report.by in ("day", "month") else lines[:MAX_VISIBLE_ROWS]
+    lines = fill_missing_days(report.lines, MAX_VISIBLE_ROWS) if report.group_by == "day" else report.lines
+    visible = lines[-MAX_VISIBLE_ROWS:] if report.group_by in ("day", "month") else lines[:MAX_VISIBLE_ROWS]
     return visible, len(lines) - len(visible)
 
 
@@ -38,7 +38,7 @@ def bar_measure(report: UsageReport) -> str:
     return "cost" if report.total.cost else "tokens"
 
 
-def bar(value: float, largest: float, width: int, *, ascii_only: bool) -> str:
+def draw_bar(value: float, largest: float, width: int, *, ascii_only: bool) -> str:
     """Return a bar relative to the largest value; a value above 0 is always visible. `ascii_only`: draw it with `#`."""
     if value <= 0 or largest <= 0:
         return ""
@@ -49,7 +49,7 @@ def bar(value: float, largest: float, width: int, *, ascii_only: bool) -> str:
 
 
 def line_name(line: UsageLine) -> str:
-    return sanitised_line(line.key) or "(unknown)"
+    return sanitise_line(line.key) or "(unknown)"
 
 
 def cost_text(line: UsageLine) -> str:
@@ -69,10 +69,10 @@ def cached_share(line: UsageLine) -> str:
     return f"{line.cache_read / sent:.0%}" if sent else ""
 
 
-def total_lines(report: UsageReport, hidden: int) -> list[str]:
+def total_lines(report: UsageReport, omitted_count: int) -> list[str]:
     """Return the totals as a sentence, and notes about unknown prices and omitted lines."""
     total = report.total
-    group = {"day": "day", "month": "month", "model": "model", "project": "project"}[report.by]
+    group = {"day": "day", "month": "month", "model": "model", "project": "project"}[report.group_by]
     notes = [
         f"{format_dollars(total.cost) if total.requests else '$0.00'} for {pluralize(total.requests, 'request')} in "
         f"{pluralize(total.sessions, 'session')}: {tokens(total.cache_read)} tokens read from the cache, "
@@ -81,9 +81,9 @@ def total_lines(report: UsageReport, hidden: int) -> list[str]:
     if total.unpriced:
         cost_note = "" if total.cost is None else "; costs marked `+` are higher"
         notes.append(f"price unknown for {pluralize(total.unpriced, 'request')}{cost_note}")
-    if hidden:
-        adjective = "earlier" if report.by in ("day", "month") else "smaller"
-        notes.append(f"{pluralize(hidden, f'{adjective} {group}')} not shown; `--json` lists all")
+    if omitted_count:
+        adjective = "earlier" if report.group_by in ("day", "month") else "smaller"
+        notes.append(f"{pluralize(omitted_count, f'{adjective} {group}')} not shown; `--json` lists all")
     return notes
 
 
@@ -104,7 +104,7 @@ _MIN_NAMES_WIDTH = 36
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb usage`; return the exit code."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "usage",
         "Show the tokens and cost of all stored sessions, including sub-agents and summaries. Deleted sessions are "
         "not counted.",
@@ -133,7 +133,7 @@ def run(arguments: Sequence[str]) -> int:
 def _heading(report: UsageReport, since: float | None, project: str | None) -> str:
     scope = project or "all projects"
     period = time.strftime("since %Y-%m-%d", time.localtime(since)) if since is not None else "all time"
-    return sanitised_line(f"Usage by {report.by}, {scope}, {period}")
+    return sanitise_line(f"Usage by {report.group_by}, {scope}, {period}")
 
 
 def _fields(report: UsageReport, since: float | None, project: str | None) -> dict[str, object]:
@@ -142,8 +142,14 @@ def _fields(report: UsageReport, since: float | None, project: str | None) -> di
         del values["key"]
         return values
 
-    lines = [{report.by: line.key, **line_fields(line)} for line in report.lines]
-    return {"by": report.by, "since": since, "project": project, "lines": lines, "total": line_fields(report.total)}
+    lines = [{report.group_by: line.key, **line_fields(line)} for line in report.lines]
+    return {
+        "by": report.group_by,
+        "since": since,
+        "project": project,
+        "lines": lines,
+        "total": line_fields(report.total),
+    }
 
 
 def _print_report(report: UsageReport, heading: str) -> None:
@@ -171,13 +177,13 @@ def _print_report(report: UsageReport, heading: str) -> None:
     bar_width = max(0, min(40, name_and_bar_width - name_width - 4))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     overflow: OverflowMethod = "crop" if ascii_only else "ellipsis"
-    table.add_column(report.by, width=name_width, no_wrap=True, overflow=overflow)
+    table.add_column(report.group_by, width=name_width, no_wrap=True, overflow=overflow)
     table.add_column("", width=bar_width, no_wrap=True, overflow=overflow)
     visible_columns = [(title, cells) for title, cells in columns if title in widths]
     for title, _ in visible_columns:
         table.add_column(title, justify="right", no_wrap=True, overflow=overflow)
     for index, (line, value) in enumerate(zip(rows, values, strict=True)):
-        bar_text = Text(bar(value, max(values), bar_width, ascii_only=ascii_only), "cyan")
+        bar_text = Text(draw_bar(value, max(values), bar_width, ascii_only=ascii_only), "cyan")
         table.add_row(Text(line_name(line)), bar_text, *(cells[index] for _, cells in visible_columns))
     console.print(table)
     console.print(Text(f"bars: {measure}", "dim"))

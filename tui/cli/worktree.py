@@ -10,27 +10,27 @@ from ebbtide.agent.config.load import find_folders
 from ebbtide.agent.errors import UsageError
 from ebbtide.tools.process.git import GitError
 from ebbtide.tools.process.git_worktrees import Worktree, enter_worktree, merge_instructions, worktree_state
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 
 
-def run_in_worktree(options: argparse.Namespace, front: Callable[[argparse.Namespace], int]) -> int:
+def run_in_worktree(options: argparse.Namespace, run_interface: Callable[[argparse.Namespace], int]) -> int:
     """Run a front end in the named worktree and print how to merge the work; return the exit code. Raises
     `UsageError`."""
     stream = sys.stdout if options.prompt is None else sys.stderr
     worktree = _enter(options, find_folders(os.environ).worktrees)
     worktree_text = f"new worktree, from {worktree.repository.head[:9]}" if worktree.is_new else "worktree"
     branch = f"on branch {worktree.branch}" if worktree.branch else "no branch checked out"
-    print(f"ebb: {worktree_text}, {branch}: {sanitised_line(str(worktree.folder))}", file=sys.stderr)
+    print(f"ebb: {worktree_text}, {branch}: {sanitise_line(str(worktree.folder))}", file=sys.stderr)
     options.cd = str(worktree.folder)
     try:
-        return front(options)
+        return run_interface(options)
     finally:
         try:
             lines = merge_instructions(worktree, worktree_state(worktree))
         except GitError as error:
             lines = (f"cannot inspect `{worktree.path}`: {error}",)
         for line in lines:
-            print(f"ebb: {sanitised_line(line)}", file=stream)
+            print(f"ebb: {sanitise_line(line)}", file=stream)
 
 
 def _enter(options: argparse.Namespace, worktrees_folder: Path) -> Worktree:

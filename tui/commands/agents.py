@@ -12,10 +12,10 @@ from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.session.session_list import MAX_PREVIEW_MESSAGES
 from ebbtide.tui.slash_commands import Invocation, command_by_name
 from ebbtide.tui.text.numbers import tokens as format_tokens
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 from ebbtide.tui.text.spans import Line, Span
 from ebbtide.tui.view.blocks import Call
-from ebbtide.tui.view.panel import LoadedText, Panel, PanelAction, PanelRow, ShowMessage, heading
+from ebbtide.tui.view.panel import LoadedText, Panel, PanelAction, PanelRow, ShowMessage, heading_row
 from ebbtide.tui.view.sessions import session_details, session_line
 
 if TYPE_CHECKING:  # session modules load only after the first paint
@@ -38,10 +38,10 @@ def agents_panel(
     running agent, by call id."""
     rows = [_running_row(agent, activity_by_call.get(agent.call_id, "")) for agent in running]
     if finished_rows:
-        rows += [heading("Finished"), *finished_rows]
-    rows.append(heading("Available to the model"))
+        rows += [heading_row("Finished"), *finished_rows]
+    rows.append(heading_row("Available to the model"))
     rows += [
-        PanelRow(f"{NAME_PREFIX}{name}", ((f"{sanitised_line(name)}  ", "text"), (sanitised_line(purpose), "dim")))
+        PanelRow(f"{NAME_PREFIX}{name}", ((f"{sanitise_line(name)}  ", "text"), (sanitise_line(purpose), "dim")))
         for name, purpose in available.items()
     ]
     waiting_count = sum(not agent.agent for agent in running)
@@ -64,17 +64,17 @@ def _running_row(agent: RunningAgent, activity: str) -> PanelRow:
     status = (
         f"{agent.seconds:.0f} s · {format_tokens(agent.tokens)} tokens" if agent.agent else "waiting for another agent"
     )
-    prompt = sanitised_line(" ".join(agent.prompt.split()))
+    prompt = sanitise_line(" ".join(agent.prompt.split()))
     mark: Span = ("● ", "good") if agent.agent else ("○ ", "dim")
-    line: Line = (mark, (f"{sanitised_line(agent.name)}  ", "text"), (f"{status}  ", "dim"), (prompt, "text"))
-    details: list[Line] = [((text, "text"),) for text in sanitised(agent.prompt).splitlines()]
-    details += [(), *(((text, "dim"),) for text in sanitised(activity).splitlines())]
+    line: Line = (mark, (f"{sanitise_line(agent.name)}  ", "text"), (f"{status}  ", "dim"), (prompt, "text"))
+    details: list[Line] = [((text, "text"),) for text in sanitise(agent.prompt).splitlines()]
+    details += [(), *(((text, "dim"),) for text in sanitise(activity).splitlines())]
     return PanelRow(agent.call_id, line, details=tuple(details))
 
 
 def finished_agent_row(info: SessionInfo, content: LoadedText, now: float) -> PanelRow:
     """Return the row of a finished agent with a stored session. `now` is in Unix seconds."""
-    draw = partial(session_line, info, now=now, current="", doomed=(), projects=False)
+    draw = partial(session_line, info, now=now, current_id="", ids_to_delete=(), shows_projects=False)
     return PanelRow(info.id, draw, content=content)
 
 
@@ -89,9 +89,9 @@ async def show_agents(context: CommandContext, argument: str) -> None:
     elif subcommand:
         context.controller.show_notice("type `/agents` to list agents, or `/agents stop NAME` to stop one")
     else:
-        library = await context.controller.sessions.library()
-        agent_list = AgentList(context, session.agents, library, await library.agents(session.id))
-        if (choice := await context.show(agent_list.panel())) is not None:
+        library = await context.controller.sessions.open_library()
+        agent_list = AgentList(context, session.agents, library, await library.session_agents(session.id))
+        if (choice := await context.show(agent_list.build_panel())) is not None:
             context.invoke(Invocation(command_by_name("resume"), choice.value))
 
 
@@ -103,11 +103,11 @@ def _stop(context: CommandContext, agents: "Agents", name_or_id: str) -> None:
     match matches:
         case []:
             context.controller.show_notice(
-                f"no agent `{sanitised_line(name_or_id)}` is running" if name_or_id else "no agent is running"
+                f"no agent `{sanitise_line(name_or_id)}` is running" if name_or_id else "no agent is running"
             )
         case [agent]:
             agents.stop(agent.call_id)
-            context.hint(f"stopping {sanitised_line(agent.name)}")
+            context.hint(f"stopping {sanitise_line(agent.name)}")
         case _:
             context.controller.show_notice(f"{len(matches)} agents match; pick one with `/agents`")
 
@@ -116,12 +116,12 @@ class AgentList:
     """The list of agents and its actions."""
 
     def __init__(
-        self, context: CommandContext, agents: "Agents", library: "Library", done: "Sequence[SessionInfo]"
+        self, context: CommandContext, agents: "Agents", library: "Library", agent_sessions: "Sequence[SessionInfo]"
     ) -> None:
-        """`done`: the agent sessions that existed when the list was opened, including running ones."""
-        self._context, self._agents, self._library, self._sessions = context, agents, library, done
+        """`agent_sessions`: the agent sessions that existed when the list was opened, including running ones."""
+        self._context, self._agents, self._library, self._sessions = context, agents, library, agent_sessions
 
-    def panel(self) -> Panel:
+    def build_panel(self) -> Panel:
         running = self._agents.running
         running_ids, now = {agent.agent for agent in running}, time()
         finished_rows = [
@@ -130,7 +130,9 @@ class AgentList:
             if info.id not in running_ids
         ]
         activity_by_call = {
-            call.call_id: call.tail for call in self._context.controller.view.turn_blocks if isinstance(call, Call)
+            call.call_id: call.output_tail
+            for call in self._context.controller.view.turn_blocks
+            if isinstance(call, Call)
         }
         running_call_ids, finished_ids = {agent.call_id for agent in running}, {row.value for row in finished_rows}
 
@@ -145,11 +147,11 @@ class AgentList:
             PanelAction(("enter",), "open", is_available=is_finished),
         )
         panel = agents_panel(running, finished_rows, self._agents.descriptions, activity_by_call, actions)
-        return replace(panel, watch=self._agents.watch, rebuild=self.panel)
+        return replace(panel, watch=self._agents.watch, rebuild=self.build_panel)
 
     async def _load_details(self, info: "SessionInfo") -> Sequence[Line]:
         return session_details(info, "", await self._library.last_messages(info.id, MAX_PREVIEW_MESSAGES))
 
     async def _stop(self, row: PanelRow, _: str) -> Panel:
         self._agents.stop(row.value)
-        return replace(self.panel(), message=ShowMessage("stopping; it returns what it has so far"))
+        return replace(self.build_panel(), message=ShowMessage("stopping; it returns what it has so far"))

@@ -13,15 +13,15 @@ from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.panel import Panel, RowChosen
 
 
-class Send(Protocol):
+class SendMessage(Protocol):
     def __call__(self, text: str, *, later: bool = False) -> None: ...
 
 
 class Themes(Protocol):
     """Themes of a front end."""
 
-    chosen: ThemeName
-    colorless: bool
+    chosen_theme: ThemeName
+    is_colorless: bool
 
     def apply_theme(self, name: ThemeName) -> None: ...
 
@@ -76,7 +76,7 @@ class CommandContext(Protocol):
     def invoke(self, invocation: Invocation) -> None:
         """Run a command, at once or as the next job."""
 
-    def leave(self) -> Awaitable[None]:
+    def exit(self) -> Awaitable[None]:
         """Stop all work and exit."""
 
     # Commands that differ between front ends
@@ -90,7 +90,7 @@ class CommandContext(Protocol):
     async def compact(self, compaction: ManualCompaction) -> None:
         """Run a manual compaction, step by step."""
 
-    async def find_message(self) -> None:
+    async def search_history(self) -> None:
         """Search the prompt history."""
 
     async def edit_message(self, text: str) -> None:
@@ -100,7 +100,7 @@ class CommandContext(Protocol):
         """Let the user edit text in their editor, in a file whose name ends in `name`; return the new text. Raises
         `AgentError`."""
 
-    async def switch_vim(self) -> None: ...
+    async def toggle_vim_keys(self) -> None: ...
     def copy(self, text: str) -> None: ...
     async def print_conversation(self) -> None: ...
     def apply_setting(self, key: str) -> None:

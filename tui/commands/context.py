@@ -13,24 +13,24 @@ from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.session.compaction import begin_compaction, preview_undo, undo_last_rewrite
 from ebbtide.tui.text.cells import fit_width
-from ebbtide.tui.text.numbers import age, size, tokens
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.numbers import format_age, format_size, tokens
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
 from ebbtide.tui.view.call_titles import call_title
 from ebbtide.tui.view.compaction_preview import undo_lines
 from ebbtide.tui.view.panel import (
+    ContentSource,
     CopyText,
     Outcome,
     PagedText,
-    PagedTexts,
     Panel,
     PanelAction,
     PanelRow,
     RowChosen,
     ShowMessage,
 )
-from ebbtide.tui.view.plan import last_plan, plan_panel
-from ebbtide.tui.view.todos import todos_from_blocks, todos_panel
+from ebbtide.tui.view.plan import build_plan_panel, last_plan
+from ebbtide.tui.view.todos import build_todos_panel, todos_from_blocks
 
 OCCURRENCE_KEY_HINTS = "Enter put into context  o show all  PgUp, PgDn scroll  Esc close"
 VISIBLE_OCCURRENCE_KEY_HINTS = "o show all  PgUp, PgDn scroll  Esc close"
@@ -44,15 +44,15 @@ FATE_LABELS: dict[Fate, str] = {
 }
 
 
-def occurrence_count(text: str, places: int) -> str:
-    return sanitised_line(f"`{text}` found in {pluralize(places, 'place')}")
+def occurrence_count_text(text: str, count: int) -> str:
+    return sanitise_line(f"`{text}` found in {pluralize(count, 'place')}")
 
 
-def newest_first(places: Sequence[Occurrence]) -> tuple[Occurrence, ...]:
-    return tuple(reversed(places))
+def newest_first(occurrences: Sequence[Occurrence]) -> tuple[Occurrence, ...]:
+    return tuple(reversed(occurrences))
 
 
-def occurrences_panel(texts: PagedTexts, text: str, trace: Trace) -> Panel:
+def occurrences_panel(texts: ContentSource, text: str, trace: Trace) -> Panel:
     """Return a panel of the occurrences of the text, each with what happened to it and an action to bring it back."""
     occurrences = newest_first(trace.occurrences)
     ref_width = max((len(occurrence.ref) for occurrence in occurrences), default=0)
@@ -69,15 +69,15 @@ def occurrences_panel(texts: PagedTexts, text: str, trace: Trace) -> Panel:
     return Panel(
         "why",
         (
-            (("Why  ", "strong"), *parse_inline_code(occurrence_count(text, len(occurrences)), "dim")),
-            *(((sanitised_line(problem), "warn"),) for problem in trace.unsearched),
+            (("Why  ", "strong"), *parse_inline_code(occurrence_count_text(text, len(occurrences)), "dim")),
+            *(((sanitise_line(problem), "warn"),) for problem in trace.unsearched),
         ),
         tuple(
             PanelRow(
                 occurrence.ref,
                 partial(occurrence_line, occurrence, column=ref_width),
                 details=(
-                    ((sanitised_line(fate_text(occurrence)), "text" if occurrence.fate == "visible" else "accent"),),
+                    ((sanitise_line(fate_text(occurrence)), "text" if occurrence.fate == "visible" else "accent"),),
                 ),
                 content=PagedText(texts, occurrence.ref, text),
             )
@@ -96,7 +96,7 @@ def occurrence_line(occurrence: Occurrence, width: int, column: int) -> Line:
     style: TextStyle = "dim" if occurrence.fate == "visible" else "warn"
     ref, fate = f"{occurrence.ref:<{column}}  ", f"{FATE_LABELS[occurrence.fate]:<10}  "
     content_width = max(8, width - len(ref) - len(fate))
-    content = sanitised_line(occurrence.what)
+    content = sanitise_line(occurrence.what)
     return ((ref, "accent"), (fate, style), (fit_width(content, content_width), "text"))
 
 
@@ -133,11 +133,11 @@ class ArchiveRow:
 
     ref: str
     title: str
-    lines: str
-    size: str
-    age: str
+    line_count_text: str
+    size_text: str
+    age_text: str
     state: str
-    recalled: str = ""
+    recall_text: str = ""
     """How often and when it was recalled; empty if never."""
 
 
@@ -150,25 +150,25 @@ def _archive_row(item: ArchiveItem, now: float) -> ArchiveRow:
     if item.call is not None:
         title = call_title(item.call.name, item.call.arguments)
     else:
-        title = sanitised_line(f"{item.role}: {item.preview}")
+        title = sanitise_line(f"{item.role}: {item.preview}")
     return ArchiveRow(
         item.ref,
         title,
-        f"{tokens(item.lines)} {'line' if item.lines == 1 else 'lines'}",
-        size(item.size),
-        age(now - item.created).removesuffix(" ago"),
+        f"{tokens(item.line_count)} {'line' if item.line_count == 1 else 'lines'}",
+        format_size(item.size),
+        format_age(now - item.created_at).removesuffix(" ago"),
         STATE_LABELS.get(item.state, item.state),
         _recall_text(item, now),
     )
 
 
 def _recall_text(item: ArchiveItem, now: float) -> str:
-    if not item.accesses or item.accessed is None:
+    if not item.access_count or item.accessed_at is None:
         return ""
-    return f"recalled {item.accesses}×, {age(now - item.accessed)}"
+    return f"recalled {item.access_count}×, {format_age(now - item.accessed_at)}"
 
 
-def archive_panel(listing: PagedTexts, rows: Sequence[ArchiveRow]) -> Panel:
+def archive_panel(listing: ContentSource, rows: Sequence[ArchiveRow]) -> Panel:
     """Return a panel of stored items, to read and to insert into the prompt."""
     ref_width = max((len(row.ref) for row in rows), default=0)
 
@@ -201,8 +201,8 @@ def archive_panel(listing: PagedTexts, rows: Sequence[ArchiveRow]) -> Panel:
 def archive_line(row: ArchiveRow, width: int, ref_width: int) -> Line:
     """Return the row as a line of `width` cells. The title gets the remaining width."""
     ref_column = f"{row.ref:<{ref_width}}  "
-    recalled = f"  {row.recalled}" if row.recalled else ""
-    right_columns = f"{recalled}  {row.lines:>11} {row.size:>8}  {row.age:>6}  "
+    recalled = f"  {row.recall_text}" if row.recall_text else ""
+    right_columns = f"{recalled}  {row.line_count_text:>11} {row.size_text:>8}  {row.age_text:>6}  "
     title_width = max(8, width - len(ref_column) - len(right_columns) - len("summarised"))
     return (
         (ref_column, "accent"),
@@ -242,7 +242,7 @@ async def show_context(context: CommandContext, action_text: str) -> None:
 async def trace_text(context: CommandContext, text: str) -> None:
     trace = await context.controller.trace_text(text)
     if trace.occurrences and context.controller.session is not None:
-        choice = await context.show(occurrences_panel(context.controller.session.listing, text, trace))
+        choice = await context.show(occurrences_panel(context.controller.session.archive_listing, text, trace))
         if choice is not None:
             await context.controller.bring_back(choice.value)
 
@@ -254,7 +254,7 @@ async def bring_back(context: CommandContext, ref: str) -> None:
 async def show_archive(context: CommandContext, _: str) -> None:
     session = context.controller.session
     if session is not None:
-        listing = session.listing
+        listing = session.archive_listing
         choice = await context.show(
             archive_panel(listing, archive_rows(await listing.entries(session.history), time()))
         )
@@ -268,7 +268,7 @@ async def show_todos(context: CommandContext, _: str) -> None:
     if items is None and session is not None:
         items = last_todos(session.history.messages)
     if items:
-        await context.show(todos_panel(items))
+        await context.show(build_todos_panel(items))
     else:
         context.controller.show_notice("No to-do list yet. The model writes one for tasks with several steps.")
 
@@ -276,6 +276,6 @@ async def show_todos(context: CommandContext, _: str) -> None:
 async def show_plan(context: CommandContext, _: str) -> None:
     plan = last_plan(context.controller.view.blocks)
     if plan is not None:
-        await context.show(plan_panel(plan))
+        await context.show(build_plan_panel(plan))
     else:
         context.controller.show_notice("No plan yet. `/mode plan` makes the model plan first.")

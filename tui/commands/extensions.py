@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.agent.errors import AgentError
 from ebbtide.tui.commands.command_context import CommandContext
-from ebbtide.tui.view.extensions import NO_HOOKS, hooks_panel, skills_panel, trust_panel
+from ebbtide.tui.view.extensions import NO_HOOKS, build_hooks_panel, build_skills_panel, build_trust_panel
 from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMessage, any_row
 
 if TYPE_CHECKING:  # few folders need these modules, because few have extensions
@@ -23,7 +23,7 @@ async def show_skills(context: CommandContext, _: str) -> None:
     if extensions is None or not extensions.skills:
         context.controller.show_notice("No skills yet. Add one as `skills/NAME/SKILL.md` in `.ebb` or `.claude`.")
         return
-    choice = await context.show(skills_panel(extensions))
+    choice = await context.show(build_skills_panel(extensions))
     if choice is not None:
         context.insert_in_prompt(f"/{choice.value} ")
 
@@ -59,7 +59,7 @@ def _trust_panel(trust: "SessionTrust") -> Panel:
 
         return _decision_action(key, label, apply_decision, lambda: _trust_panel(trust))
 
-    return trust_panel(
+    return build_trust_panel(
         [(item, trust.trust_state(item)) for item in items.values()],
         create_action(
             "a", "approve", "approved, takes effect with your next message", lambda item: trust.decide(item, "approved")
@@ -77,14 +77,14 @@ def _hooks_panel(hooks: "SessionHooks | None", after_tool: "Sequence[AfterToolHo
             hook = records[int(value)][0]
             if hooks is not None:
                 hooks.decide(hook, verdict)
-            return f"hooks of {hook.source}: {message}"
+            return f"hooks of {hook.declared_in}: {message}"
 
         def has_file(row: PanelRow) -> bool:
             return row.value.isdecimal() and records[int(row.value)][0].file is not None
 
         return _decision_action(key, label, apply_decision, lambda: _hooks_panel(hooks, after_tool), has_file)
 
-    return hooks_panel(
+    return build_hooks_panel(
         records,
         after_tool,
         hooks.problems if hooks is not None else (),

@@ -5,23 +5,23 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from ebbtide.agent.config.settings import Settings
-from ebbtide.agent.config.toml_file import write_value
+from ebbtide.agent.config.toml_file import set_key
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.providers.first_run import (
     DetectedKey,
     LocalModelServer,
-    detected_keys,
+    detect_keys,
+    detect_local_servers,
     is_first_run,
-    local_servers,
     ollama_address,
 )
 from ebbtide.agent.providers.setup import DEFAULT_MODELS
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.commands.models import pick_model
 from ebbtide.tui.commands.provider_keys import KeyEntry, default_model, key_request
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, parse_inline_code
-from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, RowChosen, heading
+from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, RowChosen, heading_row
 
 DEMO, CHOOSE_MODEL = "demo", "choose"
 MODEL_PREFIX, LOCAL_PREFIX, KEY_PREFIX, ENTER_KEY_PREFIX = "use:", "served:", "key:", "give:"
@@ -36,7 +36,7 @@ REFRESH_PREFIX = "again:"
 
 def first_run_panel(
     keys: Sequence[DetectedKey],
-    local: Sequence[LocalModelServer],
+    servers: Sequence[LocalModelServer],
     test_and_store_key: Callable[[str, str], Awaitable[None]],
     message: str = "",
 ) -> Panel:
@@ -60,7 +60,7 @@ def first_run_panel(
     return Panel(
         "first-run",
         ((("Welcome to Ebbtide", "accent"), ("  a coding agent in your terminal", "dim")), explanation, *message_lines),
-        first_run_rows(keys, local),
+        first_run_rows(keys, servers),
         "Up, Down   Enter select   Esc cancel",
         empty_message="No match.",
         actions=(
@@ -70,21 +70,21 @@ def first_run_panel(
     )
 
 
-def first_run_rows(keys: Sequence[DetectedKey], local: Sequence[LocalModelServer]) -> tuple[PanelRow, ...]:
-    """Return the rows, with available models first. `local`: servers that run on this machine."""
+def first_run_rows(keys: Sequence[DetectedKey], servers: Sequence[LocalModelServer]) -> tuple[PanelRow, ...]:
+    """Return the rows, with available models first. `servers`: servers that run on this machine."""
     key_rows = (
         *map(_key_row, keys),
         *(_enter_key_row(variable, model.partition("/")[0]) for variable, model in DEFAULT_MODELS),
     )
     local_rows = tuple(
-        _local_model_row(index, server, name) for index, server in enumerate(local) for name in server.models
+        _local_model_row(index, server, name) for index, server in enumerate(servers) for name in server.models
     )
     advice = (
         'in config.toml: [providers.openai-chat] base_url = "https://…/v1" and api_key_env = "NAME"; then press Enter'
     )
     other_rows = (
         _row(CHOOSE_MODEL, "another model", "pick from the list, or type PROVIDER/NAME"),
-        *_ollama_setup_rows(next((server for server in local if server.name == OLLAMA), None)),
+        *_ollama_setup_rows(next((server for server in servers if server.name == OLLAMA), None)),
         _row(f"{REFRESH_PREFIX}other", "another server", "any OpenAI-compatible server", advice),
     )
     demo_rows = (_row(DEMO, "the demo", "a scripted model fixes a real bug: one minute, nothing is sent"),)
@@ -97,7 +97,7 @@ def first_run_rows(keys: Sequence[DetectedKey], local: Sequence[LocalModelServer
             ("Other", other_rows),
         )
         if rows
-        for row in (heading(title), *rows)
+        for row in (heading_row(title), *rows)
     )
 
 
@@ -132,7 +132,7 @@ def _ollama_setup_rows(server: LocalModelServer | None) -> tuple[PanelRow, ...]:
 
 
 def _row(value: str, name: str, description: str, details: str = "") -> PanelRow:
-    name, description = sanitised_line(name), sanitised_line(description)
+    name, description = sanitise_line(name), sanitise_line(description)
     line: Line = (("  ", "text"), (f"{name:<24} ", "text"), (description, "dim"))
     return PanelRow(
         value,
@@ -147,16 +147,16 @@ class FirstRunContext(CommandContext, Protocol):
         """Play the demo outside the running interface."""
 
 
-async def first_model(context: FirstRunContext) -> str | None:
+async def choose_first_model(context: FirstRunContext) -> str | None:
     """Let the user choose a first model. Return None if a model is already configured or none was chosen."""
     settings = context.settings
     if settings is None or not is_first_run(settings.config, settings.environment):
         return None
     key_entry = KeyEntry(settings)
-    keys = detected_keys(settings.environment)
+    keys = detect_keys(settings.environment)
     message = ""
     while True:
-        local = await asyncio.to_thread(local_servers, ollama_address(settings.environment))
+        local = await asyncio.to_thread(detect_local_servers, ollama_address(settings.environment))
         choice = await context.show(first_run_panel(keys, local, key_entry.test_and_store, message))
         model = message = ""
         if choice is None:
@@ -186,9 +186,9 @@ def _save_choice(settings: Settings, local: tuple[LocalModelServer, ...], value:
         return value.removeprefix(MODEL_PREFIX)
     if value.startswith(LOCAL_PREFIX):
         server_index, _, model = value.removeprefix(LOCAL_PREFIX).partition(":")
-        write_value(settings.file, "providers.openai-chat.base_url", local[int(server_index)].url)
+        set_key(settings.file, "providers.openai-chat.base_url", local[int(server_index)].url)
         return f"openai-chat/{model}"
     provider, _, variable = value.removeprefix(KEY_PREFIX).partition(":")
     if variable:
-        write_value(settings.file, f"providers.{provider}.api_key_env", variable)
+        set_key(settings.file, f"providers.{provider}.api_key_env", variable)
     return default_model(provider)

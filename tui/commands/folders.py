@@ -8,9 +8,9 @@ from pathlib import Path
 from ebbtide.agent.errors import AgentError
 from ebbtide.tools.sandbox.boundary import Access, Boundary, Network, SandboxState
 from ebbtide.tui.commands.command_context import CommandContext
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, parse_inline_code
-from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMessage, report_panel
+from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMessage, build_report_panel
 
 
 def folders_panel(folders: Sequence[str], remove: Callable[[PanelRow, str], Awaitable[Outcome]]) -> Panel:
@@ -18,7 +18,7 @@ def folders_panel(folders: Sequence[str], remove: Callable[[PanelRow, str], Awai
     return Panel(
         "add-dir",
         ((("Additional folders", "strong"), *parse_inline_code("  `/add-dir FOLDER` adds one until you exit", "dim")),),
-        tuple(PanelRow(folder, ((sanitised_line(folder), "text"),)) for folder in folders),
+        tuple(PanelRow(folder, ((sanitise_line(folder), "text"),)) for folder in folders),
         "Up, Down   x remove   Esc close",
         empty_message="No additional folders.",
         actions=(PanelAction(("x",), "remove", remove),),
@@ -36,13 +36,13 @@ _ACCESS_LABELS: tuple[tuple[str, tuple[Access, ...]], ...] = (
 )
 
 
-def sandbox_panel(state: SandboxState, note: str, limits: Boundary | None, home: str) -> Panel:
+def sandbox_panel(state: SandboxState, note: str, boundary: Boundary | None, home: str) -> Panel:
     """Return the sandbox panel. `note`: a remark, or the reason why there is no sandbox."""
     title: Line = (
         ("Sandbox  ", "strong"),
-        *parse_inline_code(_SANDBOX_TEXTS[state], "text" if limits is not None else "warn"),
+        *parse_inline_code(_SANDBOX_TEXTS[state], "text" if boundary is not None else "warn"),
     )
-    return report_panel("sandbox", title, tuple(_sandbox_lines(state, note, limits, home)))
+    return build_report_panel("sandbox", title, tuple(_sandbox_lines(state, note, boundary, home)))
 
 
 _SANDBOX_TEXTS: dict[SandboxState, str] = {
@@ -63,12 +63,12 @@ _NETWORK_TEXTS: dict[Network, str] = {
 
 def _sandbox_lines(state: SandboxState, note: str, limits: Boundary | None, home: str) -> Iterator[Line]:
     if note:
-        yield parse_inline_code(sanitised_line(note), "warn")
+        yield parse_inline_code(sanitise_line(note), "warn")
     if limits is None:
         return
     yield parse_inline_code(f"network: {_NETWORK_TEXTS[limits.network]}", "text")
     for label, accesses in _ACCESS_LABELS:
-        paths = sorted(path for path, access in limits.places.items() if access in accesses)
+        paths = sorted(path for path, access in limits.access_by_path.items() if access in accesses)
         if accesses == ("read",):
             paths = [path for path in paths if any(_is_inside(path, folder) for folder in _writable_paths(limits))]
         yield ((f"{label}: {_count_text(len(paths))}", "text"),)
@@ -85,7 +85,7 @@ def _count_text(count: int) -> str:
 
 
 def _writable_paths(limits: Boundary) -> Sequence[str]:
-    return [path for path, access in limits.places.items() if access == "write"]
+    return [path for path, access in limits.access_by_path.items() if access == "write"]
 
 
 def _is_inside(path: str, folder: str) -> bool:
@@ -93,7 +93,7 @@ def _is_inside(path: str, folder: str) -> bool:
 
 
 def _path_text(path: str, home: str) -> str:
-    return sanitised_line("~" + path[len(home) :] if _is_inside(path, home) and home != "/" else path)
+    return sanitise_line("~" + path[len(home) :] if _is_inside(path, home) and home != "/" else path)
 
 
 async def add_folder(context: CommandContext, path_text: str) -> None:
@@ -103,14 +103,14 @@ async def add_folder(context: CommandContext, path_text: str) -> None:
     boundary = session.boundary
     if path_text.strip():
         try:
-            added = boundary.add(path_text)
+            added = boundary.add_folder(path_text)
             context.controller.show_notice(f"`{added}` is a working folder until you exit")
         except AgentError as error:
             context.controller.show_notice(str(error))
         return None
 
     async def remove(row: PanelRow, _: str) -> Outcome:
-        removed = boundary.remove(row.value)
+        removed = boundary.remove_folder(row.value)
         return replace(
             folders_panel(boundary.added_folders, remove),
             message=ShowMessage(f"{removed} is no longer a working folder"),
@@ -128,7 +128,7 @@ async def show_sandbox(context: CommandContext, _: str) -> None:
     boundary = session.boundary
     try:
         state, note, limits = await asyncio.to_thread(
-            lambda: (boundary.state, boundary.sandbox_note, boundary.limits())
+            lambda: (boundary.sandbox_state, boundary.sandbox_note, boundary.limits())
         )
     except OSError as error:
         return context.controller.show_notice(f"cannot determine the sandbox limits: {error}")

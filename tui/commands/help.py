@@ -13,10 +13,10 @@ from ebbtide.tui.commands.settings import OFFERED_THEMES
 from ebbtide.tui.keys import KeyBinding
 from ebbtide.tui.slash_commands import COMMANDS, Invocation, SlashCommand, parse_command
 from ebbtide.tui.text.cells import fit_width
-from ebbtide.tui.text.numbers import age
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.numbers import format_age
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, parse_inline_code
-from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, heading
+from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, heading_row
 
 _USAGE_WIDTH = 32
 
@@ -48,7 +48,7 @@ def help_panel(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> 
         "Up, Down, PgUp, PgDn   Enter put into the prompt   Esc close",
         empty_message="Nothing matches.",
         actions=(PanelAction(("enter",), "write", is_available=lambda row: row.value.startswith("/")),),
-        is_printed_whole=True,
+        is_printed_in_full=True,
     )
 
 
@@ -65,7 +65,7 @@ def help_entries(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -
     entries: list[PanelRow] = []
     for topic, rows in rows_by_topic.items():
         if rows:
-            entries += [heading(topic), *rows]
+            entries += [heading_row(topic), *rows]
     return tuple(entries)
 
 
@@ -121,12 +121,12 @@ def palette_entries(
     """Return rows for commands, keys, sessions, models, themes and settings. `now` is in Unix seconds."""
     by_action = {f"command('{command.name}')": command.name for command in commands}
     key_labels = {by_action[key.action]: key.label for key in keys if key.action in by_action}
-    entries = [heading("Commands")]
+    entries = [heading_row("Commands")]
     entries += [
         _palette_row(f"/{command.name}", command.usage, command.help, key_labels.get(command.name, ""))
         for command in commands
     ]
-    entries.append(heading("Keys"))
+    entries.append(heading_row("Keys"))
     entries += [
         _palette_row(key_row_value(key), key.help, "", key.label)
         for key in keys
@@ -134,23 +134,27 @@ def palette_entries(
     ]
     recent = sessions[:MAX_PALETTE_SESSIONS]
     if recent:
-        entries.append(heading("Sessions"))
+        entries.append(heading_row("Sessions"))
         entries += [
-            _palette_row(f"/resume {info.id}", info.title or "(no messages yet)", age(now - info.updated_at), "session")
+            _palette_row(
+                f"/resume {info.id}", info.title or "(no messages yet)", format_age(now - info.updated_at), "session"
+            )
             for info in recent
         ]
     if models:
-        entries.append(heading("Models"))
+        entries.append(heading_row("Models"))
         entries += [_palette_row(f"/model {model}", model, "", "model") for model in models]
-    entries.append(heading("Themes"))
+    entries.append(heading_row("Themes"))
     entries += [_palette_row(f"/theme {theme.name}", theme.name, theme.help, "theme") for theme in OFFERED_THEMES]
-    entries.append(heading("Settings"))
-    entries += [_palette_row(f"/settings {option.key}", option.key, option.help, "setting") for option in OPTIONS]
+    entries.append(heading_row("Settings"))
+    entries += [
+        _palette_row(f"/settings {option.key}", option.key, option.description, "setting") for option in OPTIONS
+    ]
     return tuple(entries)
 
 
 def _palette_row(value: str, name: str, description: str, right_label: str) -> PanelRow:
-    name, description = sanitised_line(name), sanitised_line(description)
+    name, description = sanitise_line(name), sanitise_line(description)
     line: Line = (
         (
             (f"  {set_cell_size(name, max(_NAME_WIDTH, cell_len(name)))}  ", "text"),
@@ -176,7 +180,9 @@ async def show_palette(context: CommandContext, _: str) -> None:
     """Show the command palette and run the chosen entry. A command that needs an argument is put into the prompt
     instead."""
     sessions = context.controller.sessions
-    entries = palette_entries(COMMANDS, context.keys, await sessions.recent(), sessions.models(), time())
+    entries = palette_entries(
+        COMMANDS, context.keys, await sessions.recent_sessions(), sessions.available_models(), time()
+    )
     choice = await context.show(palette_panel(entries))
     if choice is None:
         return

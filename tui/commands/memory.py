@@ -9,27 +9,27 @@ from pathlib import Path
 from ebbtide.agent.config.settings import Settings
 from ebbtide.agent.errors import AgentError, UsageError
 from ebbtide.agent.events.session import Remembered
-from ebbtide.agent.input.instruction_files import instruction_files
+from ebbtide.agent.input.instruction_files import find_instruction_files
 from ebbtide.agent.input.instruction_updates import instruction_notes
 from ebbtide.agent.input.memory import (
+    Memory,
     MemoryFile,
-    MemoryNote,
     announce_memory,
     delete_memory,
-    memory_files,
-    memory_notes,
-    undo_remember,
+    list_memories,
+    list_memory_files,
+    undo_append,
 )
 from ebbtide.agent.input.memory import append_memory as store_note
 from ebbtide.agent.session import Session
-from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.session.controller import SessionController
-from ebbtide.tui.text.numbers import size
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.numbers import format_size
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.blocks import Notice
-from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMessage, heading
+from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMessage, heading_row
 
 
 async def save_note(controller: SessionController, text: str, path: Path) -> None:
@@ -44,7 +44,7 @@ async def save_note(controller: SessionController, text: str, path: Path) -> Non
     return controller.advance(remembered)
 
 
-async def announce_forgotten(controller: SessionController, note: MemoryNote) -> None:
+async def announce_forgotten(controller: SessionController, note: Memory) -> None:
     """Inform the model that a note was removed."""
     entry, path = note.text, str(note.path)
     await controller.run_with_activity(
@@ -58,7 +58,7 @@ async def undo_last_note(controller: SessionController) -> bool:
     match controller.view.blocks[-1:]:
         case (Notice(remembered=Remembered() as remembered),):
             try:
-                undo_remember(remembered)
+                undo_append(remembered)
             except AgentError as error:
                 controller.show_notice(str(error))
                 return True
@@ -79,7 +79,7 @@ def note_files_panel(files: Sequence[MemoryFile]) -> Panel:
         tuple(
             PanelRow(
                 str(file.path),
-                ((f"  {file.label}", "text"), (f"  {sanitised_line(str(file.path))}", "dim")),
+                ((f"  {file.label}", "text"), (f"  {sanitise_line(str(file.path))}", "dim")),
             )
             for file in files
         ),
@@ -95,7 +95,7 @@ FILE_PREFIX = "file:"
 
 def instructions_panel(
     files: Sequence[tuple[Path, int]],
-    notes: Sequence[MemoryNote],
+    notes: Sequence[Memory],
     root: Path,
     forget: Callable[[PanelRow, str], Awaitable[Outcome]],
 ) -> Panel:
@@ -107,7 +107,7 @@ def instructions_panel(
     return Panel(
         "memory",
         ((("Memory", "strong"), ("  # TEXT saves a note, /init proposes instructions", "dim")),),
-        tuple(row for title, rows in groups if rows for row in (heading(title), *rows)),
+        tuple(row for title, rows in groups if rows for row in (heading_row(title), *rows)),
         "Up, Down   Enter open in your editor   x forget   Esc close",
         empty_message="No notes and no instructions yet.",
         actions=(
@@ -120,20 +120,20 @@ def instructions_panel(
 
 
 def _file_row(path: Path, byte_count: int, root: Path) -> PanelRow:
-    name = sanitised_line(str(path.relative_to(root) if path.is_relative_to(root) else path))
-    return PanelRow(f"{FILE_PREFIX}{path}", ((f"  {name}", "text"), (f"  {size(byte_count)}", "dim")))
+    name = sanitise_line(str(path.relative_to(root) if path.is_relative_to(root) else path))
+    return PanelRow(f"{FILE_PREFIX}{path}", ((f"  {name}", "text"), (f"  {format_size(byte_count)}", "dim")))
 
 
-def _note_row(index: int, note: MemoryNote) -> PanelRow:
+def _note_row(index: int, note: Memory) -> PanelRow:
     first_line, *more_lines = note.text.strip().split("\n")
-    text = sanitised_line(f"{first_line} …" if more_lines else first_line)
+    text = sanitise_line(f"{first_line} …" if more_lines else first_line)
     details: tuple[Line, ...] = (
-        ((sanitised_line(str(note.path)), "dim"),),
-        *(((sanitised_line(line), "text"),) for line in note.text.split("\n")),
+        ((sanitise_line(str(note.path)), "dim"),),
+        *(((sanitise_line(line), "text"),) for line in note.text.split("\n")),
     )
     return PanelRow(
         f"{index}",
-        ((f"  {text}", "text"), (f"  {sanitised_line(note.label)}", "dim")),
+        ((f"  {text}", "text"), (f"  {sanitise_line(note.label)}", "dim")),
         details=details,
     )
 
@@ -141,7 +141,7 @@ def _note_row(index: int, note: MemoryNote) -> PanelRow:
 async def remember(context: CommandContext, text: str) -> None:
     if not text or context.settings is None:
         return context.controller.show_notice("type a note after `#`, such as `# tests run with tox`")
-    files_by_path = {str(file.path): file for file in memory_files(context.settings.config)}
+    files_by_path = {str(file.path): file for file in list_memory_files(context.settings.config)}
     choice = await context.show(note_files_panel(tuple(files_by_path.values())))
     if choice is not None:
         return await save_note(context.controller, text, files_by_path[choice.value].path)
@@ -164,9 +164,9 @@ async def show_memory(context: CommandContext, _: str) -> None:
     async def updated_panel() -> Panel:
         nonlocal files, notes
         files, notes = await asyncio.to_thread(_files_and_notes, settings, session)
-        return instructions_panel(files, notes, session.root, remove_note)
+        return instructions_panel(files, notes, session.working_folder, remove_note)
 
-    choice = await context.show(instructions_panel(files, notes, session.root, remove_note))
+    choice = await context.show(instructions_panel(files, notes, session.working_folder, remove_note))
     if choice is not None:
         path = (
             Path(choice.value.removeprefix(FILE_PREFIX))
@@ -181,14 +181,14 @@ async def show_memory(context: CommandContext, _: str) -> None:
     return None
 
 
-def _files_and_notes(
-    settings: Settings, session: Session
-) -> tuple[tuple[tuple[Path, int], ...], tuple[MemoryNote, ...]]:
+def _files_and_notes(settings: Settings, session: Session) -> tuple[tuple[tuple[Path, int], ...], tuple[Memory, ...]]:
     """Return the instruction files with their sizes, including files read later in the session, and the notes."""
     config = settings.config
-    initial_files = instruction_files(session.root, config.project, config.folders.config, config.folders.home)
+    initial_files = find_instruction_files(
+        session.working_folder, config.project_folder, config.folders.config, config.folders.home
+    )
     paths = dict.fromkeys((*initial_files, *(Path(note.name) for note in instruction_notes(session.history))))
-    return tuple((path, path.stat().st_size) for path in paths if path.is_file()), memory_notes(config)
+    return tuple((path, path.stat().st_size) for path in paths if path.is_file()), list_memories(config)
 
 
 _MAX_FILE_BYTES = 4_000_000
@@ -222,7 +222,7 @@ def _write_in_place(path: Path, previous_content: bytes, new_content: bytes) -> 
 
 
 def _read_limited(path: Path) -> bytes:
-    content = read_beginning(path, _MAX_FILE_BYTES + 1)
+    content = read_prefix(path, _MAX_FILE_BYTES + 1)
     if len(content) > _MAX_FILE_BYTES:
         raise UsageError(f"`{path}` is too large to edit here")
     return content

@@ -6,7 +6,7 @@ from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.view.block_texts import last_answer
 
 
-async def later(context: CommandContext, text: str) -> None:
+async def send_later(context: CommandContext, text: str) -> None:
     if text:
         context.send(text, later=True)
     else:
@@ -27,12 +27,12 @@ async def copy_answer(context: CommandContext, _: str) -> None:
 
 
 async def print_conversation(context: CommandContext, _: str) -> None:
-    await context.controller.load_earlier_messages(all=True)
+    await context.controller.load_earlier_messages(load_all=True)
     await context.print_conversation()
 
 
-async def review(context: CommandContext, what: str) -> None:
-    _send(context, "review", what)
+async def review(context: CommandContext, subject: str) -> None:
+    _send(context, "review", subject)
 
 
 async def propose_instructions(context: CommandContext, request: str) -> None:

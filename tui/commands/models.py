@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ebbtide.agent.providers.choices import ModelChoice, describe_model, model_choices, switch_cost
+from ebbtide.agent.providers.choices import ModelChoice, describe_model, list_model_choices, switch_cost
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.text.numbers import format_dollars, tokens
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle
-from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, heading
+from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, heading_row
 
 if TYPE_CHECKING:
     from ebbtide.agent.config.settings import Settings
@@ -39,7 +39,7 @@ def models_panel(
         provider, slash, name = typed_text.partition("/")
         if not (provider and slash and name) or any(typed_text == offer.model for offer in choices):
             return ()
-        line: Line = ((f"  {sanitised_line(typed_text)}", "text"), ("  use as typed", "dim"))
+        line: Line = ((f"  {sanitise_line(typed_text)}", "text"), ("  use as typed", "dim"))
         return (PanelRow(typed_text, line, details=model_details(describe(typed_text), current, used_tokens)),)
 
     return Panel(
@@ -59,7 +59,7 @@ def models_panel(
 def _rows(choices: Sequence[ModelChoice], current: str, used_tokens: int) -> Iterator[PanelRow]:
     """Yield the models, grouped by provider."""
     for title, group in groupby(choices, lambda offer: "Your models" if offer.is_configured else offer.provider):
-        yield heading(sanitised_line(title))
+        yield heading_row(sanitise_line(title))
         for offer in group:
             yield PanelRow(
                 offer.model,
@@ -78,15 +78,15 @@ def available_models(
     if settings is None:
         return [ModelChoice(name) for name in dict.fromkeys((*([current] if current else []), *names))], ModelChoice
     config, environment = settings.config, settings.environment
-    choices = model_choices(config, environment, (current,) if current else ())
+    choices = list_model_choices(config, environment, (current,) if current else ())
     return choices, lambda model: describe_model(model, config, environment)
 
 
 def plain_model_line(offer: ModelChoice, current: str) -> str:
     """Return a model as one line, for line mode."""
     phrases = [offer.model + (" (in use)" if offer.model == current else "")]
-    if offer.window is not None:
-        phrases.append(f"window {tokens(offer.window)}")
+    if offer.window_tokens is not None:
+        phrases.append(f"window {tokens(offer.window_tokens)}")
     if prices := offer.prices:
         cache_read = _price_text(prices.cache_read)
         phrases.append(f"in {_price_text(prices.input)}, out {_price_text(prices.output)}, cache read {cache_read}")
@@ -94,13 +94,13 @@ def plain_model_line(offer: ModelChoice, current: str) -> str:
         phrases.append(f"supports {features}")
     if not offer.has_key:
         phrases.append("no key")
-    return sanitised_line("; ".join(phrases))
+    return sanitise_line("; ".join(phrases))
 
 
 def model_line(offer: ModelChoice, is_current: bool) -> Line:
-    name = ellipsize(sanitised_line(offer.model), 28)
+    name = ellipsize(sanitise_line(offer.model), 28)
     prices = offer.prices
-    cells = [UNKNOWN_TEXT if offer.window is None else tokens(offer.window)]
+    cells = [UNKNOWN_TEXT if offer.window_tokens is None else tokens(offer.window_tokens)]
     if prices is None:
         cells += [UNKNOWN_TEXT] * 3
     else:
@@ -151,7 +151,11 @@ def _price_text(price: float) -> str:
 
 
 def _supported_features(offer: ModelChoice) -> str:
-    features = (("tools", offer.tools), ("images", offer.images), ("thinking", offer.thinking))
+    features = (
+        ("tools", offer.supports_tools),
+        ("images", offer.supports_images),
+        ("thinking", offer.supports_thinking),
+    )
     if all(is_supported is None for _, is_supported in features):
         return UNKNOWN_TEXT
     return ", ".join(name for name, is_supported in features if is_supported) or "text"
@@ -165,7 +169,7 @@ async def choose_model(context: CommandContext, name: str) -> None:
         name = await pick_model(context, current, name, needs_confirmation=is_started)
     if not name or name == current:
         return
-    if await context.controller.open(resume=session.id if session is not None and is_started else None, model=name):
+    if await context.controller.open(session_id=session.id if session is not None and is_started else None, model=name):
         context.show_session()
         context.controller.show_notice(f"the model is now {name}")
 
@@ -175,7 +179,7 @@ async def pick_model(
 ) -> str:
     """Let the user choose a listed model or type another, and return it; empty if none was chosen.
     `needs_confirmation`: whether switching costs money."""
-    choices, describe = available_models(context.settings, current, context.controller.sessions.models())
+    choices, describe = available_models(context.settings, current, context.controller.sessions.available_models())
     choice = await context.show(
         models_panel(
             choices,

@@ -7,22 +7,22 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from ebbtide.agent.config.options import PROVIDERS
 from ebbtide.agent.config.settings import Settings
 from ebbtide.agent.errors import AgentError, AuthFailed
-from ebbtide.agent.providers.first_run import try_key
-from ebbtide.agent.providers.keys import KeyStore, origin_of, validated_key, with_stored_keys
-from ebbtide.agent.providers.setup import DEFAULT_MODELS, key_variable, provider_address
+from ebbtide.agent.providers.first_run import check_key
+from ebbtide.agent.providers.keys import KeyStore, add_stored_keys, url_origin, validate_key
+from ebbtide.agent.providers.setup import DEFAULT_MODELS, find_address, key_variable
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.commands.sessions import has_messages
 from ebbtide.tui.text.spans import Line
-from ebbtide.tui.view.panel import AskForText, Outcome, Panel, PanelAction, PanelRow, RowChosen
+from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, RowChosen, TextRequest
 
 
-def key_request(provider_of: Callable[[PanelRow], str]) -> AskForText:
+def key_request(get_provider: Callable[[PanelRow], str]) -> TextRequest:
     """Return a request for a key, which is hidden while it is typed."""
-    return AskForText(
+    return TextRequest(
         lambda row: "",
         "Enter test it with one short request and save it   Esc cancel",
         "API key",
-        placeholder=lambda row: f"key for {provider_of(row)}: type or paste it (hidden)",
+        placeholder=lambda row: f"key for {get_provider(row)}: type or paste it (hidden)",
         is_hidden=True,
         progress_message="testing the key …",
     )
@@ -31,14 +31,14 @@ def key_request(provider_of: Callable[[PanelRow], str]) -> AskForText:
 def keys_panel(
     providers: Sequence[str],
     variables: Mapping[str, str],
-    enter: Callable[[str, str], Awaitable[None]],
+    test_and_store_key: Callable[[str, str], Awaitable[None]],
     search_text: str = "",
 ) -> Panel:
     """Return the panel of providers. `variables`: for each provider, the environment variable that contains its key, or
-    an empty string. `enter` tests and stores a key; it may raise `AgentError`."""
+    an empty string. `test_and_store_key` tests and stores a key; it may raise `AgentError`."""
 
     async def enter_key(row: PanelRow, key: str) -> Outcome:
-        await enter(row.value, key)
+        await test_and_store_key(row.value, key)
         return RowChosen(row.value)
 
     return Panel(
@@ -75,27 +75,27 @@ class KeyEntry:
         """The provider and key whose test failed for a reason other than rejection. If the user enters them again, the
         key is stored untested."""
 
-    async def test_and_store(self, provider: str, written: str) -> None:
+    async def test_and_store(self, provider: str, typed_key: str) -> None:
         """Test a key, store it, and use it from now on. Raises `AgentError` if the key is malformed, rejected or could
         not be tested."""
-        settings, key = self._settings, validated_key(written)
+        settings, key = self._settings, validate_key(typed_key)
         config = settings.config
         model = self._model if self._model.startswith(f"{provider}/") else default_model(provider)
         if self._untested != (provider, key):
             try:
                 if not model:
                     raise AgentError(f"no model of {provider} is in use")
-                await try_key(config, settings.environment, model, key)
+                await check_key(config, settings.environment, model, key)
             except AuthFailed:
                 raise
             except AgentError as error:
                 self._untested = (provider, key)
                 reason = str(error).rstrip(".")
                 raise AgentError(f"could not test the key: {reason}. Press Enter again to save it untested") from error
-        origin = origin_of(provider_address(provider, config.provider(provider), settings.environment))
+        origin = url_origin(find_address(provider, config.provider(provider), settings.environment))
         folder = config.folders.config
-        await asyncio.to_thread(KeyStore(folder).put, provider, origin, key)
-        environment = with_stored_keys(folder, settings.environment)
+        await asyncio.to_thread(KeyStore(folder).store_key, provider, origin, key)
+        environment = add_stored_keys(folder, settings.environment)
         variable = key_variable_in_use(settings, provider)
         if config.provider(provider).key_command is not None:  # it would take precedence over the stored key
             variable = key_variable(provider, config.provider(provider)) or ""
@@ -130,7 +130,7 @@ async def replace_key(context: CommandContext, argument: str) -> None:
     provider = choice.value
     if provider == current or session is None:
         resume = session.id if session is not None and has_messages(context) else None
-        if not await context.controller.open(resume=resume, model=model or default_model(provider)):
+        if not await context.controller.open(session_id=resume, model=model or default_model(provider)):
             return None
         context.show_session()
     variable = variables[provider]

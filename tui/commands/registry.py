@@ -20,19 +20,19 @@ from ebbtide.tui.commands.help import show_help, show_palette
 from ebbtide.tui.commands.memory import remember, show_memory
 from ebbtide.tui.commands.messages import (
     copy_answer,
-    later,
     print_conversation,
     propose_instructions,
     review,
     run_shell,
+    send_later,
 )
 from ebbtide.tui.commands.models import choose_model
 from ebbtide.tui.commands.provider_keys import replace_key
 from ebbtide.tui.commands.reports import show_status, show_tasks
 from ebbtide.tui.commands.sessions import change_mode, clear, fork, rename, resume, rewind, show_sessions
 from ebbtide.tui.commands.settings import choose_effort, choose_theme, choose_thoughts, show_settings, toggle_side_panel
-from ebbtide.tui.commands.undo import redo, show_session, show_turn, undo
-from ebbtide.tui.integration_rows import SLASH_COMMANDS, CommandRow, load_integration
+from ebbtide.tui.commands.undo import redo, show_session_changes, show_turn_changes, undo
+from ebbtide.tui.integration_rows import SLASH_COMMANDS, SlashCommandRow, load_integration
 from ebbtide.tui.slash_commands import COMMANDS
 
 CommandAction: TypeAlias = Callable[[CommandContext, str], Awaitable[None]]
@@ -71,9 +71,9 @@ _BUILT_IN_ACTIONS: Mapping[str, CommandAction] = {
     "remember": remember,
     "memory": show_memory,
     "editor": lambda context, text: context.edit_message(text),
-    "vim": lambda context, _: context.switch_vim(),
-    "history": lambda context, _: context.find_message(),
-    "later": later,
+    "vim": lambda context, _: context.toggle_vim_keys(),
+    "history": lambda context, _: context.search_history(),
+    "later": send_later,
     "todos": show_todos,
     "plan": show_plan,
     "commands": show_palette,
@@ -82,15 +82,15 @@ _BUILT_IN_ACTIONS: Mapping[str, CommandAction] = {
     "settings": show_settings,
     "copy": copy_answer,
     "print": print_conversation,
-    "diff": show_turn,
-    "files": show_session,
-    "quit": lambda context, _: context.leave(),
+    "diff": show_turn_changes,
+    "files": show_session_changes,
+    "quit": lambda context, _: context.exit(),
 }
 """The functions of built-in commands. Each takes the context and the command's argument. Commands that differ between
 front ends are methods of the context."""
 
 
-def _integration_action(row: CommandRow) -> CommandAction:
+def _integration_action(row: SlashCommandRow) -> CommandAction:
     return lambda context, text: cast(CommandAction, load_integration(row.target))(context, text)
 
 

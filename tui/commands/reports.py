@@ -13,11 +13,11 @@ from ebbtide.agent.records.usage import RequestUsage
 from ebbtide.agent.session import Session
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.commands.command_context import CommandContext
-from ebbtide.tui.text.numbers import format_dollars, seconds, tokens
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.numbers import format_dollars, format_duration, tokens
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.file_changes import change_rows
-from ebbtide.tui.view.panel import Panel, report_panel
+from ebbtide.tui.view.panel import Panel, build_report_panel
 
 _NAME_WIDTH = 10
 _PURPOSE_NAMES = {"step": "step", "summary": "summary", "keep-alive": "keep-alive"}
@@ -37,7 +37,7 @@ class SessionFacts:
     file_change_totals: tuple[int, int, int]
     """Number of files changed by tools, and lines added and removed."""
     job_count: int
-    unsent_messages: int
+    unsent_message_count: int
     """Number of unsent messages."""
     language_servers: Sequence[tuple[str, str]] = ()
     """The language servers used so far, with their states."""
@@ -45,8 +45,8 @@ class SessionFacts:
 
 def status_panel(overview: Overview, facts: SessionFacts) -> Panel:
     """Return the status panel. A row names the command that shows more, if there is one."""
-    title: Line = (("Session  ", "strong"), (sanitised_line(overview.title) or "(no messages yet)", "text"))
-    return report_panel("status", title, [_status_line(*row) for row in _status_rows(overview, facts)])
+    title: Line = (("Session  ", "strong"), (sanitise_line(overview.title) or "(no messages yet)", "text"))
+    return build_report_panel("status", title, [_status_line(*row) for row in _status_rows(overview, facts)])
 
 
 def _status_line(name: str, value: str, command: str) -> Line:
@@ -59,20 +59,20 @@ def _status_rows(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str,
     usage = sum((request.usage for request in requests), Usage())
     yield "id", overview.session, ""
     effort = f", effort {facts.effort}" if facts.effort else ""
-    yield "model", sanitised_line(overview.model) + effort, "/model"
+    yield "model", sanitise_line(overview.model) + effort, "/model"
     sandbox_text = (
         f"commands sandboxed ({facts.sandbox})" if facts.sandbox not in ("none", "off") else "commands not sandboxed"
     )
     yield "mode", f"{facts.mode}, {sandbox_text}", "/mode"
-    yield "folder", sanitised_line(facts.folder) + (f"   {sanitised_line(facts.branch)}" if facts.branch else ""), ""
+    yield "folder", sanitise_line(facts.folder) + (f"   {sanitise_line(facts.branch)}" if facts.branch else ""), ""
     share = 100 * overview.used_tokens / max(overview.effective, 1)
     yield "window", f"{tokens(overview.used_tokens)} of {tokens(overview.effective)} ({share:.0f}%)", "/context"
     yield "cost", _cost_text(requests), ""
     cached_text = f" ({100 * usage.cache_read / usage.prompt:.0f}% cached)" if usage.prompt else ""
     yield "tokens", f"{tokens(usage.prompt)} sent{cached_text}, {tokens(usage.output)} received", ""
     if requests:
-        elapsed = round(requests[-1].at - requests[0].at)
-        yield "requests", _requests_text(requests) + (f" in {seconds(elapsed)}" if elapsed else ""), ""
+        elapsed = round(requests[-1].created_at - requests[0].created_at)
+        yield "requests", _requests_text(requests) + (f" in {format_duration(elapsed)}" if elapsed else ""), ""
     file_count, added, removed = facts.file_change_totals
     yield (
         "files",
@@ -82,9 +82,9 @@ def _status_rows(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str,
     if facts.job_count:
         yield "running", f"{pluralize(facts.job_count, 'command')} in the background", "/tasks"
     if facts.language_servers:
-        yield "languages", ", ".join(sanitised_line(f"{name} {state}") for name, state in facts.language_servers), ""
-    if facts.unsent_messages:
-        yield "queued", pluralize(facts.unsent_messages, "message"), ""
+        yield "languages", ", ".join(sanitise_line(f"{name} {state}") for name, state in facts.language_servers), ""
+    if facts.unsent_message_count:
+        yield "queued", pluralize(facts.unsent_message_count, "message"), ""
 
 
 def _cost_text(requests: Sequence[RequestUsage]) -> str:
@@ -93,11 +93,11 @@ def _cost_text(requests: Sequence[RequestUsage]) -> str:
     costs = {model: _total_cost(request.cost for request in requests if request.model == model) for model in models}
     total = format_dollars(_total_cost(costs.values()))
     if None in costs.values():
-        unknown = ", ".join(sanitised_line(model) for model, cost in costs.items() if cost is None)
+        unknown = ", ".join(sanitise_line(model) for model, cost in costs.items() if cost is None)
         return f"unknown (no price for {unknown})"
     if len(costs) < 2:
         return total
-    return f"{total}: {', '.join(f'{sanitised_line(model)} {format_dollars(cost)}' for model, cost in costs.items())}"
+    return f"{total}: {', '.join(f'{sanitise_line(model)} {format_dollars(cost)}' for model, cost in costs.items())}"
 
 
 def _total_cost(costs: Iterable[float | None]) -> float | None:
@@ -123,10 +123,10 @@ async def show_status(context: CommandContext, _: str) -> None:
         return
     overview = await controller.sessions.overview(session.id)
     facts = SessionFacts(
-        str(session.root),
-        branch_or_commit(session.root),
+        str(session.working_folder),
+        branch_or_commit(session.working_folder),
         session.mode,
-        await asyncio.to_thread(lambda: session.boundary.state),
+        await asyncio.to_thread(lambda: session.boundary.sandbox_state),
         (context.settings.config.reasoning_effort or "") if context.settings is not None else "",
         await _file_change_totals(session),
         len(session.running_jobs),
@@ -139,11 +139,11 @@ async def show_status(context: CommandContext, _: str) -> None:
 async def _file_change_totals(session: Session) -> tuple[int, int, int]:
     """Return the number of files changed by tools, and of lines added and removed; zeros if unknown."""
     try:
-        changes = await session.files.changes("session")
+        changes = await session.file_log.changes("session")
     except AgentError:  # the session records no file changes
         return 0, 0, 0
-    by_tools = [row for row in await asyncio.to_thread(change_rows, changes) if row.by_tool]
-    return len(by_tools), sum(row.added for row in by_tools), sum(row.removed for row in by_tools)
+    by_tools = [row for row in await asyncio.to_thread(change_rows, changes) if row.is_by_tool]
+    return len(by_tools), sum(row.added_count for row in by_tools), sum(row.removed_count for row in by_tools)
 
 
 async def show_tasks(context: CommandContext, argument: str) -> None:
@@ -156,5 +156,5 @@ async def show_tasks(context: CommandContext, argument: str) -> None:
     if not jobs:
         context.controller.show_notice("no background commands; `/todos` shows the model's to-do list")
         return
-    lines: list[Line] = [((f"  {sanitised_line(job)}", "text"),) for job in jobs]
-    await context.show(report_panel("tasks", (("In the background", "strong"),), lines))
+    lines: list[Line] = [((f"  {sanitise_line(job)}", "text"),) for job in jobs]
+    await context.show(build_report_panel("tasks", (("In the background", "strong"),), lines))

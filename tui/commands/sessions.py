@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from ebbtide.agent.archive.tree import MessagePreview, Tree, TreeRow, changed_since, tree_rows
+from ebbtide.agent.archive.tree import MessagePreview, Tree, TreeRow, files_changed_since, tree_rows
 from ebbtide.agent.checkpoints.undo_points import UndoPoint, turns_since
 from ebbtide.agent.errors import AgentError
 from ebbtide.tools.outputs.extent import join_limited, pluralize
@@ -15,8 +15,8 @@ from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.commands.undo import confirm_restore, run_restore
 from ebbtide.tui.session.session_list import SessionList
 from ebbtide.tui.text.cells import fit_width
-from ebbtide.tui.text.numbers import age
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.numbers import format_age
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle
 from ebbtide.tui.view.blocks import UserText
 from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow
@@ -64,12 +64,12 @@ def tree_panel(tree: Tree, rows: Sequence[TreeRow], now: float) -> Panel:
 
 def tree_line(row: TreeRow, width: int, now: float) -> Line:
     """Return a row of the tree as one line. `now` is in Unix seconds."""
-    age_column = f"  {age(now - row.message.sent_at).removesuffix(' ago'):>7}"
+    age_column = f"  {format_age(now - row.message.sent_at).removesuffix(' ago'):>7}"
     fork_mark = "↳ " if row.is_first else "  "
     depth = min(row.depth, max(0, width // 8))
     indent = f"{'│ ' * depth}{fork_mark}"
     text_width = max(4, width - cell_len(indent) - len(age_column) - 2)
-    text = " ".join(sanitised_line(row.message.text[: 4 * width]).split())
+    text = " ".join(sanitise_line(row.message.text[: 4 * width]).split())
     style: TextStyle = "text" if row.is_on_path else "dim"
     mark: tuple[str, TextStyle] = ("● ", "good") if row.is_on_path else ("○ ", "dim")
     return ((indent, "accent"), mark, (fit_width(text, text_width), style), (age_column, "dim"))
@@ -77,8 +77,8 @@ def tree_line(row: TreeRow, width: int, now: float) -> Line:
 
 def plain_tree_line(row: TreeRow, now: float) -> str:
     """Return a row as one line, for line mode."""
-    text = " ".join(sanitised_line(row.message.text[:MAX_MESSAGE_CHARS]).split())
-    return f"{text}, {age(now - row.message.sent_at)}{'' if row.is_on_path else ', in another branch'}"
+    text = " ".join(sanitise_line(row.message.text[:MAX_MESSAGE_CHARS]).split())
+    return f"{text}, {format_age(now - row.message.sent_at)}{'' if row.is_on_path else ', in another branch'}"
 
 
 def message_details(tree: Tree, row: TreeRow) -> tuple[Line, ...]:
@@ -87,13 +87,13 @@ def message_details(tree: Tree, row: TreeRow) -> tuple[Line, ...]:
 
 
 def _detail_lines(tree: Tree, row: TreeRow) -> Iterator[Line]:
-    lines = sanitised(row.message.text).splitlines()
+    lines = sanitise(row.message.text).splitlines()
     for line in lines[:MAX_MESSAGE_LINES]:
         yield ((line, "text"),)
     if len(lines) > MAX_MESSAGE_LINES:
         yield ((f"… {pluralize(len(lines) - MAX_MESSAGE_LINES, 'more line')}", "dim"),)
     yield ()
-    yield from changed_file_lines(changed_since(tree, row.message))
+    yield from changed_file_lines(files_changed_since(tree, row.message))
 
 
 def changed_file_lines(files: Sequence[str]) -> Iterator[Line]:
@@ -103,7 +103,7 @@ def changed_file_lines(files: Sequence[str]) -> Iterator[Line]:
         return
     yield ((f"{pluralize(len(files), 'file')} changed since then (changes made by commands are not tracked):", "dim"),)
     for path in files[:MAX_LISTED_FILES]:
-        yield ((f"  {sanitised_line(path)}", "text"),)
+        yield ((f"  {sanitise_line(path)}", "text"),)
     if len(files) > MAX_LISTED_FILES:
         yield ((f"  … {len(files) - MAX_LISTED_FILES} more", "dim"),)
 
@@ -113,13 +113,13 @@ def rewound_message(files: Sequence[str]) -> str:
     message = "your message is back in the prompt, to continue from there; `/rewind` shows the other branch"
     if not files:
         return message
-    return f"{message}. Files not restored: {join_limited([*map(sanitised_line, files)], MAX_LISTED_FILES)}"
+    return f"{message}. Files not restored: {join_limited([*map(sanitise_line, files)], MAX_LISTED_FILES)}"
 
 
-async def resume(context: CommandContext, id: str) -> None:
+async def resume(context: CommandContext, session_id: str) -> None:
     current = context.controller.session.id if context.controller.session is not None else ""
-    id = id or await pick_session(context)
-    if id and id != current and await context.controller.open(resume=id):
+    session_id = session_id or await pick_session(context)
+    if session_id and session_id != current and await context.controller.open(session_id=session_id):
         context.show_session()
 
 
@@ -131,9 +131,9 @@ async def pick_session(context: CommandContext) -> str:
     """Let the user choose a session and return its id; empty if none was chosen. Also delete the sessions that were
     marked for deletion in the list."""
     current = context.controller.session.id if context.controller.session is not None else ""
-    library = await context.controller.sessions.library()
+    library = await context.controller.sessions.open_library()
     session_list = SessionList(library, current, time())
-    choice = await context.show(session_list.panel())
+    choice = await context.show(session_list.build_panel())
     for session_id in session_list.ids_to_delete:
         try:
             context.controller.show_notice(deleted_message(await library.delete(session_id)))
@@ -146,7 +146,7 @@ async def rewind(context: CommandContext, _: str) -> None:
     """Let the user choose one of their messages and go back to the point before it: fork the conversation there, with
     the message back in the prompt, restore the files as they were then, or both. The original session is not
     changed."""
-    library, session = await context.controller.sessions.library(), context.controller.session
+    library, session = await context.controller.sessions.open_library(), context.controller.session
     tree = await _load_tree(context.controller, library)
     if tree is None or session is None:
         return
@@ -156,7 +156,7 @@ async def rewind(context: CommandContext, _: str) -> None:
         return
     message = rows[int(choice.value)].message
     if choice.action == "open":
-        if message.session != session.id and await context.controller.open(resume=message.session):
+        if message.session != session.id and await context.controller.open(session_id=message.session):
             context.show_session()
         return
     confirmed_restore = None
@@ -195,9 +195,9 @@ async def _switch_to_fork(
 ) -> bool:
     """Switch to a fork that ends before the message; return whether the fork could be opened. The original session is
     not changed. `with_files`: whether the files are restored too, so that the notice need not list them."""
-    forked_session = await library.fork(message.session, message.position, draft=True)
-    if is_open := await controller.open(resume=forked_session.id):
-        controller.show_notice(rewound_message(() if with_files else changed_since(tree, message)))
+    forked_session = await library.fork(message.session, message.position, is_draft=True)
+    if is_open := await controller.open(session_id=forked_session.id):
+        controller.show_notice(rewound_message(() if with_files else files_changed_since(tree, message)))
     return is_open
 
 
@@ -229,8 +229,8 @@ async def rename(context: CommandContext, title: str) -> None:
             "type a title after `/rename`" if not title else "Send a message first: an empty session has no title."
         )
         return
-    library = await context.controller.sessions.library()
-    context.hint(f"session renamed to {sanitised_line((await library.rename(session.id, title)).title)}")
+    library = await context.controller.sessions.open_library()
+    context.hint(f"session renamed to {sanitise_line((await library.rename(session.id, title)).title)}")
 
 
 async def fork(context: CommandContext, _: str) -> None:
@@ -238,8 +238,8 @@ async def fork(context: CommandContext, _: str) -> None:
     session = context.controller.session
     if session is None or not has_messages(context):
         return context.controller.show_notice("nothing to fork: no messages yet")
-    copied_session = await (await context.controller.sessions.library()).fork(session.id)
-    if await context.controller.open(resume=copied_session.id, model=session.model):
+    copied_session = await (await context.controller.sessions.open_library()).fork(session.id)
+    if await context.controller.open(session_id=copied_session.id, model=session.model):
         context.show_session()
         context.controller.show_notice(f"this is a copy; `/resume {session.id}` returns to the original")
     return None

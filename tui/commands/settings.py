@@ -6,14 +6,14 @@ from functools import partial
 from typing import cast
 
 from ebbtide.agent.config.options import EFFORTS, OPTIONS_BY_KEY, THEMES, THOUGHTS_NAMES, ThemeName
-from ebbtide.agent.config.settings import Setting, SettingOrigin, Settings, display_value, written_value
+from ebbtide.agent.config.settings import Setting, SettingOrigin, Settings, format_as_toml_value, format_for_display
 from ebbtide.agent.errors import AgentError
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.commands.models import available_models
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
-from ebbtide.tui.view.panel import AskForText, Panel, PanelAction, PanelRow, ShowMessage, heading
+from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, ShowMessage, TextRequest, heading_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,27 +97,27 @@ _ORIGIN_STYLES: dict[SettingOrigin, TextStyle] = {
 
 
 def settings_panel(
-    read: Callable[[], Sequence[Setting]], change: Callable[[str, str], str], search_text: str = ""
+    list_settings: Callable[[], Sequence[Setting]], set_value: Callable[[str, str], str], search_text: str = ""
 ) -> Panel:
-    """Return the settings panel. `change` takes a key and the new text, and returns a message. It may raise
+    """Return the settings panel. `set_value` takes a key and the new text, and returns a message. It may raise
     `AgentError`."""
-    settings = {setting.key: setting for setting in read()}
+    settings = {setting.key: setting for setting in list_settings()}
 
     def initial_value(row: PanelRow) -> str:
         value = settings[row.value].value
         if value is None or isinstance(value, str | bool):
-            return "" if value is None else display_value(value)
-        return written_value(value)
+            return "" if value is None else format_for_display(value)
+        return format_as_toml_value(value)
 
     async def change_setting(row: PanelRow, text: str) -> Panel:
-        message = ShowMessage(sanitised_line(change(row.value, text)), "good")
-        return replace(settings_panel(read, change), message=message)
+        message = ShowMessage(sanitise_line(set_value(row.value, text)), "good")
+        return replace(settings_panel(list_settings, set_value), message=message)
 
-    text_request = AskForText(
+    text_request = TextRequest(
         initial_value,
         "Enter save   empty: reset to default   Esc cancel",
         "New value",
-        replaces=True,
+        replaces_initial_text=True,
         placeholder=lambda row: f"{row.value}: not set",
         may_be_empty=True,
     )
@@ -135,14 +135,14 @@ def settings_panel(
 
 def _rows(settings: Mapping[str, Setting]) -> Iterator[PanelRow]:
     """Yield rows for common settings, then for the others in groups."""
-    yield heading("Common")
+    yield heading_row("Common")
     yield from (_row(settings[key]) for key in COMMON_SETTINGS if key in settings)
     for title, prefixes in SETTING_GROUPS:
         group = [
             setting for key, setting in settings.items() if key.startswith(prefixes) and key not in COMMON_SETTINGS
         ]
         if group:
-            yield heading(title)
+            yield heading_row(title)
         yield from map(_row, group)
 
 
@@ -150,14 +150,14 @@ def _row(setting: Setting) -> PanelRow:
     return PanelRow(
         setting.key,
         partial(setting_line, setting),
-        search_text=f"{setting.key} {setting.help} {setting.origin}",
+        search_text=f"{setting.key} {setting.description} {setting.origin}",
         details=setting_details(setting),
     )
 
 
 def setting_line(setting: Setting, width: int) -> Line:
     """Return the key, value and source of a setting. In a narrow list the columns are not aligned."""
-    value = ellipsize(sanitised_line(display_value(setting.value)), _VALUE_WIDTH)
+    value = ellipsize(sanitise_line(format_for_display(setting.value)), _VALUE_WIDTH)
     key_width = _KEY_WIDTH if width > _KEY_WIDTH + _VALUE_WIDTH else len(setting.key) + 2
     return (
         (f"{setting.key:<{key_width}}", "text"),
@@ -169,16 +169,16 @@ def setting_line(setting: Setting, width: int) -> Line:
 def setting_details(setting: Setting) -> tuple[Line, ...]:
     """Return what a setting does, its allowed values, and where its value comes from."""
     option = OPTIONS_BY_KEY[setting.key]
-    value = sanitised_line(display_value(setting.value))
-    lines: list[Line] = [parse_inline_code(setting.help, "text")]
+    value = sanitise_line(format_for_display(setting.value))
+    lines: list[Line] = [parse_inline_code(setting.description, "text")]
     if len(value) > _VALUE_WIDTH:
         lines.append(((f"now: {value}", "dim"),))
     lines.append(parse_inline_code(f"values: {allowed_values(setting.key)}", "dim"))
-    lines.append(((f"default: {display_value(setting.default)}", "dim"),))
+    lines.append(((f"default: {format_for_display(setting.default)}", "dim"),))
     if setting.origin != "default":
-        lines.append(((f"from: {sanitised_line(setting.source)}", "dim"),))
-    if option.environment and setting.origin != "environment":
-        lines.append(((f"the environment variable {option.environment} overrides the files", "dim"),))
+        lines.append(((f"from: {sanitise_line(setting.source)}", "dim"),))
+    if option.environment_variable and setting.origin != "environment":
+        lines.append(((f"the environment variable {option.environment_variable} overrides the files", "dim"),))
     if setting.can_be_tightened:
         lines.append((("a project can only make it stricter", "dim"),))
     lines.append(((f"takes effect {'immediately' if setting.takes_effect == 'now' else setting.takes_effect}", "dim"),))
@@ -206,8 +206,8 @@ async def choose_theme(context: CommandContext, name: str) -> None:
     if not name:
         if themes is None:
             return context.hint("There are no colours here. `/theme NAME` sets those of the full-screen interface.")
-        previous_theme = themes.chosen
-        choice = await context.show(themes_panel(previous_theme, themes.colorless, themes.apply_theme))
+        previous_theme = themes.chosen_theme
+        choice = await context.show(themes_panel(previous_theme, themes.is_colorless, themes.apply_theme))
         if choice is None:
             return themes.apply_theme(previous_theme)
         name = choice.value
@@ -267,7 +267,7 @@ async def choose_effort(context: CommandContext, level: str) -> None:
         level = choice.value
     message = settings.set_value("agent.reasoning_effort", level.lower())
     has_messages = bool(session.history.messages)
-    if await context.controller.open(resume=session.id if has_messages else None, model=session.model):
+    if await context.controller.open(session_id=session.id if has_messages else None, model=session.model):
         context.show_session()
         context.controller.show_notice(_effort_message(settings, session.model, message))
     return None
@@ -276,7 +276,7 @@ async def choose_effort(context: CommandContext, level: str) -> None:
 def _effort_message(settings: Settings, model: str, message: str) -> str:
     """Return the message after a change, with a warning if the model may ignore the setting."""
     _, describe = available_models(settings, model, ())
-    is_supported = describe(model).thinking
+    is_supported = describe(model).supports_thinking
     message = message.replace("; takes effect in the next session", ", also in later sessions")
     return message if is_supported else f"{message}; `{model}` may ignore it"
 

@@ -24,10 +24,10 @@ from ebbtide.tools.files.change import diff_lines
 from ebbtide.tools.outputs.extent import join_limited, pluralize
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.commands.memory import undo_last_note
-from ebbtide.tui.text.numbers import age
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.numbers import format_age
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
-from ebbtide.tui.view.file_changes import FileChangeRow, change_line, change_row, change_text, changes_panel
+from ebbtide.tui.view.file_changes import FileChangeRow, build_changes_panel, change_line, change_row, change_text
 from ebbtide.tui.view.panel import DiffText, LoadedText, Panel, PanelAction, PanelRow
 
 RESTORE_KEY_HINTS = "Enter apply  a include changes made by others  PgUp, PgDn scroll  Esc cancel"
@@ -44,7 +44,7 @@ _DIFF_STYLES: Mapping[str, TextStyle] = {"+": "good", "-": "bad", " ": "text"}
 
 def restore_panel(name: str, title: str, plan: RestorePlan, contents: PathContents) -> Panel:
     """Return a panel that shows what would change, as diffs, for the user to confirm. `name`: the command's name."""
-    needs_choice = plan.with_outcome("ask")
+    needs_choice = plan.paths_with_outcome("ask")
     changes = [
         planned
         for planned in plan.paths
@@ -57,7 +57,7 @@ def restore_panel(name: str, title: str, plan: RestorePlan, contents: PathConten
     summary += f", and the staged content of {pluralize(staged_count, 'path')}" if staged_count else ""
     title_lines: list[Line] = [((f"{name.capitalize()}  ", "strong"), (summary, "text"))]
     if title:
-        title_lines.append(((sanitised_line(title), "dim"),))
+        title_lines.append(((sanitise_line(title), "dim"),))
     if needs_choice:
         others_note = (
             f"~ {pluralize(len(needs_choice), 'path')} changed by others: left unchanged unless you choose `a`"
@@ -91,7 +91,7 @@ def _path_row(planned: PlannedPath, contents: PathContents) -> PanelRow:
         planned.path,
         partial(change_line, row),
         change_text(row),
-        details=(((sanitised_line(row.note), "warn"),),) if row.note else (),
+        details=(((sanitise_line(row.note), "warn"),),) if row.note else (),
         content=DiffText(row.diff, "content unchanged"),
     )
 
@@ -99,13 +99,19 @@ def _path_row(planned: PlannedPath, contents: PathContents) -> PanelRow:
 def _change_row(planned: PlannedPath, contents: PathContents) -> FileChangeRow:
     current_content, restored_content = contents.get(planned.path, (None, None))
     if planned.outcome == "cannot":
-        return change_row(FileChange(path_label(planned.path), unknown=f"left unchanged: {planned.why}", by_tool=False))
-    note = "; ".join(text for text in (planned.why, _kind_change_note(planned.current, planned.target)) if text)
+        return change_row(
+            FileChange(path_label(planned.path), unknown_reason=f"left unchanged: {planned.reason}", is_by_tool=False)
+        )
+    note = "; ".join(text for text in (planned.reason, _kind_change_note(planned.current, planned.target)) if text)
     return change_row(
         FileChange(
-            path_label(planned.path), current_content, restored_content, note=note, by_tool=planned.outcome == "restore"
+            path_label(planned.path),
+            current_content,
+            restored_content,
+            note=note,
+            is_by_tool=planned.outcome == "restore",
         ),
-        other="",
+        other_note="",
     )
 
 
@@ -119,13 +125,13 @@ def _kind_change_note(current: FileState, restored: FileState) -> str:
 
 def points_panel(
     points: Sequence[UndoPoint],
-    files: Callable[[int], Sequence[str]],
-    diff: Callable[[int], Awaitable[Sequence[Line]]],
+    get_files: Callable[[int], Sequence[str]],
+    load_diff: Callable[[int], Awaitable[Sequence[Line]]],
     now: float,
 ) -> Panel:
-    """Return the undo points of a session, newest first. `files` returns the files that a point changed, `diff` their
-    changes. `now` is in Unix seconds."""
-    rows = tuple(_point_row(point, files(point.id), diff, now) for point in reversed(points))
+    """Return the undo points of a session, newest first. `get_files` returns the files that a point changed,
+    `load_diff` their changes. `now` is in Unix seconds."""
+    rows = tuple(_point_row(point, get_files(point.id), load_diff, now) for point in reversed(points))
     return Panel(
         "undo",
         ((("Undo  ", "strong"), (pluralize(len(rows), "point"), "dim")), ((NOT_COVERED_NOTE, "dim"),)),
@@ -144,7 +150,9 @@ def _point_row(
     point: UndoPoint, files: Sequence[str], diff: Callable[[int], Awaitable[Sequence[Line]]], now: float
 ) -> PanelRow:
     kind = "" if point.kind == "turn" else f"{point.kind} of "
-    line = f"{kind}{sanitised_line(point.title) or 'a turn'}  {pluralize(len(files), 'path')}  {age(now - point.at)}"
+    line = (
+        f"{kind}{sanitise_line(point.title) or 'a turn'}  {pluralize(len(files), 'path')}  {format_age(now - point.at)}"
+    )
     return PanelRow(
         str(point.id), ((line, "dim" if point.is_undone else "text"),), content=LoadedText(diff, (point.id,)),
         right_text=("reverted", "dim") if point.is_undone else None,
@@ -159,12 +167,12 @@ def change_lines(changes: Sequence[tuple[PathChange, bytes | None, bytes | None]
         kinds = (change.before.kind, change.after.kind)
         action = "created" if kinds[0] == "absent" else "removed" if kinds[1] == "absent" else "changed"
         action += " (a folder)" if "folder" in kinds else ""
-        lines.append(((sanitised_line(path_label(change.path)), "strong"), (f"  {action}", "dim")))
+        lines.append(((sanitise_line(path_label(change.path)), "strong"), (f"  {action}", "dim")))
         lines += [((note, "warn"),)] if note else []
         if not {"large", "unreadable", "special", "unknown"}.isdisjoint(kinds):
             lines.append((("content not stored", "dim"),))
         elif old_content != new_content:
-            diff = [sanitised_line(line) for line in diff_lines(change.path, old_content, new_content)]
+            diff = [sanitise_line(line) for line in diff_lines(change.path, old_content, new_content)]
             lines += [
                 ((line, _DIFF_STYLES.get(line[:1], "dim")),) for line in diff if not line.startswith(("---", "+++"))
             ]
@@ -185,7 +193,7 @@ def restored_message(result: RestoreResult, *, is_redone: bool) -> str:
     if result.staged_count:
         message += f" · staged content of {pluralize(result.staged_count, 'path')} restored"
     if result.unrestored:
-        paths = [sanitised_line(path_label(planned.path)) for planned in result.unrestored]
+        paths = [sanitise_line(path_label(planned.path)) for planned in result.unrestored]
         message += f" · left unchanged: {join_limited(paths, MAX_NAMED_FILES)}"
     return message
 
@@ -226,7 +234,7 @@ async def redo(context: CommandContext, _: str) -> None:
 
 async def _undo_points(context: CommandContext, session: Session) -> tuple[UndoPoint, ...]:
     """Return the undo points of the session, and those of its ancestors from before each fork."""
-    library = await context.controller.sessions.library()
+    library = await context.controller.sessions.open_library()
     ancestors = await library.lineage(session.id)
     await session.checkpoints.run(lambda project: project.finish_interrupted(session.id))
     return points_of_lineage(await session.checkpoints.run(lambda project: project.points()), ancestors)
@@ -270,7 +278,7 @@ async def confirm_restore(
     checkpoints = session.checkpoints
     point_ids = tuple(point.id for point in points)
     plan = await checkpoints.run(lambda project: project.plan_undo(point_ids))
-    if not plan.with_outcome("restore", "ask", "cannot"):
+    if not plan.paths_with_outcome("restore", "ask", "cannot"):
         context.controller.show_notice("these files are already restored")
         return None
     contents = await checkpoints.run(lambda project: project.planned_contents(plan))
@@ -300,12 +308,12 @@ async def run_restore(context: CommandContext, confirmed: ConfirmedRestore, kind
     return context.controller.show_notice(restored_message(result, is_redone=kind == "redo"))
 
 
-async def show_turn(context: CommandContext, argument: str) -> None:
+async def show_turn_changes(context: CommandContext, argument: str) -> None:
     """Show the changes of the last turn or, with `session`, of the whole session."""
     await _show_changes(context, "session" if argument.strip().lower() == "session" else "turn")
 
 
-async def show_session(context: CommandContext, name: str) -> None:
+async def show_session_changes(context: CommandContext, name: str) -> None:
     """Show the changes of the session, starting with the file `name`."""
     await _show_changes(context, "session", name.strip())
 
@@ -313,9 +321,9 @@ async def show_session(context: CommandContext, name: str) -> None:
 async def _show_changes(context: CommandContext, scope: ChangeScope, name: str = "") -> None:
     if context.controller.session is None:
         return
-    files = context.controller.session.files
+    files = context.controller.session.file_log
 
     async def build_panel(scope: ChangeScope) -> Panel:
-        return await asyncio.to_thread(changes_panel, await files.changes(scope), build_panel, name)
+        return await asyncio.to_thread(build_changes_panel, await files.changes(scope), build_panel, name)
 
     await context.show(await build_panel(scope))

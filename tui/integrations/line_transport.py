@@ -30,7 +30,7 @@ class LineTransport:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stop_reading: Callable[[], None]
     ) -> None:
         """`reader` must have the limit `MAX_MESSAGE_BYTES`; `stop_reading` ends its input."""
-        self._reader, self._writer, self.end = reader, writer, stop_reading
+        self._reader, self._writer, self.stop_reading = reader, writer, stop_reading
         self._session_by_request: dict[str | int, object] = {}
         """Session ids of unanswered prompts, by request id."""
 
@@ -39,12 +39,12 @@ class LineTransport:
         if "method" not in message:
             self._session_by_request.pop(message.get("id", ""), None)
         if self._writer.is_closing():
-            return self.end()
+            return self.stop_reading()
         self._writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
         try:
             await self._writer.drain()
         except ConnectionError:
-            self.end()
+            self.stop_reading()
         return None
 
     async def receive(self) -> Message | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ebbtide.agent.config.settings import Settings
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.events.session import Event
-from ebbtide.tui.commands.first_run import first_model
+from ebbtide.tui.commands.first_run import choose_first_model
 from ebbtide.tui.commands.sessions import pick_session
 from ebbtide.tui.plain.command_context import LineContext
 from ebbtide.tui.plain.jobs import LineJobs
@@ -25,14 +25,14 @@ from ebbtide.tui.plain.questions import (
 from ebbtide.tui.plain.reader import PROMPT, PromptReader
 from ebbtide.tui.prompt.double_press import LeaveKeys
 from ebbtide.tui.prompt.history import History
-from ebbtide.tui.prompt.key_arrivals import ANSWER_GUARD_S, Arrival
+from ebbtide.tui.prompt.key_arrivals import ANSWER_GUARD_S, KeyArrival
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.drafts import Drafts
 from ebbtide.tui.slash_commands import Invocation, parse_command
-from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.sanitise import sanitise
 from ebbtide.tui.view.blocks import Failure, OpenQuestion, TurnTotal
 from ebbtide.tui.view.question import Answer, TextEntry
-from ebbtide.tui.view.questions import question_spec
+from ebbtide.tui.view.questions import build_question_spec
 from ebbtide.tui.view.reduce import with_relative_paths
 
 if TYPE_CHECKING:  # imported for types only: session modules are imported after the first paint
@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # imported for types only: session modules are imported after
 
 
 @dataclass(frozen=True, slots=True)
-class PendingQuestion:
+class CommandQuestion:
     """A question asked by a command."""
 
     prompt: str
@@ -87,11 +87,11 @@ class LineModeApp(LineJobs):
         history: History,
         *,
         session: "Session | None" = None,
-        choose: bool = False,
+        chooses_from_list: bool = False,
         model: str | None = None,
         first_message: str | None = None,
         piped: str = "",
-        guard: float = ANSWER_GUARD_S,
+        guard_s: float = ANSWER_GUARD_S,
         drafts: Drafts | None = None,
         settings: Settings | None = None,
     ) -> None:
@@ -109,7 +109,7 @@ class LineModeApp(LineJobs):
             self.send,
             self.invoke,
             settings,
-            self.leave,
+            self.exit,
             self.greeter,
             self._current_reader,
         )
@@ -117,8 +117,8 @@ class LineModeApp(LineJobs):
         self.model = model
         self._history = history
         self._initial_session = session
-        self._should_choose = choose
-        self._guard = guard
+        self._should_choose = chooses_from_list
+        self._guard = guard_s
         self._printing = PrintState()
         self._leave_keys = LeaveKeys()
         self._open_question: OpenQuestion | None = None
@@ -126,14 +126,14 @@ class LineModeApp(LineJobs):
         self._question_printed_at = 0.0
         self._answered_ids: set[str] = set()
         """Ids of the questions whose answer was sent."""
-        self._command_questions: list[PendingQuestion] = []
+        self._command_questions: list[CommandQuestion] = []
         """Unanswered questions of commands, in the order in which they are asked."""
         self._editing_task: asyncio.Task[None] | None = None
         """The task in which the user edits a call or writes a reason."""
-        self._piped_entries = piped_parts(piped) if not first_message else ()
+        self._piped_entries = split_piped_input(piped) if not first_message else ()
         """Piped input that contains commands, split into the messages and commands to send one after another."""
         self._piped_task: asyncio.Task[None] | None = None
-        texts = [] if self._piped_entries else [first_message, self.controller.pastes.fold(piped) if piped else ""]
+        texts = [] if self._piped_entries else [first_message, self.controller.pastes.collapse(piped) if piped else ""]
         if any(texts):
             self.controller.queue.add("\n\n".join(filter(None, texts)))
 
@@ -154,7 +154,7 @@ class LineModeApp(LineJobs):
             raise self._failure
         return session_id
 
-    async def wait_until_answered(self) -> None:
+    async def wait_for_piped_input(self) -> None:
         """Wait until all piped input has been sent and no work is left."""
         if self._piped_task is not None:
             await asyncio.wait([self._piped_task])
@@ -164,9 +164,9 @@ class LineModeApp(LineJobs):
         for entry in self._piped_entries:
             await self.wait_until_done()
             if entry.startswith("/") and isinstance(parse_command(entry), Invocation):
-                self.take(entry)
+                self.handle_input(entry)
             else:
-                self.controller.queue.add(self.controller.pastes.fold(entry))
+                self.controller.queue.add(self.controller.pastes.collapse(entry))
                 self.start()
 
     @property
@@ -190,7 +190,7 @@ class LineModeApp(LineJobs):
                 self.print_lines(("Interrupting.",))
                 self.controller.interrupt()
             case "leave":
-                self.leave()
+                self.exit()
             case _:
                 self.print_lines(("Press Ctrl-C again to quit.",))
 
@@ -208,7 +208,7 @@ class LineModeApp(LineJobs):
             if (
                 self.model is None and not self._should_choose and self._current_reader().has_line_editing
             ):  # if there is a user to ask
-                self.model = await first_model(self.context)
+                self.model = await choose_first_model(self.context)
             resume = await pick_session(self.context) if self._should_choose else ""
             if self._should_choose and not resume:
                 self.is_paused = True  # the messages for the session that was not chosen must not go to a new one
@@ -220,27 +220,27 @@ class LineModeApp(LineJobs):
 
     # User input
 
-    def _handle_line(self, line: str, arrival: Arrival) -> None:
+    def _handle_line(self, line: str, arrival: KeyArrival) -> None:
         """Handle a line. It counts as an answer only if the user can have typed it in response to the question."""
         is_too_early = (
             self._open_question is not None
             and not self._command_questions
-            and arrival.at < self._question_printed_at + self._guard
+            and arrival.time < self._question_printed_at + self._guard
         )
         if not self._guard or not (is_too_early or self._is_type_ahead(arrival)):
             self._handle_prompted_line(line)
         elif looks_like_answer(line):
             self.print_lines((f"{line.strip()!r} was typed too soon to be an answer. Type it again.",))
         elif is_too_early:
-            self.take(line)  # typed before the question appeared
+            self.handle_input(line)  # typed before the question appeared
         else:
             self._stash_line(line)
 
-    def _is_type_ahead(self, arrival: Arrival) -> bool:
+    def _is_type_ahead(self, arrival: KeyArrival) -> bool:
         """Whether a line arrived before a command's question, or together with other lines at a session's question. A
         command asks in response to the user's line, so the next line may answer it at once."""
         if self._command_questions:
-            return arrival.at < self._command_questions[0].asked_at or not arrival.is_alone
+            return arrival.time < self._command_questions[0].asked_at or not arrival.is_alone
         return self._open_question is not None and not arrival.is_alone
 
     def _stash_line(self, line: str) -> None:
@@ -256,22 +256,22 @@ class LineModeApp(LineJobs):
     def _handle_prompted_line(self, line: str) -> None:
         if self._command_questions:
             self._command_questions.pop(0).answer.set_result(line)
-            self.prompt()
+            self.show_prompt()
         elif self._open_question is not None:
             self._answer(self._open_question, line)
         elif line.strip():
             self._history.add(line)
-            self.take(line)
+            self.handle_input(line)
         elif self.controller.queue and not self.is_busy:
             self.start()
         else:
-            self.prompt()
+            self.show_prompt()
 
     def _answer(self, question: OpenQuestion, line: str) -> None:
         if line.startswith("/") and isinstance(parse_command(line), Invocation):
-            self.take(line)
+            self.handle_input(line)
             return
-        answer = parse_answer(question_spec(question), line)
+        answer = parse_answer(build_question_spec(question), line)
         if isinstance(answer, TextEntry):
             self._editing_task = self.start_background(self._write_answer(question, answer))
         else:
@@ -288,11 +288,11 @@ class LineModeApp(LineJobs):
 
     def _submit_answer(self, question: OpenQuestion, answer: Answer | None) -> None:
         if answer is None or isinstance(answer, bool):
-            self.print_lines(answer_help(question_spec(question)))
+            self.print_lines(answer_help(build_question_spec(question)))
             return
         self._open_question = None
         self._answered_ids.add(question.id)
-        self.prompt()
+        self.show_prompt()
         self.print_lines(answer_confirmation(answer))
         self.controller.answer(question.id, answer)
 
@@ -316,20 +316,20 @@ class LineModeApp(LineJobs):
                 self._editing_task = None
             if next_question is not None:
                 self._question_printed_at = monotonic()
-                self.print_lines(question_lines(question_spec(next_question)))
-            self.prompt()
+                self.print_lines(question_lines(build_question_spec(next_question)))
+            self.show_prompt()
 
     async def _ask(self, prompt: str) -> str:
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._command_questions.append(PendingQuestion(prompt, answer, monotonic()))
-        self.prompt()
+        self._command_questions.append(CommandQuestion(prompt, answer, monotonic()))
+        self.show_prompt()
         try:
             return await answer
         finally:
             self._command_questions = [
                 question for question in self._command_questions if question.answer is not answer
             ]
-            self.prompt()
+            self.show_prompt()
 
     def _prefill_prompt(self, text: str, unsent: bool = False) -> None:
         if self._reader is not None and not self._reader.prefill(text):
@@ -345,9 +345,9 @@ class LineModeApp(LineJobs):
 
     def print_lines(self, lines: Sequence[str]) -> None:
         if self._reader is not None:
-            self._reader.show([sanitised(line) for line in lines])
+            self._reader.show([sanitise(line) for line in lines])
 
-    def prompt(self) -> None:
+    def show_prompt(self) -> None:
         if self._reader is not None:
             if self._command_questions:
                 self._reader.ask(self._command_questions[0].prompt)
@@ -357,7 +357,7 @@ class LineModeApp(LineJobs):
                 self._reader.ask("" if self.is_busy or self._running_command_count else PROMPT)
 
 
-def piped_parts(text: str) -> Sequence[str]:
+def split_piped_input(text: str) -> Sequence[str]:
     """Split piped input into messages and commands, in order; empty if no line is a slash command. Lines with `!` or
     `#` do not count, because text may start with these by chance."""
     entries: list[str] = []

@@ -4,13 +4,13 @@ import os
 import sys
 from collections.abc import Mapping
 
-PRINT_ONLY_TERMS = ("", "dumb", "unknown")
+DUMB_TERMINALS = ("", "dumb", "unknown")
 """Values of `TERM` for terminals that can only print."""
 
 
-def is_print_only(environment: Mapping[str, str]) -> bool:
+def is_dumb_terminal(environment: Mapping[str, str]) -> bool:
     """Whether the terminal can only print, or does not report its size."""
-    if environment.get("TERM", "") in PRINT_ONLY_TERMS:
+    if environment.get("TERM", "") in DUMB_TERMINALS:
         return True
     try:
         size = os.get_terminal_size(sys.stdout.fileno())

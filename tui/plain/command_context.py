@@ -19,14 +19,14 @@ from ebbtide.tui.view.blocks import AnswerText, SessionView, UserText
 from ebbtide.tui.view.compaction_preview import (
     compaction_headline,
     compaction_plan_lines,
-    draft_text,
+    draft_status_text,
     missing_fact_lines,
 )
 from ebbtide.tui.view.context import overview_lines
 from ebbtide.tui.view.greeting import plain_greeting
 from ebbtide.tui.view.panel import Panel, PanelRow, RowChosen
 from ebbtide.tui.view.question import Answer, TextEntry
-from ebbtide.tui.view.questions import confirmation_spec
+from ebbtide.tui.view.questions import build_confirmation
 
 SHARED_KEYS = ("@", "!", "#", "Ctrl-D")
 """Labels of keys with the same meaning in both interfaces."""
@@ -45,7 +45,7 @@ EDITING_KEYS = (
 """Keys that need line editing."""
 
 
-COMMAND = "Command to run: "
+COMMAND_PROMPT = "Command to run: "
 
 
 class LineContext(LineContextBase):
@@ -55,24 +55,24 @@ class LineContext(LineContextBase):
 
     @property
     def keys(self) -> Sequence[KeyBinding]:
-        return (*LINE_MODE_KEYS, *(EDITING_KEYS if self.reader().has_line_editing else ()))
+        return (*LINE_MODE_KEYS, *(EDITING_KEYS if self.get_reader().has_line_editing else ()))
 
     async def run_action(self, action: str) -> None:
         """Do nothing: no key of line mode has an action."""
 
-    async def leave(self) -> None:
+    async def exit(self) -> None:
         self.close()
 
     async def show(self, panel: Panel) -> RowChosen | None:
         return await show_panel(self, panel)
 
     async def confirm(self, question: str, lines: Sequence[Line], confirm_label: str) -> bool:
-        spec = confirmation_spec(question, lines, confirm_label)
+        spec = build_confirmation(question, lines, confirm_label)
         self.print_lines(question_lines(spec))
         return parse_answer(spec, await self.ask(ANSWER_PROMPT)) is True
 
     async def play_demo(self) -> None:
-        await self.reader().lend_terminal(lambda: str(session.demo.print_demo(None)))
+        await self.get_reader().run_with_terminal(lambda: str(session.demo.print_demo(None)))
 
     def hint(self, text: str) -> None:
         self.print_lines((text,))
@@ -112,7 +112,7 @@ class LineContext(LineContextBase):
             draft = await compaction.draft()
             text = compaction.with_missing_facts(compaction.text)
             while not draft.is_interrupted:
-                status = draft_text(compaction.last_draft, summary_tokens(text), compaction.result(text))
+                status = draft_status_text(compaction.last_draft, summary_tokens(text), compaction.result(text))
                 missing_lines = plain_lines(
                     missing_fact_lines(compaction.missing_facts(text), summary_tokens(text) == 0)
                 )
@@ -127,7 +127,7 @@ class LineContext(LineContextBase):
         except AgentError as error:
             self.controller.show_failure(error)
 
-    async def find_message(self) -> None:
+    async def search_history(self) -> None:
         rows = tuple(PanelRow(text, ((text, "text"),), text) for text in self.history.entries())
         title: Line = (("Messages", "strong"), ("  most recent first", "dim"))
         if choice := await self.show(Panel("history", (title,), rows, empty_message="No messages yet.")):
@@ -136,25 +136,27 @@ class LineContext(LineContextBase):
     async def edit_message(self, text: str) -> None:
         if new_text := (await self.edit_text(text, "message.md")).strip():
             self.set_prompt_text(new_text, unsent=True)
-            if not self.reader().has_line_editing:
+            if not self.get_reader().has_line_editing:
                 self.print_lines(("An empty line sends the message.",))
 
     async def edit_text(self, text: str, name: str) -> str:
         command = editor_command(os.environ)
         with ignore_interrupt_keys():
-            return await self.reader().lend_terminal(lambda: edit_with(command, text, name))
+            return await self.get_reader().run_with_terminal(lambda: edit_with(command, text, name))
 
-    async def write_answer(self, writing: TextEntry) -> Answer | None:
+    async def write_answer(self, text_entry: TextEntry) -> Answer | None:
         """Let the user write the text of an answer; None if nothing was written or changed. Raises `UsageError`."""
-        if writing.how == "editor":
-            return writing.answer(await self.edit_text(writing.initial_text, writing.file))
-        prompt = COMMAND if writing.how == "command" else f"{writing.hint.partition(';')[0].capitalize()}: "
-        if writing.initial_text and not self.reader().prefill(writing.initial_text, prompt):
+        if text_entry.kind == "editor":
+            return text_entry.parse_answer(await self.edit_text(text_entry.initial_text, text_entry.file))
+        prompt = (
+            COMMAND_PROMPT if text_entry.kind == "command" else f"{text_entry.hint.partition(';')[0].capitalize()}: "
+        )
+        if text_entry.initial_text and not self.get_reader().prefill(text_entry.initial_text, prompt):
             self.print_lines(("Type the command to run instead; an empty line returns to the question.",))
         text = await self.ask(prompt)
-        return writing.answer(text) if text.strip() else None
+        return text_entry.parse_answer(text) if text.strip() else None
 
-    async def switch_vim(self) -> None:
+    async def toggle_vim_keys(self) -> None:
         self.controller.show_notice("vi keys work only in the full-screen interface")
 
     def copy(self, text: str) -> None:

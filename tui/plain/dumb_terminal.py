@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 from ebbtide.tui.plain.reader import PROMPT, LineKeys, is_continued, join_continued
-from ebbtide.tui.prompt.key_arrivals import Arrival
+from ebbtide.tui.prompt.key_arrivals import KeyArrival
 
 MAX_LINE_BYTES = 4_095
 """Maximum length of a line in bytes; terminals drop further input."""
@@ -32,8 +32,8 @@ class DumbTerminalReader:
         self._partial_line = ""
         self._continued_lines: list[str] = []
         """The lines of an incomplete message, each but the last ending with a backslash."""
-        self._ready_lines: deque[tuple[str, Arrival]] = deque()
-        self._arrival = Arrival(monotonic())
+        self._ready_lines: deque[tuple[str, KeyArrival]] = deque()
+        self._arrival = KeyArrival(monotonic())
         self._read_count = 0
         self._is_at_end = False
         self._has_input = asyncio.Event()
@@ -60,7 +60,7 @@ class DumbTerminalReader:
         return line
 
     @property
-    def arrival(self) -> Arrival:
+    def arrival(self) -> KeyArrival:
         return self._arrival
 
     def show(self, lines: Sequence[str]) -> None:
@@ -85,7 +85,7 @@ class DumbTerminalReader:
     def prefill(self, text: str, prompt: str = PROMPT) -> bool:
         return False
 
-    async def lend_terminal(self, work: Callable[[], str]) -> str:
+    async def run_with_terminal(self, work: Callable[[], str]) -> str:
         self._loop.remove_reader(self._source)
         self._is_lent, self._is_prompted = True, False
         try:
@@ -127,11 +127,11 @@ class DumbTerminalReader:
             return  # Ctrl-C is for the program that has the terminal
         self._partial_line = ""  # the terminal has also discarded the typed text
         if self.draft:
-            self._keys.cleared(self.draft)
+            self._keys.on_clear(self.draft)
             self._continued_lines.clear()
             self.show(("Cleared; `/history` restores it.",))
         else:
-            self._keys.interrupted()
+            self._keys.on_interrupt()
 
     def _read_available(self) -> None:
         """Read all available input. A terminal delivers a paste line by line."""
@@ -153,7 +153,7 @@ class DumbTerminalReader:
             self.show((f"{len(messages)} lines pasted, not sent yet. Enter sends them, Ctrl-C discards them.",))
             return
         self._ready_lines += (
-            (message, Arrival(arrived_at, self._read_count, is_alone=len(messages) == 1)) for message in messages
+            (message, KeyArrival(arrived_at, self._read_count, is_alone=len(messages) == 1)) for message in messages
         )
         self._has_input.set()
 

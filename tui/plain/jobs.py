@@ -33,10 +33,10 @@ class LineJobs(JobQueue):
     def print_lines(self, lines: Sequence[str]) -> None: ...
 
     @abstractmethod
-    def prompt(self) -> None:
+    def show_prompt(self) -> None:
         """Show the current prompt."""
 
-    def leave(self) -> None:
+    def exit(self) -> None:
         """Stop all work and exit."""
         if self._reader is not None:
             self._reader.close()
@@ -52,13 +52,13 @@ class LineJobs(JobQueue):
 
     def run_job(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
         task = self._start_task(work)
-        self.prompt()
+        self.show_prompt()
         return task
 
     def run_in_background(self, work: Coroutine[object, object, None]) -> object:
         self._running_command_count += 1
         task = self._start_task(self._run_counted(work))
-        self.prompt()
+        self.show_prompt()
         return task
 
     def _start_task(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
@@ -67,7 +67,7 @@ class LineJobs(JobQueue):
                 await work
             except Exception as error:  # noqa: BLE001  # a bug ends the program, which reports it
                 self._failure = error
-                self.leave()
+                self.exit()
 
         task = asyncio.get_running_loop().create_task(run_guarded())
         self._tasks.add(task)
@@ -79,9 +79,9 @@ class LineJobs(JobQueue):
             await work
         finally:
             self._running_command_count -= 1
-            self.prompt()
+            self.show_prompt()
 
-    async def do(self, invocation: Invocation) -> None:
+    async def run_invocation(self, invocation: Invocation) -> None:
         await ACTIONS[invocation.command.name](self.context, invocation.argument)
 
     async def open_session(self) -> bool:
@@ -93,7 +93,7 @@ class LineJobs(JobQueue):
 
     def return_queue_to_prompt(self) -> None:
         """Move queued messages to the prompt. If the prompt cannot be edited, they remain queued."""
-        self.prompt()
+        self.show_prompt()
         queue = self.controller.queue
         if queue and self._reader is not None:
             if self._reader.prefill("\n\n".join(item.text for item in queue.items)):

@@ -27,7 +27,7 @@ from prompt_toolkit.shortcuts import PromptSession
 
 from ebbtide.tui.plain.reader import PROMPT, CompletionItem, LineKeys, is_continued
 from ebbtide.tui.prompt.completion import file_completions, mentioned_path
-from ebbtide.tui.prompt.key_arrivals import Arrival
+from ebbtide.tui.prompt.key_arrivals import KeyArrival
 from ebbtide.tui.session.completion import SessionPromptCompleter
 from ebbtide.tui.terminal.replies import (
     MAX_JOINED_READS,
@@ -38,37 +38,45 @@ from ebbtide.tui.terminal.replies import (
     split_pastes,
 )
 from ebbtide.tui.text.graphemes import grapheme_end, grapheme_start
-from ebbtide.tui.text.sanitise import invisible_count, invisible_count_text, sanitised_line, with_control_pictures
+from ebbtide.tui.text.sanitise import (
+    count_invisible_characters,
+    describe_invisible_count,
+    sanitise_line,
+    with_control_pictures,
+)
 
 if TYPE_CHECKING:  # imported for types only: session modules are imported after the first paint
     from ebbtide.agent.session import Session
 
 
 class SessionLineCompleter:
-    """Completions for the session that `session` returns, if any."""
+    """Completions for the session that `get_session` returns, if any."""
 
-    def __init__(self, session: "Callable[[], Session | None]") -> None:
-        self._completer = SessionPromptCompleter(session)
+    def __init__(self, get_session: "Callable[[], Session | None]") -> None:
+        self._completer = SessionPromptCompleter(get_session)
 
-    def completions(self, before: str) -> Sequence[CompletionItem]:
-        return [(candidate.insert, sanitised_line(candidate.label)) for candidate in self._completer.candidates(before)]
+    def completions(self, text_before_cursor: str) -> Sequence[CompletionItem]:
+        return [
+            (candidate.text_before, sanitise_line(candidate.label))
+            for candidate in self._completer.candidates(text_before_cursor)
+        ]
 
-    def completes_files(self, before: str) -> bool:
-        return mentioned_path(before) is not None and self._completer.files is not None
+    def completes_files(self, text_before_cursor: str) -> bool:
+        return mentioned_path(text_before_cursor) is not None and self._completer.files is not None
 
-    async def files(self, before: str, after: str) -> Sequence[CompletionItem]:
+    async def files(self, text_before_cursor: str, text_after_cursor: str) -> Sequence[CompletionItem]:
         """Return MCP resources, and the files whose paths start with the typed text or, if there are none, the best
         matches."""
-        typed_path, files = mentioned_path(before), self._completer.files
+        typed_path, files = mentioned_path(text_before_cursor), self._completer.files
         paths: tuple[str, ...] = ()
         if typed_path is not None and files is not None:
             async for matches in files.matching(typed_path):
                 paths = matches
         prefix_matches = tuple(path for path in paths if path.lower().startswith((typed_path or "").lower()))
-        file_items = file_completions(before, after, prefix_matches or paths)
+        file_items = file_completions(text_before_cursor, text_after_cursor, prefix_matches or paths)
         return [
-            *self.completions(before),
-            *((candidate.insert, sanitised_line(candidate.label)) for candidate in file_items),
+            *self.completions(text_before_cursor),
+            *((candidate.text_before, sanitise_line(candidate.label)) for candidate in file_items),
         ]
 
 
@@ -82,7 +90,7 @@ MAX_PRINTED_COMPLETIONS = 20
 class _TimedInput(Vt100Input):
     """Terminal input with arrival times."""
 
-    arrival = Arrival(0.0, 0)
+    arrival = KeyArrival(0.0, 0)
     """The arrival of the last read."""
 
     def __init__(self, stdin: TextIO) -> None:
@@ -102,7 +110,7 @@ class _TimedInput(Vt100Input):
             self._feed(text)
         keys, self._buffer = self._buffer, []
         line_end_count = sum(1 if press.key == Keys.ControlM else 2 for press in keys if press.key in _LINE_ENDING_KEYS)
-        self.arrival = Arrival(monotonic(), (self.arrival.read or 0) + 1, is_alone=line_end_count <= 1)
+        self.arrival = KeyArrival(monotonic(), (self.arrival.read_number or 0) + 1, is_alone=line_end_count <= 1)
         return keys
 
     def flush_keys(self) -> list[KeyPress]:
@@ -121,12 +129,12 @@ class _TimedInput(Vt100Input):
             and not replies.completes_reply(typed)
         ):
             replies.release()
-        partial_reply, replies.begun = replies.begun, ""
+        partial_reply, replies.pending = replies.pending, ""
         typed, paste_start, pasted = (partial_reply + typed).partition(_PASTE_START)
         for piece in replies.split_replies(typed)[0]:
             for text, is_pasted in split_pastes(piece):
                 parser.feed(f"{_PASTE_START}{text}{_PASTE_END}" if is_pasted else text)
-        if not (partial_reply and replies.begun.startswith(partial_reply)):
+        if not (partial_reply and replies.pending.startswith(partial_reply)):
             self._reply_started_at = now
         if paste_start:
             parser.feed(replies.release() + paste_start + pasted)
@@ -169,7 +177,7 @@ class LineEditorReader:
             enable_suspend=True,
             key_bindings=self._bindings(),
             input_processors=[_SanitisingProcessor()],
-            rprompt=lambda: invisible_count_text(invisible_count(self._session.default_buffer.text)),
+            rprompt=lambda: describe_invisible_count(count_invisible_characters(self._session.default_buffer.text)),
             # Do not query the cursor position: that would write another control sequence.
             output=Vt100_Output(sys.stdout, _terminal_size, term=os.environ.get("TERM"), enable_cpr=False),
         )
@@ -187,7 +195,7 @@ class LineEditorReader:
             raise EOFError from error
 
     @property
-    def arrival(self) -> Arrival:
+    def arrival(self) -> KeyArrival:
         return self._arrival
 
     def show(self, lines: Sequence[str]) -> None:
@@ -217,7 +225,7 @@ class LineEditorReader:
             self._drafts[""] = text
         return True
 
-    async def lend_terminal(self, work: Callable[[], str]) -> str:
+    async def run_with_terminal(self, work: Callable[[], str]) -> str:
         async with in_terminal():
             return await asyncio.to_thread(work)
 
@@ -323,10 +331,10 @@ class LineEditorReader:
             buffer = self._session.default_buffer
             if buffer.text:
                 if not self._draft_key:
-                    self._keys.cleared(buffer.text)
+                    self._keys.on_clear(buffer.text)
                 buffer.reset(append_to_history=not self._draft_key)
             else:
-                self._keys.interrupted()
+                self._keys.on_interrupt()
 
         @bindings.add("c-d", filter=Condition(lambda: not self._session.default_buffer.text))
         def _(event: KeyPressEvent) -> None:

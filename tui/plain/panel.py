@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ebbtide.agent.config.settings import Settings
 from ebbtide.agent.errors import AgentError
-from ebbtide.tui.commands.command_context import Send
+from ebbtide.tui.commands.command_context import SendMessage
 from ebbtide.tui.plain.print_events import plain_line, plain_lines
 from ebbtide.tui.plain.questions import diff_in_words
 from ebbtide.tui.plain.reader import PromptReader, read_hidden
@@ -15,11 +15,10 @@ from ebbtide.tui.prompt.history import History
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.greeter import Greeter
 from ebbtide.tui.slash_commands import Invocation
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.panel import (
     NO_ROW,
-    AskForText,
     CopyText,
     DiffText,
     LoadedText,
@@ -29,6 +28,7 @@ from ebbtide.tui.view.panel import (
     PanelRow,
     RowChosen,
     ShowMessage,
+    TextRequest,
     action_for_key,
     matching_rows,
     panel_headline,
@@ -37,7 +37,7 @@ from ebbtide.tui.view.panel import (
 )
 
 
-class PutText(Protocol):
+class SetPromptText(Protocol):
     """Puts text into the prompt. If that is impossible, `unsent` messages remain queued."""
 
     def __call__(self, text: str, unsent: bool = False) -> None: ...
@@ -52,19 +52,19 @@ class LineContextBase:
     print_lines: Callable[[Sequence[str]], None]
     ask: Callable[[str], Awaitable[str]]
     """Returns the user's next line; empty to cancel."""
-    set_prompt_text: PutText
+    set_prompt_text: SetPromptText
     model: str | None
-    send: Send
+    send: SendMessage
     invoke: Callable[[Invocation], None]
     settings: Settings | None
     close: Callable[[], None]
     greeter: Greeter
-    reader: Callable[[], PromptReader]
+    get_reader: Callable[[], PromptReader]
     """Returns the current reader."""
 
     async def ask_hidden(self, question: str) -> str:
         """Ask for a line with hidden input; empty if cancelled or impossible."""
-        return await self.reader().lend_terminal(lambda: read_hidden(question))
+        return await self.get_reader().run_with_terminal(lambda: read_hidden(question))
 
 
 PAGE_LINES = 40
@@ -90,7 +90,7 @@ async def show_panel(context: LineContextBase, panel: Panel) -> RowChosen | None
         return None
     context.print_lines(plain_lines(details))
     rows = matching_rows(panel, query) or panel.rows
-    if panel.is_printed_whole:
+    if panel.is_printed_in_full:
         context.print_lines((_title_text(headline), *map(_row_text, rows)))
         return None
     row = next((row for row in rows if row.value == query and not row.is_heading), None)
@@ -124,7 +124,7 @@ def _title_text(line: Line) -> str:
 
 
 def _row_text(row: PanelRow) -> str:
-    return f"{row_text(row)}:" if row.is_heading else sanitised_line(row_text(row))
+    return f"{row_text(row)}:" if row.is_heading else sanitise_line(row_text(row))
 
 
 async def _choose_row(
@@ -183,9 +183,9 @@ async def _choose_row(
         rows_by_value, visible = {**rows_by_value, **new_rows}, tuple(new_rows.values()) or visible
 
 
-def numbered_list(head: str, rows: Sequence[PanelRow], numbers: Mapping[str, int]) -> tuple[str, ...]:
+def numbered_list(title: str, rows: Sequence[PanelRow], numbers: Mapping[str, int]) -> tuple[str, ...]:
     """Return a numbered list, cut off if it is long."""
-    lines, remaining = [head], sum(1 for row in rows if row.value)
+    lines, remaining = [title], sum(1 for row in rows if row.value)
     for row in rows[: len(rows) if remaining <= MAX_PRINTED_ROWS else _printed_row_count(rows)]:
         lines.append(f"{numbers[row.value]}: {_row_text(row)}" if row.value else _row_text(row))
         remaining -= bool(row.value)
@@ -234,11 +234,14 @@ async def _print_pages(context: LineContextBase, text: PagedText) -> None:
             page = await text.texts.page(text.ref, first_line, PAGE_LINES)
         except AgentError as error:
             return context.controller.show_failure(error)
-        last_line = page.first + len(page.lines) - 1
+        last_line = page.first_line + len(page.lines) - 1
         context.print_lines(
-            (f"{text.ref}, lines {page.first} to {last_line} of {page.total}:", *map(sanitised_line, page.lines))
+            (
+                f"{text.ref}, lines {page.first_line} to {last_line} of {page.line_count}:",
+                *map(sanitise_line, page.lines),
+            )
         )
-        if last_line >= page.total or not page.lines:
+        if last_line >= page.line_count or not page.lines:
             return None
         answer = (await context.ask("Enter for more, a line number, or q: ")).strip().lower()
         if answer and not answer.isdecimal():
@@ -302,14 +305,14 @@ async def _run_action(context: LineContextBase, panel: Panel, action: PanelActio
     return None
 
 
-async def _ask_for_text(context: LineContextBase, text_request: AskForText, row: PanelRow) -> str:
+async def _ask_for_text(context: LineContextBase, text_request: TextRequest, row: PanelRow) -> str:
     notes = ["hidden"] if text_request.is_hidden else []
     notes += [f"`{EMPTY_TEXT_WORD}` empties it"] if text_request.may_be_empty else []
     question = f"{text_request.label} ({', '.join((*notes, 'an empty line cancels'))}): "
     if text_request.is_hidden:
         return await context.ask_hidden(question)
-    if not text_request.replaces:
-        context.reader().prefill(text_request.initial_text(row), question)
+    if not text_request.replaces_initial_text:
+        context.get_reader().prefill(text_request.initial_text(row), question)
     return await context.ask(question)
 
 
@@ -317,10 +320,10 @@ def _create_heading_printer(
     context: LineContextBase, panel: Panel, build_panel: Callable[[], Panel]
 ) -> Callable[[], None]:
     """Return a function that prints the heading lines that have changed, e.g. a login URL."""
-    printed_lines = set(plain_lines(panel.head)[1:])
+    printed_lines = set(plain_lines(panel.headline)[1:])
 
     def print_changes() -> None:
-        lines = [line for line in plain_lines(build_panel().head)[1:] if line not in printed_lines]
+        lines = [line for line in plain_lines(build_panel().headline)[1:] if line not in printed_lines]
         printed_lines.update(lines)
         context.print_lines(lines)
 

@@ -24,7 +24,7 @@ from ebbtide.agent.events.view import CompactionStarted, FilesChanged, NothingCo
 from ebbtide.agent.messages import USER_CALL_PREFIX
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.tool_traits import role_of
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 from ebbtide.tui.text.spans import Line, line_text
 from ebbtide.tui.view.block_groups import LookupGroup, is_lookup, lookup_summary
 from ebbtide.tui.view.blocks import (
@@ -44,8 +44,8 @@ from ebbtide.tui.view.blocks import (
 from ebbtide.tui.view.call_titles import call_title as title_of_call
 from ebbtide.tui.view.outcomes import call_diff, call_outcome, failure_lines
 from ebbtide.tui.view.plan import plan_text as plan_of
-from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, receipt_title
-from ebbtide.tui.view.reduce import advance, finished_call
+from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneCompaction, receipt_title
+from ebbtide.tui.view.reduce import apply_event, finished_call
 from ebbtide.tui.view.turn_total import total_sentence
 
 MIN_SENTENCE_CHARS = 40
@@ -84,24 +84,24 @@ _FLUSHING_EVENTS = (TurnStarted, TurnFinished, TurnFailed, PermissionAsked, Ques
 """Events after which other code prints text, so that merged lookups must be printed first."""
 
 
-def event_lines(before: PrintState, event: Event, *, is_full: bool = False) -> tuple[PrintState, tuple[str, ...]]:
+def event_lines(state: PrintState, event: Event, *, is_full: bool = False) -> tuple[PrintState, tuple[str, ...]]:
     """Return the new state and the lines to print after an event. Consecutive lookups are printed as one line, before
     the next event of another kind, or, if `is_full`, one by one."""
-    new_state, lines = _unmerged_event_lines(before, event)
+    new_state, lines = _unmerged_event_lines(state, event)
     if isinstance(event, ToolFinished) and event.status == "done" and lines and not is_full:
-        call = before.calls.get(event.call_id)
+        call = state.calls.get(event.call_id)
         if call is not None and is_lookup(call):
-            return replace(new_state, lookups=(*before.lookups, (call, lines[-1]))), lines[:-1]
-    if not before.lookups or not (lines or isinstance(event, _FLUSHING_EVENTS)):
+            return replace(new_state, lookups=(*state.lookups, (call, lines[-1]))), lines[:-1]
+    if not state.lookups or not (lines or isinstance(event, _FLUSHING_EVENTS)):
         return new_state, lines
-    return replace(new_state, lookups=()), (_lookup_line(before.lookups), *lines)
+    return replace(new_state, lookups=()), (_lookup_line(state.lookups), *lines)
 
 
 def _lookup_line(lookups: Sequence[tuple[Call, str]]) -> str:
     if len(lookups) == 1:
         return lookups[0][1]
     summary, subjects = lookup_summary(LookupGroup(tuple(call for call, _ in lookups)))
-    return f"{summary}: {sanitised_line(subjects)}."
+    return f"{summary}: {sanitise_line(subjects)}."
 
 
 def _unmerged_event_lines(state: PrintState, event: Event) -> tuple[PrintState, tuple[str, ...]]:
@@ -139,7 +139,7 @@ def _unmerged_event_lines(state: PrintState, event: Event) -> tuple[PrintState, 
                 *discard_notes,
             )
         case HookStatus(text=text) if text:
-            return _flush_pending(state, sanitised_line(text))
+            return _flush_pending(state, sanitise_line(text))
         case FilesChanged():
             return state, ()  # printed at the end of the turn
         case CompactionStarted(used=used):
@@ -154,7 +154,7 @@ def _unmerged_event_lines(state: PrintState, event: Event) -> tuple[PrintState, 
 
 def new_block_lines(event: Event) -> tuple[str, ...]:
     """Return what an event adds to a transcript, as lines, except calls and model text."""
-    blocks = advance(SessionView(), event).turn_blocks
+    blocks = apply_event(SessionView(), event).turn_blocks
     return tuple(line for block in blocks if not isinstance(block, AnswerText | Call) for line in block_lines(block))
 
 
@@ -174,7 +174,7 @@ def block_lines(block: Block) -> tuple[str, ...]:
             return (_call_line(block),)
         case Retry(delay=delay, reason=reason):
             attempt_text = f"{block.attempt_text}, in {delay:.0f} s"
-            return (f"The request failed: {sanitised_line(reason).rstrip('.')}. Retrying: {attempt_text}.",)
+            return (f"The request failed: {sanitise_line(reason).rstrip('.')}. Retrying: {attempt_text}.",)
         case Notice(text=text):
             first_line, *other_lines = text_lines(text) or ("",)
             return (f"Note: {first_line}", *other_lines)
@@ -183,11 +183,11 @@ def block_lines(block: Block) -> tuple[str, ...]:
         case Failure(message=message):
             first_line, *other_lines = text_lines(message) or ("",)
             return (f"Error: {first_line}", *other_lines)
-        case RunningCompaction() | Compaction() | UndoneReceipt():
+        case RunningCompaction() | Compaction() | UndoneCompaction():
             title = receipt_title(block)
-            return (sanitised_line(title[:1].upper() + title[1:]).replace("→", "to"),)
-        case OlderMessages(messages=messages, problem=problem):
-            hint = sanitised_line(problem) or "`/print` prints them."
+            return (sanitise_line(title[:1].upper() + title[1:]).replace("→", "to"),)
+        case OlderMessages(message_count=messages, problem=problem):
+            hint = sanitise_line(problem) or "`/print` prints them."
             return (f"{pluralize(messages, 'earlier message')} before this: {hint}",)
         case SummaryBlock(text=text):
             return ("Summary of the earlier conversation:", *text_lines(text))
@@ -197,7 +197,7 @@ def _call_line(call: Call) -> str:
     """Return a line with a call and its outcome."""
     outcome = call_outcome(call, call_diff(call) if call.status == "done" else "")
     is_status_known = call.status == "asking" or role_of(call.name) == "propose_plan"
-    changed_text = f"changed {sanitised_line(', '.join(call.changed_files))}" if call.changed_files else ""
+    changed_text = f"changed {sanitise_line(', '.join(call.changed_files))}" if call.changed_files else ""
     phrases = (
         "" if outcome and is_status_known else call.status,
         *outcome.removeprefix("→ ").split("  "),
@@ -208,14 +208,14 @@ def _call_line(call: Call) -> str:
         reasons = failure_lines(call)[-1:] if call.program else failure_lines(call)[:1]
     details = [
         ", ".join(dict.fromkeys(filter(None, phrases))),
-        *(sanitised_line(line)[:300].rstrip(".") for line in reasons),
+        *(sanitise_line(line)[:300].rstrip(".") for line in reasons),
     ]
     return f"Tool {title_of_call(call.name, call.arguments)}: {': '.join(details)}."
 
 
 def text_lines(text: str) -> tuple[str, ...]:
     """Return untrusted text as lines, without control sequences."""
-    return tuple(sanitised(text).expandtabs(4).rstrip().split("\n")) if text.strip() else ()
+    return tuple(sanitise(text).expandtabs(4).rstrip().split("\n")) if text.strip() else ()
 
 
 def plain_lines(lines: Sequence[Line]) -> tuple[str, ...]:
@@ -224,15 +224,15 @@ def plain_lines(lines: Sequence[Line]) -> tuple[str, ...]:
 
 
 def plain_line(line: Line) -> str:
-    text = line_text(line, code="`")
+    text = line_text(line, code_delimiter="`")
     for mark, replacement in _MARK_WORDS.items():
         text = text.replace(mark, replacement)
     return _DRAWING_CHARS.sub("", text).rstrip()
 
 
-def pending_lines(before: PrintState) -> tuple[str, ...]:
+def pending_lines(state: PrintState) -> tuple[str, ...]:
     """Return the lines that are not printed yet."""
-    return text_lines(before.pending)
+    return text_lines(state.pending)
 
 
 def _flush_pending(state: PrintState, *lines: str) -> tuple[PrintState, tuple[str, ...]]:
@@ -258,7 +258,7 @@ def _add_text(state: PrintState, text: str) -> tuple[PrintState, tuple[str, ...]
         piece = pending[start:end]
         if piece.endswith("\n") and _FENCE.match(piece):
             in_code = not in_code
-        lines += sanitised(piece).expandtabs(4).rstrip().split("\n")
+        lines += sanitise(piece).expandtabs(4).rstrip().split("\n")
         start = end
     return replace(new_state, pending=pending[start:], in_code=in_code), tuple(lines)
 

@@ -7,7 +7,7 @@ from ebbtide.agent.events.permissions import Decision, QuestionAsked
 from ebbtide.agent.events.plan import PlanDecision
 from ebbtide.tui.plain.print_events import plain_lines, text_lines
 from ebbtide.tui.slash_commands import parse_command
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 from ebbtide.tui.text.unified_diff import DiffLine, Hunk, Remark, parse_diff
 from ebbtide.tui.view.call_titles import argument_lines
 from ebbtide.tui.view.permission import SCOPE_TEXTS, rule_description
@@ -47,20 +47,20 @@ def answer_help(spec: QuestionSpec) -> tuple[str, ...]:
     """Return lines with the possible answers: the numbers and letters of the question panel."""
     lines = [_choice_line(number, choice) for number, choice in enumerate(spec.choices, 1)]
     if isinstance(spec.source, QuestionAsked):
-        answer_forms = ["numbers separated by spaces" if spec.allows_several else "a number"] if spec.choices else []
+        answer_forms = ["numbers separated by spaces" if spec.allows_multiple else "a number"] if spec.choices else []
         answer_forms += [f"your {'own ' if answer_forms else ''}answer"] if spec.free_text is not None else []
         return (*lines, f"Type {' or '.join(answer_forms)}; an empty line skips the question.")
     if spec.project_choices:
-        lines.append(f"p and the number of a rule: remember for this project, in {sanitised_line(spec.project_file)}")
+        lines.append(f"p and the number of a rule: remember for this project, in {sanitise_line(spec.project_file)}")
     lines.append("Any other text: no, and it is sent to the model." if _denial_note(spec) else "An empty line cancels.")
     return tuple(lines)
 
 
 def _choice_line(number: int, choice: Choice) -> str:
     letter = f" or {choice.key}" if choice.key else ""
-    rule = f"; rule: {sanitised_line(choice.rule_text)}" if choice.is_lasting and choice.rule_text else ""
-    details_text = f"; {sanitised_line(choice.details)}" if choice.details else ""
-    return f"{number}{letter}: {sanitised_line(choice.label)}{rule}{details_text}"
+    rule = f"; rule: {sanitise_line(choice.rule_text)}" if choice.is_lasting and choice.rule_text else ""
+    details_text = f"; {sanitise_line(choice.details)}" if choice.details else ""
+    return f"{number}{letter}: {sanitise_line(choice.label)}{rule}{details_text}"
 
 
 def _denial_note(spec: QuestionSpec) -> TextEntry | None:
@@ -69,7 +69,7 @@ def _denial_note(spec: QuestionSpec) -> TextEntry | None:
         (
             choice.text_entry
             for choice in spec.choices
-            if choice.text_entry is not None and choice.text_entry.how == "words"
+            if choice.text_entry is not None and choice.text_entry.kind == "words"
         ),
         None,
     )
@@ -83,7 +83,7 @@ def parse_answer(spec: QuestionSpec, line: str) -> Answer | TextEntry | None:
         return _text_answer(spec, text)
     word = text.lower()
     if typed := _PROJECT_RULE_ANSWER.fullmatch(word):
-        choice = typed_choice(typed[1], spec, for_project=True)
+        choice = typed_choice(typed[1], spec, is_for_project=True)
         return choice.answer if choice is not None and choice.is_lasting else None
     choice = typed_choice(_ANSWER_WORDS.get(word, word), spec)
     if choice is not None:
@@ -91,13 +91,13 @@ def parse_answer(spec: QuestionSpec, line: str) -> Answer | TextEntry | None:
     note = _denial_note(spec)
     if note is None or len(word) <= 1 or word.isdecimal() or parse_command(text) is not None:
         return None  # a typo or a command is not sent to the model
-    return note.answer(text[1:] if word.startswith(("n ", "d ")) else text)
+    return note.parse_answer(text[1:] if word.startswith(("n ", "d ")) else text)
 
 
 def _text_answer(spec: QuestionSpec, text: str) -> str | None:
     """Return the option whose number was typed, or several options, one per line, if allowed. Other text is returned
     unchanged if the question accepts text."""
-    numbers = re.split(r"[\s,]+", text) if spec.allows_several else [text]
+    numbers = re.split(r"[\s,]+", text) if spec.allows_multiple else [text]
     choices = [typed_choice(word, spec) for word in numbers]
     answers = [str(choice.answer) for choice in choices if choice is not None]
     if len(answers) == len(numbers):
@@ -128,7 +128,7 @@ def looks_like_answer(line: str) -> bool:
 def diff_in_words(diff: str) -> tuple[str, ...]:
     """Return a unified diff in words: each line with its kind and number."""
     lines: list[str] = []
-    for file in parse_diff(sanitised(diff).expandtabs(4)):
+    for file in parse_diff(sanitise(diff).expandtabs(4)):
         if file.name:
             lines.append(f"File {file.name}" + (f", {file.state}" if file.state != "changed" else ""))
         for part in file.parts:
@@ -142,5 +142,5 @@ def diff_in_words(diff: str) -> tuple[str, ...]:
 
 
 def _diff_line_in_words(line: DiffLine) -> str:
-    number = line.old if line.kind == "removed" else line.new
+    number = line.old_number if line.kind == "removed" else line.new_number
     return f"{line.kind} {number}: {line.text}" if number else f"{line.kind}: {line.text}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from ebbtide.tui.prompt.key_arrivals import Arrival
+from ebbtide.tui.prompt.key_arrivals import KeyArrival
 
 PROMPT = "> "
 
@@ -18,11 +18,11 @@ CompletionItem: TypeAlias = tuple[str, str]
 class LineKeys:
     """Callbacks for control keys."""
 
-    interrupted: Callable[[], None] = lambda: None
+    on_interrupt: Callable[[], None] = lambda: None
     """Called on Ctrl-C on an empty line."""
     on_end_key: Callable[[], bool] = lambda: True
     """Called on Ctrl-D on an empty line; returns whether to stop reading."""
-    cleared: Callable[[str], None] = lambda text: None
+    on_clear: Callable[[str], None] = lambda text: None
     """Called with the text that Ctrl-C cleared."""
 
 
@@ -33,7 +33,7 @@ class PromptReader(Protocol):
         """Return the user's next line. Raises `EOFError` at the end of input."""
 
     @property
-    def arrival(self) -> Arrival:
+    def arrival(self) -> KeyArrival:
         """The arrival of the last line. It counts as alone if its read contained no other line and no paste."""
 
     def show(self, lines: Sequence[str]) -> None:
@@ -49,7 +49,7 @@ class PromptReader(Protocol):
     def prefill(self, text: str, prompt: str = PROMPT) -> bool:
         """Put text into the line of a prompt, as if it had been typed; return False if that is impossible."""
 
-    async def lend_terminal(self, work: Callable[[], str]) -> str:
+    async def run_with_terminal(self, work: Callable[[], str]) -> str:
         """Run work that uses the terminal, and return its result."""
 
     @property

@@ -6,28 +6,28 @@ from time import monotonic
 
 from ebbtide.tui import plain
 from ebbtide.tui.plain.app import LineModeApp
-from ebbtide.tui.plain.capability import is_print_only
+from ebbtide.tui.plain.capability import is_dumb_terminal
 from ebbtide.tui.plain.reader import PROMPT, LineKeys, PromptReader
 from ebbtide.tui.prompt.history import History
-from ebbtide.tui.prompt.key_arrivals import Arrival
+from ebbtide.tui.prompt.key_arrivals import KeyArrival
 from ebbtide.tui.terminal.signals import shut_down_on_signals
 
 
 async def run_line_mode(
-    front: LineModeApp, history: History, environment: Mapping[str, str], *, has_user: bool = True
+    app: LineModeApp, history: History, environment: Mapping[str, str], *, is_interactive: bool = True
 ) -> tuple[str | None, int]:
     """Run a session in line mode; return its id if it has messages, and the exit code. The session ends when the user
     exits or the terminal closes; without a user, when all input is answered."""
-    if not has_user:
-        return await front.run(NonInteractiveReader(front.wait_until_answered)), int(front.has_failed)
-    with shut_down_on_signals(front.leave) as shutdown:
-        session_id = await front.run(_create_reader(front, history, environment))
+    if not is_interactive:
+        return await app.run(NonInteractiveReader(app.wait_for_piped_input)), int(app.has_failed)
+    with shut_down_on_signals(app.exit) as shutdown:
+        session_id = await app.run(_create_reader(app, history, environment))
     return session_id, shutdown.code
 
 
 def _create_reader(app: LineModeApp, history: History, environment: Mapping[str, str]) -> PromptReader:
     keys = LineKeys(app.interrupt, app.handle_ctrl_d, history.add)
-    if is_print_only(environment):
+    if is_dumb_terminal(environment):
         return plain.dumb_terminal.DumbTerminalReader(sys.stdin.fileno(), sys.stdout.fileno(), keys)
     return plain.line_editor.LineEditorReader(
         history.entries()[::-1], plain.line_editor.SessionLineCompleter(lambda: app.controller.session), keys
@@ -40,14 +40,14 @@ class NonInteractiveReader:
     def __init__(self, wait_until_done: Callable[[], Awaitable[None]]) -> None:
         """`wait_until_done` returns when all input is answered."""
         self._wait_until_done = wait_until_done
-        self._arrival = Arrival(monotonic())
+        self._arrival = KeyArrival(monotonic())
 
     async def read(self) -> str:
         await self._wait_until_done()
         raise EOFError
 
     @property
-    def arrival(self) -> Arrival:
+    def arrival(self) -> KeyArrival:
         return self._arrival
 
     def show(self, lines: Sequence[str]) -> None:
@@ -63,7 +63,7 @@ class NonInteractiveReader:
     def prefill(self, text: str, prompt: str = PROMPT) -> bool:
         return False
 
-    async def lend_terminal(self, work: Callable[[], str]) -> str:
+    async def run_with_terminal(self, work: Callable[[], str]) -> str:
         return ""
 
     @property

@@ -15,13 +15,13 @@ if TYPE_CHECKING:  # imported for types only: few sessions have MCP servers
 
 @dataclass(frozen=True, slots=True)
 class PromptCompletion:
-    insert: str
+    text_before: str
     """What the text before the cursor becomes when the completion is accepted."""
     label: str
-    help: str
-    final: bool = True
+    description: str
+    is_final: bool = True
     """Whether Enter also sends the message, because the command needs no argument."""
-    behind: str = ""
+    text_after: str = ""
     """What the text after the cursor becomes when the completion is accepted."""
 
 
@@ -52,9 +52,9 @@ def prompt_completions(
     return (*commands, *_command_completions(text, invocables), *_mcp_prompt_completions(text, servers), *aliases)
 
 
-def mentioned_path(before: str) -> str | None:
+def mentioned_path(text_before: str) -> str | None:
     """Return the path after the `@` at the end of the text; None if the text does not end with a mention."""
-    mention = _MENTION.search(before)
+    mention = _MENTION.search(text_before)
     return mention[1].removeprefix('"') if mention is not None else None
 
 
@@ -68,8 +68,8 @@ def file_completions(text_before: str, text_after: str, paths: Sequence[str]) ->
             + ("" if path.endswith("/") or text_after[:1].isspace() else " "),
             path,
             "",
-            final=False,
-            behind=text_after,
+            is_final=False,
+            text_after=text_after,
         )
         for path in paths
     )
@@ -83,7 +83,7 @@ def _command_completions(text: str, invocables: "Sequence[UserInvocable]") -> tu
             f"/{invocable.name} " if invocable.argument_hint else f"/{invocable.name}",
             f"/{invocable.name} {invocable.argument_hint}".rstrip(),
             f"{' '.join(invocable.description.split())} ({invocable.owner}, {invocable.source})",
-            final=not invocable.argument_hint,
+            is_final=not invocable.argument_hint,
         )
         for invocable in invocables
         if invocable.name.lower().startswith(text[1:].lower())
@@ -98,7 +98,7 @@ def _mcp_prompt_completions(text: str, servers: "Sequence[ServerSummary]") -> tu
             f"/{prompt.command} " if prompt.usage else f"/{prompt.command}",
             f"/{prompt.command} {prompt.usage}".rstrip(),
             " ".join(prompt.description.split()),
-            final=not prompt.usage,
+            is_final=not prompt.usage,
         )
         for server in servers
         for prompt in server.prompts
@@ -112,6 +112,6 @@ def _resource_completions(
     resource_names = [f"{server.name}:{uri}" for server in servers for uri in server.resources]
     matches = [name for name in resource_names if query.lower() in name.lower()]
     return tuple(
-        PromptCompletion(f"{text_before}@{name} ", f"@{name}", "", final=False)
+        PromptCompletion(f"{text_before}@{name} ", f"@{name}", "", is_final=False)
         for name in matches[:MAX_SUGGESTED_RESOURCES]
     )

@@ -14,7 +14,7 @@ class DoublePress:
     def __init__(self) -> None:
         self._pressed_at: float | None = None
 
-    def again(self) -> bool:
+    def press(self) -> bool:
         """Record a press; return whether it is the second within the time limit. A third press in a row counts as a
         first."""
         now, previous_press = monotonic(), self._pressed_at

@@ -38,8 +38,8 @@ Score = tuple[int, int, int, str]
 class PathSearch:
     """A search in a growing list of paths. Each path is scored once."""
 
-    def __init__(self, written: str) -> None:
-        self._query = written.lower()
+    def __init__(self, query: str) -> None:
+        self._query = query.lower()
         self._letters = re.compile(".*?".join(map(re.escape, self._query)))
         self._adjacent: list[Score] = []
         """Scores of paths that contain the typed letters next to each other. Paths with other characters in between are
@@ -81,28 +81,28 @@ def _best_scores(scores: list[Score], new_scores: Sequence[Score]) -> list[Score
 class ProjectFiles:
     """The files and folders of a project. Paths of folders end in a slash."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, project_folder: Path) -> None:
+        self._root = project_folder
         self._paths: list[str] = []
         """The known paths. The first list can be searched while it grows; later ones replace it when they are complete.
         """
         self._listed_at: float | None = None
         self._listing_task: asyncio.Task[None] | None = None
 
-    async def matching(self, typed: str) -> AsyncIterator[tuple[str, ...]]:
+    async def matching(self, query: str) -> AsyncIterator[tuple[str, ...]]:
         """Yield lists of matches, best first: early ones from the paths known so far, then better ones as more paths
         are listed."""
         self.refresh()
-        if not typed:
+        if not query:
             yield await asyncio.to_thread(_top_entries, self._root)
             return
-        paths, path_search = self._paths, PathSearch(typed)
+        paths, path_search = self._paths, PathSearch(query)
         previous: tuple[str, ...] | None = None
         while True:
             listing_task = self._listing_task
             is_complete = listing_task is None or listing_task.done()
             if paths is not self._paths:
-                paths, path_search = self._paths, PathSearch(typed)
+                paths, path_search = self._paths, PathSearch(query)
             async for matches in _search_paths(path_search, paths):
                 if matches != previous:
                     previous = matches
@@ -110,7 +110,7 @@ class ProjectFiles:
             if listing_task is None or is_complete:
                 break
             await asyncio.wait([listing_task], timeout=_FIRST_RESULTS_S if previous else _FIRST_RESULTS_S / 3)
-        if not previous and (folder_entries := await asyncio.to_thread(typed_folder_entries, self._root, typed)):
+        if not previous and (folder_entries := await asyncio.to_thread(typed_folder_entries, self._root, query)):
             yield folder_entries
 
     def refresh(self) -> None:

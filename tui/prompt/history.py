@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tools.lazy import dataclass
 
 MAX_ENTRY_CHARS = 65_536
@@ -44,7 +44,7 @@ class History:
             if self._file is not None and len(text) <= MAX_ENTRY_CHARS and not is_repeat:
                 with contextlib.suppress(OSError):  # on a full or read-only disk, only the history is lost
                     _append(self._file, self._encode_line(text))
-        self.rest()
+        self.reset()
 
     def entries(self) -> tuple[str, ...]:
         """Return all messages, newest first: this project's, then those of other projects. Messages that other programs
@@ -74,7 +74,7 @@ class History:
         self._position -= 1
         return self._browsed[self._position] if self._position >= 0 else self._draft
 
-    def rest(self) -> None:
+    def reset(self) -> None:
         """Move back to the newest end of the history."""
         self._browsed, self._position, self._draft = (), -1, ""
 
@@ -110,33 +110,33 @@ class History:
 class HistorySearch:
     """A search for text in the history, and its matches."""
 
-    sought: str = ""
-    found: tuple[str, ...] = ()
-    at: int = 0
+    query: str = ""
+    matches: tuple[str, ...] = ()
+    index: int = 0
 
     @property
     def current(self) -> str:
         """The current match; empty if there is none."""
-        return self.found[self.at] if self.found else ""
+        return self.matches[self.index] if self.matches else ""
 
     @property
-    def place(self) -> tuple[int, int]:
+    def match_range(self) -> tuple[int, int]:
         """The range of the searched text in the current match; (0, 0) if there is none."""
-        start = _fold_case(self.current, self.sought).find(_fold_case(self.sought, self.sought))
-        return (start, start + len(self.sought)) if self.sought and start >= 0 else (0, 0)
+        start = _fold_case(self.current, self.query).find(_fold_case(self.query, self.query))
+        return (start, start + len(self.query)) if self.query and start >= 0 else (0, 0)
 
     def older(self) -> "HistorySearch":
-        return HistorySearch(self.sought, self.found, min(self.at + 1, max(len(self.found) - 1, 0)))
+        return HistorySearch(self.query, self.matches, min(self.index + 1, max(len(self.matches) - 1, 0)))
 
     def newer(self) -> "HistorySearch":
-        return HistorySearch(self.sought, self.found, max(self.at - 1, 0))
+        return HistorySearch(self.query, self.matches, max(self.index - 1, 0))
 
 
-def search_history(query: str, entries: Sequence[str], before: HistorySearch | None = None) -> HistorySearch:
+def search_history(query: str, entries: Sequence[str], previous: HistorySearch | None = None) -> HistorySearch:
     """Search for text. The previous match stays selected if it still matches. Case matters if `query` has capitals."""
     folded_query = _fold_case(query, query)
     matches = tuple(entry for entry in entries if folded_query in _fold_case(entry, query))
-    index = matches.index(before.current) if before is not None and before.current in matches else 0
+    index = matches.index(previous.current) if previous is not None and previous.current in matches else 0
     return HistorySearch(query, matches, index)
 
 
@@ -165,7 +165,7 @@ def _parse_entries(data: bytes) -> Iterator[tuple[str, str]]:
 
 def _append(file: Path, line: bytes) -> None:
     """Append a complete line, safe against concurrent or interrupted writes by other programs."""
-    make_private(file.parent)
+    create_private_folder(file.parent)
     descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with open(descriptor, "r+b", buffering=0) as stream:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

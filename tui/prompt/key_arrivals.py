@@ -16,41 +16,41 @@ a text field but does not answer the question. `ahead`: typed before the questio
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class KeyArrival:
     """When and how a key arrived, which may be long before it is processed."""
 
-    at: float
+    time: float
     """Monotonic seconds at which its bytes were read."""
-    read: int | None = None
+    read_number: int | None = None
     """Sequence number of the read from the terminal; None if reads are not counted."""
     is_alone: bool = True
     """Whether the read contained nothing else."""
 
 
 def key_purpose(
-    key: Arrival, previous: Arrival | None, previous_purpose: KeyPurpose, painted_at: float | None, guard: float
+    key: KeyArrival, previous: KeyArrival | None, previous_purpose: KeyPurpose, painted_at: float | None, guard: float
 ) -> KeyPurpose:
     """Return the purpose of a key at a question. `previous` and `previous_purpose`: the previous key and its purpose.
     `painted_at`: when the question was painted; None before that."""
     if guard <= 0:
         return "answer"
-    if painted_at is None or key.at < painted_at + guard:
+    if painted_at is None or key.time < painted_at + guard:
         return "ahead"
-    if previous is not None and previous_purpose != "answer" and key.at < previous.at + guard:
+    if previous is not None and previous_purpose != "answer" and key.time < previous.time + guard:
         return previous_purpose
-    is_same_read = previous is not None and key.read is not None and key.read == previous.read
+    is_same_read = previous is not None and key.read_number is not None and key.read_number == previous.read_number
     return "answer" if key.is_alone and not is_same_read else "text"
 
 
-def record_arrival(event: object, arrival: Arrival) -> None:
+def record_arrival(event: object, arrival: KeyArrival) -> None:
     """Record the arrival on an event."""
     setattr(event, _ARRIVAL, arrival)
 
 
-def arrival_of(event: object, made_at: float) -> Arrival:
+def arrival_of(event: object, created_at: float) -> KeyArrival:
     """Return the arrival of an event; if it was not recorded, the event's creation time."""
     arrival = getattr(event, _ARRIVAL, None)
-    return arrival if isinstance(arrival, Arrival) else Arrival(made_at)
+    return arrival if isinstance(arrival, KeyArrival) else KeyArrival(created_at)
 
 
 def record_alt_character(event: object, character: str) -> None:
@@ -69,21 +69,21 @@ class KeyArrivals:
 
     def __init__(self, guard: float) -> None:
         self.guard = guard
-        self._previous: Arrival | None = None
+        self._previous: KeyArrival | None = None
         self._previous_purpose: KeyPurpose = "ahead"
 
-    def record_key(self, key: Arrival) -> None:
+    def record_key(self, key: KeyArrival) -> None:
         """Record a key that arrived while no question was open."""
         self._previous = key
         self._previous_purpose = "ahead"
 
-    def take(self, key: Arrival, painted: float | None) -> KeyPurpose:
+    def record_answer_key(self, key: KeyArrival, painted_at: float | None) -> KeyPurpose:
         """Record a key at an open question and return its purpose."""
-        purpose = self.purpose_if_pressed(key, painted)
+        purpose = self.purpose_if_pressed(key, painted_at)
         self._previous, self._previous_purpose = key, purpose
         return purpose
 
-    def purpose_if_pressed(self, pressed: Arrival, painted_at: float | None) -> KeyPurpose:
+    def purpose_if_pressed(self, pressed: KeyArrival, painted_at: float | None) -> KeyPurpose:
         """Return the purpose that `take` would return, without recording anything: for events that are not
         keys, such as clicks."""
         return key_purpose(pressed, self._previous, self._previous_purpose, painted_at, self.guard)

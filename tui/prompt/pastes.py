@@ -9,9 +9,9 @@ from urllib.parse import unquote, urlsplit
 
 from ebbtide.agent import prompt as agent_prompt
 from ebbtide.agent import tokens
-from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, picture_type
+from ebbtide.tools.files.pictures import MAX_IMAGE_BYTES, image_type
 from ebbtide.tools.lazy import dataclass, regex
-from ebbtide.tui.text.sanitise import invisible_count
+from ebbtide.tui.text.sanitise import count_invisible_characters
 
 if TYPE_CHECKING:  # imported for types only: these modules are slow to load
     from ebbtide.agent.messages import Image, Note
@@ -25,7 +25,7 @@ _PLACEHOLDER = regex(r"\[(?:(?:pasted|prompt) [\d,]+ (?:lines|characters) #\d+|i
 
 
 @dataclass(frozen=True, slots=True)
-class PastedPicture:
+class PastedImage:
     media_type: str
     data: str
     """The file's bytes in base64."""
@@ -35,10 +35,10 @@ class Pastes:
     """The placeholders of this run and their contents."""
 
     def __init__(self) -> None:
-        self._pasted: dict[str, str | PastedPicture] = {}
+        self._pasted: dict[str, str | PastedImage] = {}
         self._invisible_counts: dict[str, int] = {}
 
-    def fold(self, text: str) -> str:
+    def collapse(self, text: str) -> str:
         """Return a placeholder for pasted text, or the text itself if it is short."""
         line_count = text.count("\n") + (not text.endswith("\n"))
         if line_count <= MAX_INLINE_LINES and len(text) <= MAX_INLINE_CHARS:
@@ -57,22 +57,22 @@ class Pastes:
         self._pasted[placeholder] = text
         return placeholder
 
-    def add_picture(self, data: bytes) -> str:
+    def add_image(self, data: bytes) -> str:
         """Store an image and return its placeholder. Raises `ValueError` with the reason if the image is not
         supported."""
         from ebbtide.agent.messages import Image  # noqa: PLC0415  # as above
 
-        media_type = picture_type(data)
+        media_type = image_type(data)
         if media_type is None:
             raise ValueError("unsupported image type: use PNG, JPEG, GIF or WebP")
-        if len(data) > MAX_PICTURE_BYTES:
+        if len(data) > MAX_IMAGE_BYTES:
             raise ValueError("the image is larger than 3.9 MB: scale it down first")
         encoded = base64.b64encode(data).decode("ascii")
         dimensions = tokens.images.image_size(Image(media_type, encoded).data)
         placeholder = f"[image #{self._next_number('image')}" + (
             f" {dimensions[0]}×{dimensions[1]}]" if dimensions else "]"
         )
-        self._pasted[placeholder] = PastedPicture(media_type, encoded)
+        self._pasted[placeholder] = PastedImage(media_type, encoded)
         return placeholder
 
     def _next_number(self, kind: str) -> int:
@@ -93,9 +93,9 @@ class Pastes:
             None,
         )
 
-    def pasted_text(self, name: str) -> str | None:
+    def pasted_text(self, placeholder: str) -> str | None:
         """Return the text of a placeholder; None for an image."""
-        pasted = self._pasted.get(name)
+        pasted = self._pasted.get(placeholder)
         return pasted if isinstance(pasted, str) else None
 
     def expand(self, text: str) -> str:
@@ -104,17 +104,17 @@ class Pastes:
 
     def invisible_char_count(self, text: str) -> int:
         """Count the invisible characters in a message and in the text pasted into it."""
-        count = invisible_count(text)
+        count = count_invisible_characters(text)
         for name in {text[start:end] for start, end in self.placeholder_ranges(text)}:
             if name not in self._invisible_counts:  # cached: this runs at every key, and a paste may be long
-                self._invisible_counts[name] = invisible_count(self.pasted_text(name) or "")
+                self._invisible_counts[name] = count_invisible_characters(self.pasted_text(name) or "")
             count += self._invisible_counts[name]
         return count
 
-    def collapse_unchanged(self, edited: str, before: str) -> str:
-        """Return an edited message with the pasted texts of `before` collapsed again, except those that were changed.
+    def collapse_unchanged(self, edited: str, previous: str) -> str:
+        """Return an edited message with the pasted texts of `previous` collapsed again, except those that were changed.
         If the message is then too long for the prompt, all long text between placeholders is collapsed as well."""
-        for name in (before[start:end] for start, end in self.placeholder_ranges(before)):
+        for name in (previous[start:end] for start, end in self.placeholder_ranges(previous)):
             original = self.pasted_text(name)
             if original is not None:
                 edited = _replace_once(edited, original, name)
@@ -123,9 +123,9 @@ class Pastes:
         pieces = list[str]()
         offset = 0
         for start, end in self.placeholder_ranges(edited):
-            pieces += (self.fold(edited[offset:start]), edited[start:end])
+            pieces += (self.collapse(edited[offset:start]), edited[start:end])
             offset = end
-        return "".join([*pieces, self.fold(edited[offset:])])
+        return "".join([*pieces, self.collapse(edited[offset:])])
 
     def attachments(self, text: str) -> "tuple[Image | Note, ...]":
         """Return the contents of a message's placeholders, for the model."""
@@ -134,7 +134,7 @@ class Pastes:
         parts: list[Image | Note] = []
         for name in dict.fromkeys(text[start:end] for start, end in self.placeholder_ranges(text)):
             match self._pasted[name]:
-                case PastedPicture(media_type, data):
+                case PastedImage(media_type, data):
                     parts.append(Image(media_type, data))
                 case str() as pasted_text if name.startswith("[prompt"):
                     parts.append(
@@ -154,7 +154,7 @@ def _replace_once(text: str, old: str, new: str) -> str:
     return f"{text.removesuffix(stripped)}{new}" if stripped and text.endswith(stripped) else text
 
 
-def dropped_picture(text: str, environment: Mapping[str, str]) -> bytes | None:
+def dropped_image(text: str, environment: Mapping[str, str]) -> bytes | None:
     """Return the bytes of an image whose path was pasted or dropped; None for anything else."""
     if "\n" in text.strip() or len(text) > 4096:
         return None
@@ -169,10 +169,10 @@ def dropped_picture(text: str, environment: Mapping[str, str]) -> bytes | None:
         path_text = environment.get("HOME", "~") + path_text[1:]
     path = Path(path_text)
     try:
-        if not path.is_absolute() or not path.is_file() or path.stat().st_size > MAX_PICTURE_BYTES:
+        if not path.is_absolute() or not path.is_file() or path.stat().st_size > MAX_IMAGE_BYTES:
             return None
         with path.open("rb") as file:
-            if picture_type(file.read(16)) is None:
+            if image_type(file.read(16)) is None:
                 return None
         return path.read_bytes()
     except (OSError, ValueError):

@@ -37,7 +37,7 @@ class Vim:
     register: str = ""
     is_linewise: bool = False
     """Whether the register contains whole lines."""
-    last: RepeatableChange = RepeatableChange()  # a safe default, because it is frozen
+    last_change: RepeatableChange = RepeatableChange()  # a safe default, because it is frozen
     insert_start: tuple[str, int] | None = None
     """The text and the cursor when a command entered insert mode."""
 
@@ -53,7 +53,7 @@ class VimStep:
     text: str
     cursor: int
     """Number of characters before the cursor."""
-    ask: VimRequest = ""
+    request: VimRequest = ""
 
 
 def press_key(vim: Vim, key: str, text: str, cursor: int) -> VimStep:
@@ -97,30 +97,32 @@ def _run_command(vim: Vim, keys: str, text: str, cursor: int) -> VimStep:
 
 
 def _leave_insert(vim: Vim, text: str, cursor: int) -> VimStep:
-    last = vim.last
+    last = vim.last_change
     if vim.insert_start is not None:
         old_text, offset = vim.insert_start
         typed = text[offset : len(text) - (len(old_text) - offset)]
         if text[:offset] == old_text[:offset] and text[offset + len(typed) :] == old_text[offset:]:
             last = replace(last, typed=typed)
     new_cursor = cursor - 1 if cursor > _line_start(text, cursor) else cursor
-    return VimStep(replace(vim, mode="normal", pending="", insert_start=None, last=last), text, new_cursor)
+    return VimStep(replace(vim, mode="normal", pending="", insert_start=None, last_change=last), text, new_cursor)
 
 
 def _enter_insert(vim: Vim, keys: str, text: str, cursor: int) -> VimStep:
     return VimStep(
-        replace(vim, mode="insert", last=RepeatableChange(tuple(keys)), insert_start=(text, cursor)), text, cursor
+        replace(vim, mode="insert", last_change=RepeatableChange(tuple(keys)), insert_start=(text, cursor)),
+        text,
+        cursor,
     )
 
 
 def _repeat_change(vim: Vim, text: str, cursor: int) -> VimStep:
-    last, step = vim.last, VimStep(vim, text, cursor)
+    last, step = vim.last_change, VimStep(vim, text, cursor)
     for key in last.keys:
         step = press_key(step.vim, key, step.text, step.cursor)
     if step.vim.mode == "insert":
         text = step.text[: step.cursor] + last.typed + step.text[step.cursor :]
         step = press_key(step.vim, "escape", text, step.cursor + len(last.typed))
-    return replace(step, vim=replace(step.vim, last=last))
+    return replace(step, vim=replace(step.vim, last_change=last))
 
 
 # Motions
@@ -285,7 +287,9 @@ def _apply_operator(vim: Vim, keys: str, operator: str, start: int, end: int, te
     changed = text[:start] + text[end:]
     if operator == "c":
         return _enter_insert(vim, keys, changed, start)
-    return VimStep(replace(vim, last=RepeatableChange(tuple(keys))), changed, _clamp_to_character(changed, start))
+    return VimStep(
+        replace(vim, last_change=RepeatableChange(tuple(keys))), changed, _clamp_to_character(changed, start)
+    )
 
 
 def _operate_lines(vim: Vim, keys: str, operator: str, first: int, last: int, text: str, cursor: int) -> VimStep:
@@ -295,7 +299,7 @@ def _operate_lines(vim: Vim, keys: str, operator: str, first: int, last: int, te
         return VimStep(vim, text, _clamp_to_character(text, start) if first < _line_start(text, cursor) else cursor)
     if operator == "c":
         return _enter_insert(vim, keys, text[:start] + text[end:], start)
-    vim = replace(vim, last=RepeatableChange(tuple(keys)))
+    vim = replace(vim, last_change=RepeatableChange(tuple(keys)))
     if end < len(text):
         changed = text[:start] + text[end + 1 :]
     else:
@@ -332,7 +336,7 @@ def _paste(vim: Vim, keys: str, count: int, text: str, cursor: int, *, is_after:
     if not vim.register and not vim.is_linewise:
         return VimStep(vim, text, cursor)
     count = min(count, max(1, 1_000_000 // (len(vim.register) + 1)))
-    vim = replace(vim, last=RepeatableChange(tuple(keys)))
+    vim = replace(vim, last_change=RepeatableChange(tuple(keys)))
     if vim.is_linewise:
         block = "\n".join([vim.register] * count)
         index = _line_end(text, cursor) if is_after else _line_start(text, cursor)

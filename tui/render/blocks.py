@@ -7,15 +7,15 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from ebbtide.agent.control_calls import PLAN
+from ebbtide.agent.control_calls import PLAN_TOOL
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tools.tool_traits import command_of, role_of
+from ebbtide.tools.tool_traits import command_argument, role_of
 from ebbtide.tui.render.diff_lines import RenderedDiff, SegmentLine
-from ebbtide.tui.render.diff_rows import diff_layout, without_blank_ends, without_file_name
+from ebbtide.tui.render.diff_rows import build_diff_layout, without_blank_edges, without_file_name
 from ebbtide.tui.render.markdown import split_finished_pieces
-from ebbtide.tui.render.prose import PaletteConsole, highlight_code, prose
-from ebbtide.tui.text.numbers import seconds
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line, stable_prefix
+from ebbtide.tui.render.prose import PaletteConsole, highlight_code, markdown_renderable
+from ebbtide.tui.text.numbers import format_duration
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line, stable_prefix
 from ebbtide.tui.text.spans import TextStyle, parse_inline_code
 from ebbtide.tui.text.styles import Palette, clipped_text, styled_line
 from ebbtide.tui.text.unified_diff import Hunk, Remark, parse_diff
@@ -50,7 +50,7 @@ from ebbtide.tui.view.outcomes import (
     last_output_lines,
 )
 from ebbtide.tui.view.plan import plan_text
-from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
+from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneCompaction
 from ebbtide.tui.view.todos import limited_todo_lines, todo_items, todo_lines
 from ebbtide.tui.view.turn_total import total_text
 
@@ -83,15 +83,15 @@ def render_block(block: Block, detail: DetailLevel, width: int, console: Palette
         case UserText(text=text):
             return _user_lines(text, width, console)
         case AnswerText(text=text):
-            return AnswerPainter(width, console).draw(text)
+            return AnswerRenderer(width, console).render(text)
         case ReasoningBlock():
             return _reasoning_lines(block, is_expanded, width, console)
         case Call():
             return _call_lines(block, detail, width, console)
-        case Retry(delay=delay, reason=reason, attempts=attempts, remaining_seconds=remaining_seconds):
+        case Retry(delay=delay, reason=reason, max_attempts=attempts, remaining_seconds=remaining_seconds):
             end = " · Esc to stop" if remaining_seconds is None and not attempts else ""
-            note = f"{reason} · retrying in {seconds(round(delay))}, {block.attempt_text}{end}"
-            return _note_lines("↻", note, palette.warn, "dim", width, console)
+            note = f"{reason} · retrying in {format_duration(round(delay))}, {block.attempt_text}{end}"
+            return _note_lines("↻", note, palette.warning, "dim", width, console)
         case Notice(text=text):
             return _note_lines("·", text, palette.dim, "dim", width, console)
         case TurnTotal():
@@ -99,21 +99,21 @@ def render_block(block: Block, detail: DetailLevel, width: int, console: Palette
         case Failure(code=code, message=message, cause=cause, default_advice=default_advice):
             advice = advice_for(code, message, cause)
             error_text = message.removesuffix(default_advice).rstrip() if advice else message
-            error_lines = _note_lines("✗", error_text, palette.bad, "bad", width, console)
+            error_lines = _note_lines("✗", error_text, palette.error, "bad", width, console)
             return error_lines + (_note_lines(" ", advice, palette.dim, "text", width, console) if advice else [])
         case Compaction():
             return _receipt_lines(block, is_expanded, width, console)
-        case RunningCompaction() | UndoneReceipt():
+        case RunningCompaction() | UndoneCompaction():
             return [_receipt_line(receipts.receipt_title(block), width, console)]
-        case OlderMessages(messages=messages, problem=problem):
+        case OlderMessages(message_count=messages, problem=problem):
             return [
-                _clipped_line(_older_messages_text(messages, sanitised_line(problem), console.palette), width, console)
+                _clipped_line(_older_messages_text(messages, sanitise_line(problem), console.palette), width, console)
             ]
         case SummaryBlock(text=text):
             return _summary_lines(text, is_expanded, width, console)
 
 
-class AnswerPainter:
+class AnswerRenderer:
     """Renders a growing answer. Finished parts are rendered once, so that only the end is redrawn. Excessively long
     answers are rendered as plain text, because rendering a megabyte of Markdown is slow."""
 
@@ -127,22 +127,22 @@ class AnswerPainter:
         self._has_gap = True
         self._is_plain = False
 
-    def draw(self, text: str) -> list[SegmentLine]:
+    def render(self, text: str) -> list[SegmentLine]:
         """Return the lines of the text, which must start with the previous call's text."""
         text = stable_prefix(text)
         new_text, preceding_text = text[self._seen_chars :], text[max(0, self._seen_chars - 2) : self._seen_chars]
         markdown_char_count = 0 if self._is_plain else max(0, _MAX_MARKDOWN_CHARS - self._seen_chars)
-        self._unfinished += sanitised(new_text[:markdown_char_count], preceding_text)
+        self._unfinished += sanitise(new_text[:markdown_char_count], preceding_text)
         self._seen_chars = len(text)
         if not self._is_plain:
             pieces, self._unfinished, self._has_gap = split_finished_pieces((), self._unfinished, self._has_gap)
             for piece in pieces:
-                self._drawn += self._markdown_lines(piece.source, piece.gap)
+                self._drawn += self._markdown_lines(piece.source, piece.has_gap)
         if len(new_text) > markdown_char_count:
             self._is_plain = True
             *complete_lines, self._unfinished = _split_long_lines(
                 self._unfinished
-                + sanitised(new_text[markdown_char_count:], new_text[:markdown_char_count] or preceding_text)
+                + sanitise(new_text[markdown_char_count:], new_text[:markdown_char_count] or preceding_text)
             )
             for start in range(0, len(complete_lines), _PLAIN_BATCH_LINES):
                 self._drawn += self._plain_lines("\n".join(complete_lines[start : start + _PLAIN_BATCH_LINES]))
@@ -156,10 +156,10 @@ class AnswerPainter:
 
     def _plain_lines(self, text: str) -> list[SegmentLine]:
         styled_text = Text(text.expandtabs(4), self._console.palette.text, end="")
-        return self._with_bar(self._console.lines(styled_text, self._width))
+        return self._with_bar(self._console.render_to_lines(styled_text, self._width))
 
     def _markdown_lines(self, source: str, has_gap: bool) -> list[SegmentLine]:
-        lines = self._console.lines(prose(source, self._console.palette), self._width)
+        lines = self._console.render_to_lines(markdown_renderable(source, self._console.palette), self._width)
         return self._with_bar(([[]] if has_gap and self._drawn else []) + lines)
 
     def _with_bar(self, lines: list[SegmentLine]) -> list[SegmentLine]:
@@ -183,9 +183,9 @@ def _split_long_lines(text: str) -> list[str]:
 
 def _user_lines(text: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     palette = console.palette
-    styled_text = Text(sanitised(_without_middle(text)).expandtabs(4).strip("\n"), palette.text, end="")
+    styled_text = Text(sanitise(_without_middle(text)).expandtabs(4).strip("\n"), palette.text, end="")
     lines = []
-    for line in console.lines(styled_text, max(1, width - MARGIN - 1)):
+    for line in console.render_to_lines(styled_text, max(1, width - MARGIN - 1)):
         padded = Segment.adjust_line_length([Segment(f"{USER_BAR} ", palette.user_bar), *line], width)
         lines.append(list(Segment.apply_style(padded, palette.user)))
     return lines
@@ -195,14 +195,14 @@ def _reasoning_lines(
     block: ReasoningBlock, is_expanded: bool, width: int, console: PaletteConsole
 ) -> list[SegmentLine]:
     palette = console.palette
-    reasoning = sanitised(block.text).strip()
+    reasoning = sanitise(block.text).strip()
     if is_expanded:
         return [
             _clipped_line(Text("✻ thought", palette.dim), width, console),
             *_quote_lines(reasoning, palette.comment, width, console),
         ]
-    visible_line = reasoning.rsplit("\n", 1)[-1] if block.streaming else reasoning.split("\n", 1)[0]
-    title = Text.assemble(("✻ ", palette.dim), (sanitised_line(visible_line), palette.comment), end="")
+    visible_line = reasoning.rsplit("\n", 1)[-1] if block.is_streaming else reasoning.split("\n", 1)[0]
+    title = Text.assemble(("✻ ", palette.dim), (sanitise_line(visible_line), palette.comment), end="")
     return [_clipped_line(title, width, console)]
 
 
@@ -211,11 +211,11 @@ def _summary_lines(text: str, is_expanded: bool, width: int, console: PaletteCon
     title = _clipped_line(
         Text.assemble(("≋ ", palette.accent), ("earlier conversation, summarised", palette.dim)), width, console
     )
-    return [title, *(_quote_lines(sanitised(text).strip(), palette.dim, width, console) if is_expanded else [])]
+    return [title, *(_quote_lines(sanitise(text).strip(), palette.dim, width, console) if is_expanded else [])]
 
 
 def _older_messages_text(messages: int, problem: str, palette: Palette) -> Text:
-    hint = (problem, palette.bad) if problem else ("scroll up or press Enter to load them", palette.dim)
+    hint = (problem, palette.error) if problem else ("scroll up or press Enter to load them", palette.dim)
     return Text.assemble(("≋ ", palette.accent), (f"{pluralize(messages, 'earlier message')}  ", palette.dim), hint)
 
 
@@ -223,9 +223,9 @@ def _note_lines(
     mark: str, text: str, style: Style, text_style: TextStyle, width: int, console: PaletteConsole
 ) -> list[SegmentLine]:
     styled_text = styled_line(
-        parse_inline_code(sanitised(_without_middle(text)).expandtabs(4).strip("\n"), text_style), console.palette
+        parse_inline_code(sanitise(_without_middle(text)).expandtabs(4).strip("\n"), text_style), console.palette
     )
-    lines = console.lines(styled_text, max(1, width - MARGIN))
+    lines = console.render_to_lines(styled_text, max(1, width - MARGIN))
     return [[Segment(f"{mark} " if index == 0 else "  ", style), *line] for index, line in enumerate(lines)]
 
 
@@ -236,13 +236,13 @@ def _receipt_lines(block: Compaction, is_expanded: bool, width: int, console: Pa
     palette = console.palette
     for weight, text in receipts.receipt_details(block):
         style = palette.text if weight == "head" else palette.dim
-        lines += _quote_lines(sanitised_line(text), style, width, console, wrap=weight == "head")
+        lines += _quote_lines(sanitise_line(text), style, width, console, wrap=weight == "head")
     return lines
 
 
 def _receipt_line(text: str, width: int, console: PaletteConsole) -> SegmentLine:
     palette = console.palette
-    return _clipped_line(Text.assemble(("≋ ", palette.accent), (sanitised_line(text), palette.dim)), width, console)
+    return _clipped_line(Text.assemble(("≋ ", palette.accent), (sanitise_line(text), palette.dim)), width, console)
 
 
 def _call_lines(block: Call, detail: DetailLevel, width: int, console: PaletteConsole) -> list[SegmentLine]:
@@ -250,14 +250,14 @@ def _call_lines(block: Call, detail: DetailLevel, width: int, console: PaletteCo
     diff = call_diff(block) if block.status in ("asking", "running", "done") or is_expanded else ""
     line_count = len(last_output_lines(block)) if detail == "normal" and not diff else 0
     lines = [_clipped_line(_call_title(block, diff, width, palette, line_count), width, console)]
-    if block.name == PLAN:
+    if block.name == PLAN_TOOL:
         lines += _plan_lines(block, is_expanded, width, console) if detail != "compact" else []
     elif is_expanded:
         return lines + _call_details(block, diff, width, console)
-    if block.status == "running" and block.tail.strip():
-        return lines + _output_tail_lines(block.tail, width, console)
+    if block.status == "running" and block.output_tail.strip():
+        return lines + _output_tail_lines(block.output_tail, width, console)
     result_lines, is_printed = collapsed_lines(block)
-    if not result_lines and detail == "normal" and block.status == "done" and block.name != PLAN:
+    if not result_lines and detail == "normal" and block.status == "done" and block.name != PLAN_TOOL:
         return lines + _result_lines(block, diff, width, console)
     drawn = (
         _quote_lines("\n".join(result_lines), palette.dim, width, console, wrap=not is_printed) if result_lines else []
@@ -268,7 +268,7 @@ def _call_lines(block: Call, detail: DetailLevel, width: int, console: PaletteCo
 def _plan_lines(block: Call, is_expanded: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
     """Return the lines of a submitted plan. A long plan is cut until its call is expanded."""
     plan = plan_text(block)
-    drawn = [line[1:] for line in AnswerPainter(width - MARGIN, console).draw(plan)]  # strips the margin
+    drawn = [line[1:] for line in AnswerRenderer(width - MARGIN, console).render(plan)]  # strips the margin
     if not is_expanded and len(drawn) > _MAX_PLAN_LINES:
         more = Text(f"… {pluralize(len(drawn) - _MAX_PLAN_LINES, 'more line')}", console.palette.dim)
         drawn = [*drawn[:_MAX_PLAN_LINES], _clipped_line(more, max(1, width - MARGIN - 2), console)]
@@ -284,7 +284,7 @@ def _result_lines(block: Call, diff: str, width: int, console: PaletteConsole) -
     if role_of(block.name) == "list_todos":
         todo_text = clipped_text(limited_todo_lines(todo_items(block), _MAX_TODO_ITEMS), console.palette)
         return (
-            _with_left_border(console.lines(todo_text, max(1, width - MARGIN - 2)), console.palette)
+            _with_left_border(console.render_to_lines(todo_text, max(1, width - MARGIN - 2)), console.palette)
             if todo_text
             else []
         )
@@ -321,15 +321,15 @@ def _call_title(block: Call, diff: str, width: int, palette: Palette, line_count
 def _status_mark(status: CallStatus, palette: Palette) -> tuple[str, Style]:
     match status:
         case "asking":
-            return "?", palette.warn
+            return "?", palette.warning
         case "running":
             return "○", palette.accent
         case "done":
-            return "●", palette.good
+            return "●", palette.success
         case "failed":
-            return "✗", palette.bad
+            return "✗", palette.error
         case "denied":
-            return "⊘", palette.warn
+            return "⊘", palette.warning
         case "cancelled" | "interrupted":
             return "◌", palette.dim
 
@@ -338,18 +338,20 @@ def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -
     palette = console.palette
     inner_width = max(1, width - MARGIN - 2)
     lines: list[SegmentLine] = []
-    command = command_of(block.arguments)
+    command = command_argument(block.arguments)
     if command:
-        lines += _with_left_border(console.lines(highlight_code(command, "bash", palette), inner_width), palette)
+        lines += _with_left_border(
+            console.render_to_lines(highlight_code(command, "bash", palette), inner_width), palette
+        )
     elif diff:
         lines += _with_left_border(_diff_lines(diff, edited_path(block), inner_width, console), palette)
     elif role_of(block.name) == "list_todos":
         lines += _with_left_border(
-            console.lines(clipped_text(todo_lines(todo_items(block)), palette), inner_width), palette
+            console.render_to_lines(clipped_text(todo_lines(todo_items(block)), palette), inner_width), palette
         )
     elif block.arguments:
         lines += _quote_lines(_without_middle("\n".join(argument_lines(block.arguments))), palette.text, width, console)
-    text = _without_middle(block.text or block.tail)
+    text = _without_middle(block.text or block.output_tail)
     if diff and block.status == "done":  # the diff already shows the change
         text = "\n".join(block.problems.lines) if block.problems else ""
     if text.strip():
@@ -365,8 +367,8 @@ def _short_diff_lines(diff: str, name: str, width: int, console: PaletteConsole)
     title."""
     max_lines = max(4, int(console.height * _MAX_DIFF_SCREEN_SHARE))
     files = tuple(replace(file, parts=tuple(map(_without_long_lines, file.parts))) for file in parse_diff(diff))
-    files = tuple(map(without_blank_ends, files))
-    layout = without_file_name(diff_layout(files, max_rows=max_lines, name=name))
+    files = tuple(map(without_blank_edges, files))
+    layout = without_file_name(build_diff_layout(files, max_rows=max_lines, name=name))
     return _limited_diff_lines(RenderedDiff(layout, width, console), max_lines + 1, "", width, console)
 
 
@@ -382,7 +384,9 @@ def _without_long_lines(part: Hunk | Remark) -> Hunk | Remark:
 
 def _diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     """Return the start of a diff, with a note about omitted lines."""
-    layout = diff_layout(parse_diff(diff), width=width, max_rows=_MAX_EXPANDED_LINES, name=name, hint=_FULL_DIFF_HINT)
+    layout = build_diff_layout(
+        parse_diff(diff), width=width, max_rows=_MAX_EXPANDED_LINES, name=name, hint=_FULL_DIFF_HINT
+    )
     return _limited_diff_lines(
         RenderedDiff(layout, width, console), _MAX_EXPANDED_ROWS, _FULL_DIFF_HINT, width, console
     )
@@ -391,9 +395,9 @@ def _diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> li
 def _limited_diff_lines(
     drawn: RenderedDiff, max_lines: int, hint: str, width: int, console: PaletteConsole
 ) -> list[SegmentLine]:
-    lines = [drawn.line(y) for y in range(min(drawn.count, max_lines))]
-    if drawn.count > max_lines:
-        omitted_count = drawn.count - max_lines
+    lines = [drawn.get_line(y) for y in range(min(drawn.line_count, max_lines))]
+    if drawn.line_count > max_lines:
+        omitted_count = drawn.line_count - max_lines
         note = f"… {pluralize(omitted_count, 'more line')}{hint}"
         lines.append(_clipped_line(Text(note, console.palette.dim), width, console))
     return lines
@@ -422,18 +426,18 @@ def _without_middle(text: str) -> str:
 def _quote_lines(text: str, style: Style, width: int, console: PaletteConsole, wrap: bool = True) -> list[SegmentLine]:
     """Return text with a thin line on the left. Long lines are wrapped or, without `wrap`, cut at the edge."""
     inner_width = max(1, width - MARGIN - 2)
-    styled_text = Text(sanitised(text).expandtabs(4), style, end="")
+    styled_text = Text(sanitise(text).expandtabs(4), style, end="")
     if not wrap:
         styled_text.no_wrap, styled_text.overflow = True, "ellipsis"
-    return _with_left_border(console.lines(styled_text, inner_width), console.palette)
+    return _with_left_border(console.render_to_lines(styled_text, inner_width), console.palette)
 
 
 def _with_left_border(lines: list[SegmentLine], palette: Palette) -> list[SegmentLine]:
-    return [[Segment("  │ ", palette.rule), *line] for line in lines]
+    return [[Segment("  │ ", palette.border), *line] for line in lines]
 
 
 def _clipped_line(text: Text, width: int, console: PaletteConsole) -> SegmentLine:
     """Return text as one line, cut at the edge."""
     text = text.copy()
     text.truncate(max(1, width), overflow="ellipsis")
-    return console.lines(text, width)[0]
+    return console.render_to_lines(text, width)[0]

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from ebbtide.tui.render.diff_pairing import changed_ranges
 from ebbtide.tui.render.diff_rows import DiffLayout, DiffRow, FileRow, GapRow, LineRow, PairRow, RemarkRow
-from ebbtide.tui.render.prose import PaletteConsole, highlight_code, language_of
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.render.prose import PaletteConsole, highlight_code, language_for_file_name
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 from ebbtide.tui.text.styles import Palette
 from ebbtide.tui.text.unified_diff import DiffLine, FileDiff
 
@@ -52,11 +52,11 @@ class RenderedDiff:
         self._row_ends = list(accumulate(self._row_height(row) for row in layout.rows))
 
     @property
-    def count(self) -> int:
+    def line_count(self) -> int:
         """The number of lines."""
         return self._row_ends[-1] if self._row_ends else 0
 
-    def line(self, y: int) -> SegmentLine:
+    def get_line(self, y: int) -> SegmentLine:
         """Return a line, counted from 0."""
         row = bisect_right(self._row_ends, y)
         return self._cached_row(row)[y - (self._row_ends[row - 1] if row else 0)]
@@ -96,9 +96,9 @@ class RenderedDiff:
             case FileRow(file=file):
                 return [self._text_line(_file_line(file, palette))]
             case GapRow(heading=heading):
-                return [self._text_line(_styled_text(f"⋯ {sanitised_line(heading)}".rstrip(), palette.dim))]
+                return [self._text_line(_styled_text(f"⋯ {sanitise_line(heading)}".rstrip(), palette.dim))]
             case RemarkRow(text=text):
-                return [self._text_line(_styled_text(sanitised_line(text), palette.dim))]
+                return [self._text_line(_styled_text(sanitise_line(text), palette.dim))]
 
     def _text_line(self, text: Text) -> SegmentLine:
         text.no_wrap, text.overflow, text.end = True, "ellipsis", ""
@@ -109,7 +109,7 @@ class RenderedDiff:
         right_width = self._width - self._left_width - 1
         left_lines = self._side_lines(old, self._left_width, self._console)
         right_lines = self._side_lines(new, right_width, self._console)
-        separator = Segment("│", self._palette.rule)
+        separator = Segment("│", self._palette.border)
         left_blank, right_blank = [Segment(" " * self._left_width)], [Segment(" " * right_width)]
         height = max(len(left_lines), len(right_lines))
         left_lines += [_blank_line(old, self._left_width, self._palette) or left_blank] * (height - len(left_lines))
@@ -125,11 +125,11 @@ class RenderedDiff:
         text, background = self._line_text(row), _line_background(row.line, self._palette)
         lines: list[SegmentLine] = []
         pieces = self._wrapped_text(row, width)
-        line_pieces = pieces if row.line.ends else pieces[:-1]
+        line_pieces = pieces if row.line.has_newline else pieces[:-1]
         styled_pieces = [
             *text.divide(list(accumulate(map(len, line_pieces)))[:-1])
         ]  # all at once, because each cut copies the rest
-        styled_pieces += [] if row.line.ends else [_styled_text(pieces[-1], self._palette.dim)]
+        styled_pieces += [] if row.line.has_newline else [_styled_text(pieces[-1], self._palette.dim)]
         for index, styled_piece in enumerate(styled_pieces):
             styled_piece.end = ""
             line = [
@@ -145,7 +145,7 @@ class RenderedDiff:
         line, palette = row.line, self._palette
         background = _line_background(line, palette)
         sign_style = {"added": palette.added, "removed": palette.removed, "kept": palette.faint}[line.kind]
-        number = line.new or line.old if row.side == "new" else line.old
+        number = line.new_number or line.old_number if row.side == "new" else line.old_number
         number_text = f"{str(number) if number and is_first else '':>{self._layout.number_digits}} "
         number_style = palette.faint if line.kind == "kept" else sign_style
         gutter = (
@@ -162,7 +162,7 @@ class RenderedDiff:
         gutter_width = 0 if row.side == "code" else self._has_numbers(width) * (self._layout.number_digits + 1) + 2
         text_width = max(1, width - gutter_width)
         pieces = wrap_at_spaces(displayed_line(row.line.text), text_width)
-        return pieces if row.line.ends else [*pieces, NO_FINAL_NEWLINE]
+        return pieces if row.line.has_newline else [*pieces, NO_FINAL_NEWLINE]
 
     def _line_text(self, row: LineRow) -> Text:
         """Return the highlighted line with its changes marked."""
@@ -173,8 +173,8 @@ class RenderedDiff:
             else _styled_text(plain, self._palette.text)
         )
         text.stylize(_line_background(row.line, self._palette))
-        if row.other is not None:
-            self._mark_changes(text, row, row.other)
+        if row.counterpart is not None:
+            self._mark_changes(text, row, row.counterpart)
         for start, end in row.marks:
             displayed_start, displayed_end = (len(displayed_line(row.line.text[:offset])) for offset in (start, end))
             text.stylize(self._palette.removed + Style(bold=True, underline=True), displayed_start, displayed_end)
@@ -193,11 +193,13 @@ class RenderedDiff:
                 text.stylize(style, start, end)
 
     def _highlighted_line(self, row: LineRow) -> Text:
-        is_old, chunk_index = row.side == "old", row.at // _CHUNK_LINES
-        key = (row.hunk, is_old, chunk_index)
+        is_old, chunk_index = row.side == "old", row.index // _CHUNK_LINES
+        key = (row.hunk_index, is_old, chunk_index)
         if key not in self._highlighted_chunks:
-            self._highlighted_chunks[key] = self._highlight_chunk(row.hunk, is_old, chunk_index, row.side == "code")
-        return self._highlighted_chunks[key][row.at % _CHUNK_LINES].copy()
+            self._highlighted_chunks[key] = self._highlight_chunk(
+                row.hunk_index, is_old, chunk_index, row.side == "code"
+            )
+        return self._highlighted_chunks[key][row.index % _CHUNK_LINES].copy()
 
     def _highlight_chunk(self, hunk_index: int, is_old: bool, chunk_index: int, is_code: bool) -> list[Text]:
         """Return neighbouring lines of one side. They are highlighted together, because a construct may span several
@@ -207,7 +209,9 @@ class RenderedDiff:
         lines = [line for line in hunk.lines if line.kind != excluded_kind][
             chunk_index * _CHUNK_LINES : (chunk_index + 1) * _CHUNK_LINES
         ]
-        return highlight_lines([line.text for line in lines], name if is_code else language_of(name), self._palette)
+        return highlight_lines(
+            [line.text for line in lines], name if is_code else language_for_file_name(name), self._palette
+        )
 
 
 def highlight_lines(lines: Sequence[str], language: str, palette: Palette) -> list[Text]:
@@ -256,14 +260,14 @@ def displayed_line(line: str) -> str:
     """Return a line for display: tabs expanded, control and invisible characters replaced."""
     omitted_count = len(line) - MAX_LINE_CHARS
     shortened = f"{line[:MAX_LINE_CHARS]}… {omitted_count:,} more characters" if omitted_count > 0 else line
-    return sanitised(shortened).expandtabs(_TAB_COLUMNS)
+    return sanitise(shortened).expandtabs(_TAB_COLUMNS)
 
 
 def with_visible_spaces(line: str) -> str:
     """Return the line as displayed, but with visible whitespace. The length is the same."""
     pieces = []
     column = 0
-    for character in sanitised(line[:MAX_LINE_CHARS]):
+    for character in sanitise(line[:MAX_LINE_CHARS]):
         width = _TAB_COLUMNS - column % _TAB_COLUMNS if character == "\t" else 1
         pieces.append("→" + " " * (width - 1) if character == "\t" else "·" if character == " " else character)
         column += width
@@ -271,8 +275,8 @@ def with_visible_spaces(line: str) -> str:
 
 
 def _file_line(file: FileDiff, palette: Palette) -> Text:
-    name = sanitised_line(file.name)
-    text = _styled_text(f"{sanitised_line(file.before)} → {name}" if file.before else name, palette.strong)
+    name = sanitise_line(file.name)
+    text = _styled_text(f"{sanitise_line(file.previous_name)} → {name}" if file.previous_name else name, palette.strong)
     return text.append(f"  {file.state}" if file.state in ("new", "deleted") else "", palette.dim)
 
 

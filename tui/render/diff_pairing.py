@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 CharRange: TypeAlias = tuple[int, int]
 """Start and end of a range in a line."""
-Pair: TypeAlias = tuple[int | None, int | None]
+LinePair: TypeAlias = tuple[int | None, int | None]
 """Indices of a removed and an added line; None if a line has no counterpart."""
 
 MAX_COMPARED_CHARS = 2_000
@@ -57,7 +57,7 @@ def changed_ranges(old: str, new: str) -> ChangedRanges | None:
 
 def pair_lines(
     removed: Sequence[str], added: Sequence[str], max_compared_pairs: int = MAX_COMPARED_PAIRS
-) -> list[Pair]:
+) -> list[LinePair]:
     """Pair the lines of a change, in order. If there are few enough lines to compare, similar ones are paired; if not,
     lines are paired by position."""
     if not removed or not added or len(removed) * len(added) > max_compared_pairs:
@@ -66,7 +66,7 @@ def pair_lines(
             (index if index < len(removed) else None, index if index < len(added) else None)
             for index in range(row_count)
         ]
-    pairs: list[Pair] = []
+    pairs: list[LinePair] = []
     old_start = new_start = 0
     for old_index, new_index in (*_similar_pairs(removed, added), (len(removed), len(added))):
         # Unpaired removed and added lines also share rows, which saves space.

@@ -46,11 +46,11 @@ class LineRow:
     line: DiffLine
     side: Side
     """The line's side of the diff; `code` for text that is not a diff."""
-    hunk: int
+    hunk_index: int
     """Index of the line's hunk in the layout."""
-    at: int
+    index: int
     """Index of the line among the hunk's lines on that side."""
-    other: DiffLine | None = None
+    counterpart: DiffLine | None = None
     """The paired line on the other side."""
     marks: tuple[tuple[int, int], ...] = ()
     """Ranges to highlight."""
@@ -70,13 +70,13 @@ class DiffLayout:
     rows: tuple[DiffRow, ...] = ()
     hunks: tuple[tuple[str, Hunk], ...] = ()
     """Each hunk with its file name or, for code, its language."""
-    left_out: int = 0
+    omitted_count: int = 0
     """Number of lines of the diff that are not in the rows."""
     number_digits: int = 0
     """Number of digits of the largest line number; 0 if there are no numbers."""
 
 
-def diff_layout(
+def build_diff_layout(
     files: Sequence[FileDiff], *, width: int = 0, max_rows: int = MAX_INITIAL_ROWS, name: str = "", hint: str = ""
 ) -> DiffLayout:
     """Return the first rows of a diff, each file side by side if `width` is large enough. `name`: the file name if the
@@ -88,7 +88,7 @@ def diff_layout(
     return DiffLayout(_with_omission_note(rows, omitted, hint), tuple(hunks), omitted, len(str(last)) if last else 0)
 
 
-def without_blank_ends(file: FileDiff) -> FileDiff:
+def without_blank_edges(file: FileDiff) -> FileDiff:
     """Return the file without unchanged blank lines at the start and end of hunks."""
     return replace(
         file, parts=tuple(_trim_blank_lines(part) if isinstance(part, Hunk) else part for part in file.parts)
@@ -97,7 +97,9 @@ def without_blank_ends(file: FileDiff) -> FileDiff:
 
 def _trim_blank_lines(hunk: Hunk) -> Hunk:
     content_indices = [
-        index for index, line in enumerate(hunk.lines) if line.kind != "kept" or line.text.strip() or not line.ends
+        index
+        for index, line in enumerate(hunk.lines)
+        if line.kind != "kept" or line.text.strip() or not line.has_newline
     ]
     if not content_indices or len(hunk.lines) == content_indices[-1] + 1 - content_indices[0]:
         return hunk
@@ -130,7 +132,7 @@ def without_file_name(layout: DiffLayout) -> DiffLayout:
     return replace(layout, rows=layout.rows[1:]) if file_row_indices == [0] else layout
 
 
-def code_layout(
+def build_code_layout(
     text: str, language: str, max_rows: int = MAX_INITIAL_ROWS, hint: str = "", marks: Sequence[tuple[int, int]] = ()
 ) -> DiffLayout:
     """Return the layout of text that is not a diff, such as a command, limited to its first lines. `marks`: ranges to
@@ -161,7 +163,7 @@ def _with_omission_note(rows: tuple[DiffRow, ...], omitted: int, hint: str) -> t
 
 
 def _line_numbers(hunks: Iterable[tuple[str, Hunk]]) -> Iterator[int]:
-    return (max(line.old, line.new) for _, hunk in hunks for line in hunk.lines)
+    return (max(line.old_number, line.new_number) for _, hunk in hunks for line in hunk.lines)
 
 
 def _line_count(row: DiffRow) -> int:
@@ -202,7 +204,9 @@ def _fits_side_by_side(file: FileDiff, width: int) -> bool:
     if not kinds - {"added"} or not kinds - {"removed"}:
         return False
     lines = list(islice(file.lines, _MAX_MEASURED_LINES))
-    side_width = width // 2 - len(str(max(line.new for line in lines))) - 5  # minus line number, sign and separators
+    side_width = (
+        width // 2 - len(str(max(line.new_number for line in lines))) - 5
+    )  # minus line number, sign and separators
     return sum(len(line.text.expandtabs(4)) <= side_width for line in lines) >= _MIN_FITTING_SHARE * len(lines)
 
 

@@ -22,33 +22,34 @@ class MarkdownPiece:
     """Markdown that can be rendered separately."""
 
     source: str
-    gap: bool = True
+    has_gap: bool = True
     """Whether a blank line comes before it, unless it is the first."""
 
 
 def split_finished_pieces(
-    pieces: tuple[MarkdownPiece, ...], rest: str, has_gap: bool
+    pieces: tuple[MarkdownPiece, ...], unfinished_text: str, has_gap: bool
 ) -> tuple[tuple[MarkdownPiece, ...], str, bool]:
-    """Move finished blocks from `rest` to `pieces`: all but the last one, and the first part of an overlong last one.
+    """Move finished blocks from `unfinished_text` to `pieces`: all but the last one, and the first part of an overlong
+    last one.
 
     Return the pieces, the remaining text, and whether a blank line comes before it. `has_gap`: whether a blank line
-    comes before `rest`.
+    comes before `unfinished_text`.
     """
-    rest = rest.replace("\r\n", "\n").replace("\r", "\n")  # the parser counts lines the same way
-    tokens = [token for token in PARSER.parse(rest) if token.level == 0 and token.map is not None]
-    lines = rest.split("\n")
+    unfinished_text = unfinished_text.replace("\r\n", "\n").replace("\r", "\n")  # the parser counts lines the same way
+    tokens = [token for token in PARSER.parse(unfinished_text) if token.level == 0 and token.map is not None]
+    lines = unfinished_text.split("\n")
     starts = [token.map[0] for token in tokens if token.map is not None and token.nesting >= 0]
     finished = list(pieces)
     for index, start in enumerate(starts[:-1]):
         finished.append(MarkdownPiece("\n".join(lines[start : starts[index + 1]]).rstrip("\n"), has_gap))
         has_gap = True
     last_start = starts[-1] if starts else 0
-    rest = "\n".join(lines[last_start:])
+    unfinished_text = "\n".join(lines[last_start:])
     while True:
-        halves = _cut_overlong(rest, tokens[-1] if tokens else None)
+        halves = _cut_overlong(unfinished_text, tokens[-1] if tokens else None)
         if halves is None:
-            return tuple(finished), rest, has_gap
-        head, rest = halves
+            return tuple(finished), unfinished_text, has_gap
+        head, unfinished_text = halves
         finished.append(MarkdownPiece(head, has_gap))
         has_gap = False
 

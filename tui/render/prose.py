@@ -17,10 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ebbtide.tui.render.markdown import PARSER
-from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.sanitise import sanitise
 from ebbtide.tui.text.styles import Palette
 
-TASK_BOXES = ("☐", "☑")
+CHECKBOXES = ("☐", "☑")
 """Checkboxes of open and completed tasks."""
 _TASK_META_KEY = "task_done"
 _CHECKBOX = re.compile(r"\[([ xX])\]\s+")
@@ -30,20 +30,20 @@ _TABLE_BOX = Box("    \n  │ \n ─┼ \n  │ \n ─┼ \n ─┼ \n  │ \n  
 _SHELL_LANGUAGES = ("bash", "sh", "shell", "zsh", "console")
 
 
-def prose(source: str, palette: Palette) -> Markdown:
+def markdown_renderable(source: str, palette: Palette) -> Markdown:
     """Return a renderable for a piece of Markdown, with control characters removed."""
-    return _ThemedMarkdown(sanitised(source), palette)
+    return _ThemedMarkdown(sanitise(source), palette)
 
 
 def highlight_code(code: str, language: str, palette: Palette) -> Text:
     """Return highlighted code; plain text for an unknown language."""
-    text = Syntax("", language or "text", theme=CodeColors(palette, language)).highlight(sanitised(code).expandtabs(4))
+    text = Syntax("", language or "text", theme=CodeColors(palette, language)).highlight(sanitise(code).expandtabs(4))
     text.rstrip()
     return text
 
 
 @lru_cache(maxsize=256)
-def language_of(name: str) -> str:
+def language_for_file_name(name: str) -> str:
     """Return the language of a file name for `highlight_code`; empty if unknown."""
     # Deferred, because the import loads the list of languages. Pygments has no type hints.
     from pygments.lexers import find_lexer_class_for_filename  # type: ignore[import-untyped]  # noqa: PLC0415
@@ -65,8 +65,8 @@ class CodeColors(SyntaxTheme):
             ("Name", "Class"): palette.name,
             ("Name", "Decorator"): palette.name,
             ("Name", "Tag"): palette.keyword,
-            ("Generic", "Inserted"): palette.good,
-            ("Generic", "Deleted"): palette.bad,
+            ("Generic", "Inserted"): palette.success,
+            ("Generic", "Deleted"): palette.error,
             ("Generic", "Heading"): palette.strong,
         }
         if language in _SHELL_LANGUAGES:  # most digits in a command line are not numbers: `2>&1`, `-n5`
@@ -88,7 +88,7 @@ class _CodeBlock(CodeBlock):
         palette = _palette_of(console)
         code = highlight_code(str(self.text).rstrip("\n"), self.lexer_name, palette)
         inner_options = options.update(width=max(1, options.max_width - 2))
-        yield from _with_left_border(console.render_lines(code, inner_options, pad=False), palette.rule)
+        yield from _with_left_border(console.render_lines(code, inner_options, pad=False), palette.border)
 
 
 class _Heading(Heading):
@@ -118,15 +118,15 @@ class _ListItem(ListItem):
         if self._is_done is None:
             yield from self._render_after_bullet(" • ", console.get_style("markdown.item.bullet"), console, options)
         else:
-            box, palette = TASK_BOXES[self._is_done], _palette_of(console)
+            box, palette = CHECKBOXES[self._is_done], _palette_of(console)
             yield from self._render_after_bullet(
-                f" {box}  ", palette.good if self._is_done else palette.dim, console, options
+                f" {box}  ", palette.success if self._is_done else palette.dim, console, options
             )
 
     def render_number(self, console: Console, options: ConsoleOptions, number: int, last_number: int) -> RenderResult:
         numeral = f"{number}.".rjust(len(str(last_number)) + 2) + " "
         if self._is_done is not None:
-            numeral += f" {TASK_BOXES[self._is_done]}  "
+            numeral += f" {CHECKBOXES[self._is_done]}  "
         yield from self._render_after_bullet(numeral, console.get_style("markdown.item.number"), console, options)
 
     def _render_after_bullet(
@@ -169,11 +169,11 @@ def _palette_of(console: Console) -> Palette:
 class PaletteConsole(Console):
     """A console that renders into memory with one palette. Each thread needs its own."""
 
-    def __init__(self, palette: Palette, rows: int = 24) -> None:
-        """`rows`: height of the terminal, which limits how much of long content is shown."""
+    def __init__(self, palette: Palette, height: int = 24) -> None:
+        """`height`: height of the terminal, which limits how much of long content is shown."""
         super().__init__(
             width=80,
-            height=rows,
+            height=height,
             color_system="truecolor",
             force_terminal=True,
             legacy_windows=False,
@@ -185,7 +185,7 @@ class PaletteConsole(Console):
         )
         self.palette = palette
 
-    def lines(self, renderable: Text | Markdown, width: int) -> list[list[Segment]]:
+    def render_to_lines(self, renderable: Text | Markdown, width: int) -> list[list[Segment]]:
         """Return the renderable at that width as lines of segments, without leading and trailing blank lines."""
         options = self.options.update(width=max(1, width), height=None)
         lines = self.render_lines(renderable, options, pad=False)

@@ -12,12 +12,12 @@ from textual.widgets import Static
 from ebbtide.agent.errors import AgentError
 from ebbtide.tui.screens.typeahead_guard import TypeaheadGuardedDialog
 from ebbtide.tui.session.compaction import ManualCompaction, summary_tokens
-from ebbtide.tui.text.sanitise import sanitised
-from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.text.sanitise import sanitise
+from ebbtide.tui.text.styles import clipped_text, get_palette
 from ebbtide.tui.view.compaction_preview import (
     compaction_headline,
     compaction_plan_lines,
-    draft_text,
+    draft_status_text,
     missing_fact_lines,
 )
 from ebbtide.tui.widgets.keyline import KeyLine
@@ -58,7 +58,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
         self._has_warned = False
 
     def compose(self) -> ComposeResult:
-        palette = palette_of(self.app.theme_variables)
+        palette = get_palette(self.app.theme_variables)
         with Vertical(id="dialog"):
             yield Static(id="headline")
             with VerticalScroll(id="subject"):
@@ -110,7 +110,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
             draft = await self._compaction.draft()
         except AgentError as error:
             self._step = "plan"
-            self._show_headline("Compact", sanitised(str(error)), PLAN_KEY_HINTS, is_bad=True)
+            self._show_headline("Compact", sanitise(str(error)), PLAN_KEY_HINTS, is_bad=True)
             return
         if draft.is_interrupted:
             self._step = "plan"
@@ -147,7 +147,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
             await self._compaction.apply(self.draft.text)
         except AgentError as error:
             self._step, self.draft.read_only = "editing", False
-            self._show_headline("Compact", sanitised(str(error)), EDIT_KEY_HINTS, is_bad=True)
+            self._show_headline("Compact", sanitise(str(error)), EDIT_KEY_HINTS, is_bad=True)
         else:
             self.dismiss(None)
 
@@ -166,15 +166,15 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
         self._has_warned = False
         compaction = self._compaction
         text = self.draft.text
-        palette = palette_of(self.app.theme_variables)
-        headline_text = draft_text(compaction.last_draft, summary_tokens(text), compaction.result(text))
+        palette = get_palette(self.app.theme_variables)
+        headline_text = draft_status_text(compaction.last_draft, summary_tokens(text), compaction.result(text))
         self._show_headline("Summary", headline_text, EDIT_KEY_HINTS)
         self.query_one("#gate", Static).update(
             clipped_text(missing_fact_lines(compaction.missing_facts(text), summary_tokens(text) == 0), palette)
         )
 
     def _show_headline(self, title: str, text: str, key_hints: str, *, is_bad: bool = False) -> None:
-        palette = palette_of(self.app.theme_variables)
-        headline = Text.assemble((f"{title}  ", palette.strong), (text, palette.warn if is_bad else palette.dim))
+        palette = get_palette(self.app.theme_variables)
+        headline = Text.assemble((f"{title}  ", palette.strong), (text, palette.warning if is_bad else palette.dim))
         self.query_one("#headline", Static).update(headline)
         self.query_one(KeyLine).show(key_hints)

@@ -17,29 +17,29 @@ from ebbtide.tui.screens.typeahead_guard import TypeaheadGuard
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.view_edits import (
     Proposal,
-    carry_out,
     carry_out_bring,
     carry_out_undo,
     propose,
     propose_bring,
     propose_undo,
+    run_action,
 )
 from ebbtide.tui.text.numbers import tokens
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, Span, TextStyle
-from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.text.styles import clipped_text, get_palette
 from ebbtide.tui.view.context import recall_lines, rewrite_text
 from ebbtide.tui.view.context_tree import (
     ComponentRow,
     ComponentTable,
     SortOrder,
-    component_line,
+    build_component_table,
+    component_row_line,
     component_style,
-    component_table,
     heading_line,
     stacked_bar,
 )
-from ebbtide.tui.view.timeline import column_figures, legend, plot_lines, request_columns, rewrites_in
+from ebbtide.tui.view.timeline import column_figures, legend_line, plot_lines, request_columns, rewrites_in
 from ebbtide.tui.widgets.field import Field
 from ebbtide.tui.widgets.keyline import KeyLine
 from ebbtide.tui.widgets.listing import Listing
@@ -124,7 +124,7 @@ class ContextScreen(TypeaheadGuard[None]):
         return self.is_asking and key.key == "enter"
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether the result of the last action is on the screen."""
         return self._is_idle and all(pages.settled or not pages.display for pages in self.query(Pages))
 
@@ -143,7 +143,7 @@ class ContextScreen(TypeaheadGuard[None]):
                 ("Context", "strong"),
                 (f"  {tokens(used_tokens)} of {usable_text}", style),
                 (free_text, style),
-                (sanitised_line(window_text), "dim"),
+                (sanitise_line(window_text), "dim"),
             )
         ]
         if self.size.height >= MIN_PLOT_ROWS:
@@ -181,7 +181,7 @@ class ContextScreen(TypeaheadGuard[None]):
         selected_lines: list[Line] = [((column_figures(selected), "text"),)]
         selected_lines += [((f"  before it: {rewrite_text(rewrite)}", "dim"),) for rewrite in selected.rewrites[-1:]]
         return [
-            legend(max_tokens, width, columns),
+            legend_line(max_tokens, width, columns),
             *plot_lines(columns, height, self._selected_column, width=width),
             *selected_lines,
         ]
@@ -189,16 +189,16 @@ class ContextScreen(TypeaheadGuard[None]):
     def _update_static(self, widget_id: str, lines: list[Line]) -> None:
         widget = self.query_one(f"#{widget_id}", Static)
         widget.display = bool(lines)
-        widget.update(clipped_text(lines, palette_of(self.app.theme_variables)))
+        widget.update(clipped_text(lines, get_palette(self.app.theme_variables)))
 
     def show_message(
-        self, text: str, *, is_warning: bool = False, offers: Callable[[], Awaitable[str]] | None = None
+        self, text: str, *, is_warning: bool = False, offered_action: Callable[[], Awaitable[str]] | None = None
     ) -> None:
-        """Show one line about an action, replacing the previous line and its offer. `offers`: what Enter runs
+        """Show one line about an action, replacing the previous line and its offer. `offered_action`: what Enter runs
         while the line is shown."""
-        self._offered_action = offers
-        self.await_painting()
-        self._update_static("told", [((sanitised_line(text), "warn" if is_warning else "strong"),)] if text else [])
+        self._offered_action = offered_action
+        self.restart_guard()
+        self._update_static("told", [((sanitise_line(text), "warn" if is_warning else "strong"),)] if text else [])
         self._show_key_hints()
 
     def _rebuild_rows(self) -> None:
@@ -206,13 +206,15 @@ class ContextScreen(TypeaheadGuard[None]):
         previous_row, listing = self._marked_row, self.query_one(Listing)
         components = self._components
         self._rows = rows = components.rows(self._order, self.query_one("#looked-for", Input).value)
-        window_tokens, palette = components.overview.effective, palette_of(self.app.theme_variables)
+        window_tokens, palette = components.overview.effective, get_palette(self.app.theme_variables)
 
         def paint(index: int, width: int) -> Text:  # `width` may be newer than the table
             row = rows[index]
             mark: Span = ("■ ", component_style(row)) if row.level == 0 else ("  ", "dim")
             row_width = min(width, self._table_width) - _MARKER_WIDTH
-            return clipped_text([(mark, *component_line(row, row_width, window_tokens, components.columns))], palette)
+            return clipped_text(
+                [(mark, *component_row_line(row, row_width, window_tokens, components.columns))], palette
+            )
 
         listing.show(len(rows), paint)
         if previous_row is not None:
@@ -227,7 +229,7 @@ class ContextScreen(TypeaheadGuard[None]):
 
     @property
     def _marked_row(self) -> ComponentRow | None:
-        index = self.query_one(Listing).marked
+        index = self.query_one(Listing).marked_index
         return self._rows[index] if index < len(self._rows) else None
 
     @property
@@ -324,7 +326,7 @@ class ContextScreen(TypeaheadGuard[None]):
             filter_field.display = row is None and bool(filter_field.value)
             self.set_focus(None)
             if row is not None and self._controller.session is not None:
-                pages.show(self._controller.session.listing, row.ref)
+                pages.show(self._controller.session.archive_listing, row.ref)
         if row is None:
             self.query_one(Listing).focus()
         self._draw()
@@ -358,14 +360,14 @@ class ContextScreen(TypeaheadGuard[None]):
             self.show_message(f"select {target} first")
             return
         request = EditRequest(act, row.key)
-        self._offer(lambda: propose(self._controller, request), lambda: carry_out(self._controller, request))
+        self._offer(lambda: propose(self._controller, request), lambda: run_action(self._controller, request))
 
     def _offer(self, get_proposal: Callable[[], Awaitable[Proposal]], work: Callable[[], Awaitable[str]]) -> None:
         """Show what an action would do and cost, and offer it: Enter then runs it."""
 
         async def show_proposal() -> None:
             proposal = await get_proposal()
-            self.show_message(proposal.text, offers=work if proposal.is_possible else None)
+            self.show_message(proposal.text, offered_action=work if proposal.is_possible else None)
 
         self._start_work(show_proposal)
 
@@ -403,9 +405,9 @@ class ContextScreen(TypeaheadGuard[None]):
         self._rebuild_rows()
 
 
-async def load_components(controller: SessionController, session: str) -> ComponentTable:
+async def load_components(controller: SessionController, session_id: str) -> ComponentTable:
     """Return the components of a session's context. Raises `AgentError`."""
-    return await asyncio.to_thread(component_table, await controller.sessions.overview(session))
+    return await asyncio.to_thread(build_component_table, await controller.sessions.overview(session_id))
 
 
 def _is_same_row(row: ComponentRow, other_row: ComponentRow) -> bool:

@@ -59,22 +59,22 @@ class MainScreen(TypeaheadGuard[None]):
         history: History,
         completer: SessionPromptCompleter,
         pastes: Pastes,
-        queue: Callable[[], Queue],
-        on_draft: Callable[[str], object],
+        get_queue: Callable[[], Queue],
+        save_draft: Callable[[str], object],
         *,
-        vim: bool,
+        starts_in_vim_mode: bool,
     ) -> None:
-        """`completer`: the source of completions for the prompt. `pastes`: placeholders in the prompt. `queue` returns
-        the message queue. `on_draft` is called with the prompt's text some time after a change. `vim`: whether to start
-        with vi keys."""
+        """`completer`: the source of completions for the prompt. `pastes`: placeholders in the prompt. `get_queue`
+        returns the message queue. `save_draft` is called with the prompt's text some time after a change.
+        `starts_in_vim_mode`: whether to start with vi keys."""
         super().__init__()
         self._history = history
         self._completer, self._pastes = completer, pastes
-        self._queue = queue
-        self._on_draft = on_draft
+        self._queue = get_queue
+        self._on_draft = save_draft
         self._draft_timer: Timer | None = None
         """Timer for saving the text of the prompt."""
-        self._vim = vim
+        self._vim = starts_in_vim_mode
         self.question: QuestionPanel | None = None
         """The open question above the prompt."""
         self._is_new = False
@@ -161,7 +161,7 @@ class MainScreen(TypeaheadGuard[None]):
         """Show a question above the prompt. `on_answer` is called with the answer, or with None for Esc."""
         self.question = widgets.question_panel.QuestionPanel(spec, on_answer, self._lines_for_question, position)
         self.mount(self.question, before=self.query_one(Completions))
-        self.await_painting()
+        self.restart_guard()
         self.question.take_focus_soon()
         return self.question
 
@@ -207,7 +207,7 @@ class MainScreen(TypeaheadGuard[None]):
         """Move the focus to the question or, if there is none, to the next widget."""
         if self.question is not None:
             self.question.take_focus()
-            self.await_painting()
+            self.restart_guard()
         elif self.focused is not self.prompt:
             self.focus_next()
 
@@ -268,7 +268,7 @@ class MainScreen(TypeaheadGuard[None]):
     @on(QueueLines.QueueLeft)
     def _leave_queue(self, message: QueueLines.QueueLeft) -> None:
         self.set_focus(self.prompt)  # at once, so that the next key reaches it
-        self.prompt.insert(self._pastes.fold(message.typed))
+        self.prompt.insert(self._pastes.collapse(message.typed))
 
     # Reading
 
@@ -286,7 +286,7 @@ class MainScreen(TypeaheadGuard[None]):
     async def _leave_transcript(self, message: TranscriptView.TranscriptLeft) -> None:
         self.set_focus(self.prompt)  # at once, so that the next key reaches it
         if message.typed:
-            self.prompt.insert(self._pastes.fold(message.typed))
+            self.prompt.insert(self._pastes.collapse(message.typed))
         elif self.question is not None:
             self.action_to_question()
         else:

@@ -13,9 +13,9 @@ from textual.worker import Worker
 from ebbtide.agent.errors import AgentError
 from ebbtide.tui.screens.typeahead_guard import TypeaheadGuardedDialog
 from ebbtide.tui.text.cells import wrap_words
-from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.sanitise import sanitise
 from ebbtide.tui.text.spans import Line, TextStyle, line_text, parse_inline_code
-from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.text.styles import clipped_text, get_palette
 from ebbtide.tui.view.key_hints import key_hint_lines
 from ebbtide.tui.view.panel import (
     NO_ROW,
@@ -65,7 +65,7 @@ def panel_height(panel: Panel, width: int) -> int:
     input_height = 2 if any(action.text_request is not None for action in panel.actions) else 0
     key_line_count = len(key_hint_lines(panel_key_hints(panel, NO_ROW, in_list=not panel.search_placeholder), width))
     heights = (
-        _wrapped_height(panel.head, width),
+        _wrapped_height(panel.headline, width),
         int(bool(panel.search_placeholder)),
         list_height,
         details_height,
@@ -166,9 +166,9 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         return self._rows
 
     @property
-    def row(self) -> PanelRow | None:
+    def marked_row(self) -> PanelRow | None:
         """The marked row, or None."""
-        index = self.query_one(Listing).marked
+        index = self.query_one(Listing).marked_index
         return self._rows[index] if index < len(self._rows) and not self._rows[index].is_heading else None
 
     @property
@@ -176,7 +176,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         return self.query_one(NoteField).request is not None
 
     @property
-    def is_whole(self) -> bool:
+    def is_expanded(self) -> bool:
         """Whether the details are shown in place of the list."""
         return bool(self.panel.rows) and not self.query_one(Listing).display
 
@@ -184,7 +184,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     def show(self, panel: Panel) -> None:
         """Show another panel in place of this one. The same row stays marked unless the new panel specifies another."""
-        previous_row, self.panel = self.row, panel
+        previous_row, self.panel = self.marked_row, panel
         self._rebuild_list(panel.initial_value or (previous_row.value if previous_row is not None else ""))
         if panel.message is not None:
             self._show_message(panel.message.text, panel.message.style)
@@ -214,14 +214,14 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         listing = self.query_one(Listing)
 
         def paint(index: int, width: int) -> Text:
-            return clipped_text([row_line(rows[index], width)], palette_of(self.app.theme_variables))
+            return clipped_text([row_line(rows[index], width)], get_palette(self.app.theme_variables))
 
         (listing.show if is_new else listing.replace_lines)(len(rows), paint)
         row_index = next(
-            (row_index for row_index, row in enumerate(rows) if row.value == value and value), listing.marked
+            (row_index for row_index, row in enumerate(rows) if row.value == value and value), listing.marked_index
         )
-        listing.move_mark(row_index - listing.marked)
-        if rows and rows[listing.marked].is_heading:
+        listing.move_mark(row_index - listing.marked_index)
+        if rows and rows[listing.marked_index].is_heading:
             self._move(1)
         listing.display = bool(self.panel.rows) or bool(self.panel.search_placeholder)
         self.on_resize()
@@ -229,20 +229,20 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     def _draw(self) -> None:
         headline = panel_headline(self.panel, len(self._rows), is_searched=bool(self._search_text.strip()))
-        self.query_one("#headline", Static).update(clipped_text(headline, palette_of(self.app.theme_variables)))
+        self.query_one("#headline", Static).update(clipped_text(headline, get_palette(self.app.theme_variables)))
         self.query_one(Listing).refresh()
         self._show_details()
 
     def _move(self, step: int) -> None:
         """Move the mark, skipping headings."""
         listing, rows = self.query_one(Listing), self._rows
-        start_index = listing.marked
+        start_index = listing.marked_index
         listing.move_mark(step)
         direction = 1 if step > 0 else -1
-        while rows and rows[listing.marked].is_heading:
-            previous_index = listing.marked
+        while rows and rows[listing.marked_index].is_heading:
+            previous_index = listing.marked_index
             listing.move_mark(direction)
-            if listing.marked == previous_index:  # only headings in this direction
+            if listing.marked_index == previous_index:  # only headings in this direction
                 listing.move_mark(start_index - previous_index)
                 return
 
@@ -251,7 +251,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
     def on_listing_row_highlighted(self) -> None:
         self._show_details()
         load_more = self.panel.load_more
-        is_near_end = self.query_one(Listing).marked >= len(self._rows) - _LOAD_MORE_DISTANCE
+        is_near_end = self.query_one(Listing).marked_index >= len(self._rows) - _LOAD_MORE_DISTANCE
         if load_more is not None and is_near_end and self._extended_panel is not self.panel:
             self._extended_panel = self.panel
             self._start_loading("more", partial(self._load_more, load_more))
@@ -262,14 +262,14 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             self.show(panel)
 
     def _show_details(self) -> None:
-        row, panel = self.row, self.panel
+        row, panel = self.marked_row, self.panel
         empty_message = (
             panel.empty_message if not self._search_text.strip() else panel.no_match_message or panel.empty_message
         )
         lines = panel.empty_details or (
             (parse_inline_code(empty_message, "dim"),) if empty_message and not self._rows else ()
         )
-        self.query_one(Detail).show(row or PanelRow("", (), details=lines), tail=panel.starts_at_end)
+        self.query_one(Detail).show(row or PanelRow("", (), details=lines), scrolls_to_end=panel.starts_at_end)
         if row is not None and panel.on_row_marked is not None:
             panel.on_row_marked(row)
         self._show_key_hints()
@@ -299,13 +299,15 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     def _show_message(self, text: str, style: TextStyle) -> None:
         self._has_message = True
-        self.query_one(KeyLine).show_message(sanitised(text), style)
+        self.query_one(KeyLine).show_message(sanitise(text), style)
 
     def _show_key_hints(self) -> None:
         if self._has_message:
             return
         request, in_list = self.query_one(NoteField).request, self.query_one(Listing).has_focus
-        hints_text = panel_key_hints(self.panel, self.row or NO_ROW, in_list=in_list, is_whole=self.is_whole)
+        hints_text = panel_key_hints(
+            self.panel, self.marked_row or NO_ROW, in_list=in_list, is_expanded=self.is_expanded
+        )
         self.query_one(KeyLine).show(
             request[0].text_request.key_hints
             if request is not None and request[0].text_request is not None
@@ -355,7 +357,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         listing, is_plain_list = self.query_one(Listing), not self.panel.search_placeholder
         is_in_list = is_plain_list or listing.has_focus
         match event.key:
-            case "escape" | "o" if self.is_whole:
+            case "escape" | "o" if self.is_expanded:
                 self._set_expanded(False)
             case "escape":
                 self.dismiss(None)
@@ -380,7 +382,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         return True
 
     def _move_or_scroll(self, step: int) -> None:
-        if self.is_whole or not (self.panel.rows or self.panel.search_placeholder):
+        if self.is_expanded or not (self.panel.rows or self.panel.search_placeholder):
             self.query_one(Detail).scroll_lines(step)
         else:
             self._move(step)
@@ -393,7 +395,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     def _run_key_action(self, key: str) -> bool:
         """Run the action of a key on the marked row; return whether there is one."""
-        row = self.row
+        row = self.marked_row
         action = action_for_key(self.panel, key, row)
         if action is None:
             return False
@@ -429,7 +431,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
                 self.app.copy_to_clipboard(text)
                 self._show_message(f"copied {text}", "dim")
             case "whole":
-                self._set_expanded(not self.is_whole)
+                self._set_expanded(not self.is_expanded)
             case None:
                 pass
 

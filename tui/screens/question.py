@@ -13,7 +13,7 @@ from ebbtide.tui.view.question import Answer, QuestionSpec
 from ebbtide.tui.widgets.question_panel import QuestionPanel
 
 
-class AskingScreen(TypeaheadGuardedDialog[None]):
+class QuestionScreen(TypeaheadGuardedDialog[None]):
     """A screen with the question panel at its lower edge."""
 
     AUTO_FOCUS = ""
@@ -57,13 +57,13 @@ class QuestionDisplay:
         """`on_answer` is called with the answer, or with None for Esc."""
         self._on_answer = on_answer
         self._main: MainScreen | None = None
-        self._screen: AskingScreen | None = None
+        self._screen: QuestionScreen | None = None
         main = app.screen_stack[0]
         if isinstance(main, MainScreen) and len(app.screen_stack) == 1 and main.question is None:
             self._main = main
             self._panel = main.show_question(spec, self._report_answer, position)
         else:
-            self._screen = AskingScreen(spec, self._report_answer, position)
+            self._screen = QuestionScreen(spec, self._report_answer, position)
             self._panel = self._screen.panel
             app.push_screen(self._screen)
 

@@ -45,7 +45,7 @@ class TypeaheadGuard(Screen[Answer]):
     def handle_rejected_key(self, key: events.Key | None) -> None:
         """Handle a key or paste that was not for the question. Its text goes to the prompt."""
 
-    def await_painting(self) -> None:
+    def restart_guard(self) -> None:
         """Restart the guard: keys count only after the current question is painted."""
         self.painted_at = None
         self.call_after_refresh(self._record_painting)
@@ -54,10 +54,10 @@ class TypeaheadGuard(Screen[Answer]):
         self.painted_at = type(self).clock()
 
     def on_mount(self) -> None:
-        self.app.app_resume_signal.subscribe(self, lambda _: self.await_painting())
+        self.app.app_resume_signal.subscribe(self, lambda _: self.restart_guard())
 
     def on_screen_resume(self) -> None:
-        self.await_painting()
+        self.restart_guard()
 
 
 class TypeaheadGuardedDialog(ModalScreen[Answer], TypeaheadGuard[Answer]):

@@ -3,7 +3,13 @@
 from typing import TYPE_CHECKING
 
 from ebbtide.agent.compaction.ladder import CompactResult
-from ebbtide.agent.compaction.manual import Preview, SummaryDraft, apply_summary, draft_summary, preview_compaction
+from ebbtide.agent.compaction.manual import (
+    CompactionPreview,
+    SummaryDraft,
+    apply_summary,
+    draft_summary,
+    preview_compaction,
+)
 from ebbtide.agent.compaction.summary import draft_text, parse_edited_summary, with_facts
 from ebbtide.agent.compaction.undo import offer_undo, undo
 from ebbtide.agent.errors import AgentError
@@ -19,7 +25,7 @@ if TYPE_CHECKING:  # session modules load only after the first paint
 class ManualCompaction:
     """A manual compaction. Only `apply` changes the conversation."""
 
-    def __init__(self, controller: SessionController, session: "Session", preview: Preview) -> None:
+    def __init__(self, controller: SessionController, session: "Session", preview: CompactionPreview) -> None:
         self._controller = controller
         self._session = session
         self.preview = preview
@@ -49,7 +55,7 @@ class ManualCompaction:
         """Return the required facts that an edited summary lacks. An empty text needs none, because the facts then
         become the summary."""
         draft = parse_edited_summary(text)
-        return self.preview.missing(draft) if draft is not None else ()
+        return self.preview.missing_facts(draft) if draft is not None else ()
 
     def with_missing_facts(self, text: str) -> str:
         """Return the text with the missing facts added."""

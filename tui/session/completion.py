@@ -16,10 +16,10 @@ COMMAND_NAMES = frozenset(command.name for command in COMMANDS)
 
 
 class SessionPromptCompleter:
-    """Completions for the current session, as returned by `session`; it returns None without one."""
+    """Completions for the current session, as returned by `get_session`; it returns None without one."""
 
-    def __init__(self, session: "Callable[[], Session | None]") -> None:
-        self._get_session = session
+    def __init__(self, get_session: "Callable[[], Session | None]") -> None:
+        self._get_session = get_session
         self._files: tuple[Path, ProjectFiles] | None = None
         """The file index of the last session, with its folder."""
 
@@ -37,8 +37,8 @@ class SessionPromptCompleter:
         session = self._get_session()
         if session is None:
             return None
-        if self._files is None or self._files[0] != session.root:
-            self._files = (session.root, ProjectFiles(session.root))
+        if self._files is None or self._files[0] != session.working_folder:
+            self._files = (session.working_folder, ProjectFiles(session.working_folder))
         return self._files[1]
 
     async def close(self) -> None:

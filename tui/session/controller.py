@@ -14,16 +14,16 @@ from ebbtide.agent.events.plan import PlanDecision
 from ebbtide.agent.events.session import Event, Noticed, Steered, TurnFailed, TurnFinished
 from ebbtide.agent.input.shell import run_user_command
 from ebbtide.agent.messages import Conversation, Note, Text, User
-from ebbtide.agent.prompt.reminder_notes import JOB_ENDED_PROMPT, MODE_MEANINGS
+from ebbtide.agent.prompt.reminder_notes import JOB_ENDED_PROMPT, MODE_DESCRIPTIONS
 from ebbtide.agent.view.provenance import Trace
 from ebbtide.tui.prompt.pastes import Pastes
 from ebbtide.tui.session.drafts import Drafts, UnsentText
 from ebbtide.tui.session.queue import Queue
-from ebbtide.tui.session.session_opener import MESSAGES_PER_PAGE, SessionOpener, earlier_blocks, view_of_session
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.session.session_opener import MESSAGES_PER_PAGE, SessionOpener, build_session_view, load_earlier_blocks
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.view.blocks import SessionView
-from ebbtide.tui.view.reduce import advance, with_relative_paths
-from ebbtide.tui.view.resumed import resumed_view
+from ebbtide.tui.view.reduce import apply_event, with_relative_paths
+from ebbtide.tui.view.resumed import build_resumed_view
 from ebbtide.tui.view.turn_total import TurnTimer, with_total
 
 if TYPE_CHECKING:  # session modules load only after the first paint
@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # session modules load only after the first paint
 
 def never_seen_message(text: str, notes: Sequence[str]) -> str:
     """Return the message for a text that the model has never seen."""
-    return "\n".join(map(sanitised_line, (f"the model has never seen `{text}` in this session", *notes)))
+    return "\n".join(map(sanitise_line, (f"the model has never seen `{text}` in this session", *notes)))
 
 
 ResultT = TypeVar("ResultT")
@@ -47,12 +47,12 @@ def next_mode(mode: str) -> Mode:
 
 
 class SessionController:
-    """Controls one session at a time. Every event produces a new `view`, and the callback `changed` is called."""
+    """Controls one session at a time. Every event produces a new `view`, and the callback `on_change` is called."""
 
     def __init__(
         self,
         sessions: "Sessions",
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
         drafts: Drafts | None = None,
         pastes: Pastes | None = None,
     ) -> None:
@@ -68,7 +68,7 @@ class SessionController:
         """Whether a turn runs, or a session is being opened, closed or compacted."""
         self._idle = asyncio.Event()
         self._opener = SessionOpener(sessions, self._show_preview, self._show_opening_progress)
-        self._changed = changed
+        self._changed = on_change
         self._reading_lock = asyncio.Lock()
         """Locked while older messages are being read."""
         self.on_blocks_prepended: Callable[[int], None] = lambda count: None
@@ -76,10 +76,10 @@ class SessionController:
         self.after_preview: Callable[[], None] = lambda: None
         """Called when the view shows a preview of a session that is being opened."""
 
-    async def open_first_session(self, resume: str | None, model: str | None) -> None:
-        """Open the first session: the one with the id `resume`, or a new one. Raises `AgentError`."""
+    async def open_first_session(self, session_id: str | None, model: str | None) -> None:
+        """Open the first session: the one with the id `session_id`, or a new one. Raises `AgentError`."""
         with self.busy_with("opening the session"):
-            opened = await self._opener.open_unless_stopped(resume, model, "first")
+            opened = await self._opener.open_unless_stopped(session_id, model, "first")
             if opened is not None:
                 self._switch_to(*opened)
             else:
@@ -91,12 +91,12 @@ class SessionController:
         self.after_preview()
         self.show_notice("opening was interrupted. This is a new session; `/resume` opens an earlier one.")
 
-    async def open(self, resume: str | None = None, model: str | None = None) -> bool:
+    async def open(self, session_id: str | None = None, model: str | None = None) -> bool:
         """Open a stored session, or start a new one, in place of the current one; return whether that succeeded. If
         opening fails or is interrupted, the current session stays open. A failure is shown."""
         with self.busy_with("opening the session"):
             previous_id = self.session.id if self.session is not None else None
-            is_same = previous_id is not None and resume is not None and previous_id.startswith(resume)
+            is_same = previous_id is not None and session_id is not None and previous_id.startswith(session_id)
             self.unsent.save_in_progress("")  # the text stays in the prompt and then belongs to the opened session
             # A session can be open only once: to reopen the same one, it must be closed first.
             has_begun = self.session is not None and self.session.hooks is not None and self.session.hooks.has_begun
@@ -105,12 +105,12 @@ class SessionController:
             previous = self.view
             try:
                 opened = (
-                    await self._opener.open(resume, model, opening, is_displayed=True)  # no other session is open
+                    await self._opener.open(session_id, model, opening, is_displayed=True)  # no other session is open
                     if is_same
-                    else await self._opener.open_unless_stopped(resume, model, opening)
+                    else await self._opener.open_unless_stopped(session_id, model, opening)
                 )
             except AgentError as error:
-                self._show(replace(previous, busy=True, activity=self.view.activity))
+                self._show(replace(previous, is_busy=True, activity=self.view.activity))
                 self.show_failure(error)
                 if is_same:
                     await self._reopen(previous_id, opening)
@@ -119,10 +119,10 @@ class SessionController:
                 await self._begin_new_session(model)
                 return True
             if opened is None:
-                self._show(replace(previous, busy=True, activity=self.view.activity))
+                self._show(replace(previous, is_busy=True, activity=self.view.activity))
                 self.after_preview()
                 return False
-            problem = await self._try_close("clear" if resume is None else "resume") or problem
+            problem = await self._try_close("clear" if session_id is None else "resume") or problem
             self._switch_to(*opened)
             if problem:
                 self.show_notice(problem)
@@ -138,8 +138,8 @@ class SessionController:
 
     def _show_preview(self, conversation: Conversation) -> None:
         """Show the last messages of a session that is being opened."""
-        view = resumed_view(self.sessions.without_secrets(conversation), self.folder)
-        self._show(replace(view, busy=True, activity=self.view.activity))
+        view = build_resumed_view(self.sessions.hide_secrets(conversation), self.folder)
+        self._show(replace(view, is_busy=True, activity=self.view.activity))
         self.after_preview()
 
     def _show_opening_progress(self, activity: str) -> None:
@@ -147,7 +147,7 @@ class SessionController:
 
     async def adopt(self, session: "Session") -> None:
         """Switch to an open session, and show its history."""
-        self._switch_to(session, await view_of_session(self.sessions, session))
+        self._switch_to(session, await build_session_view(self.sessions, session))
 
     def _switch_to(self, session: "Session", view: SessionView) -> None:
         """Switch to a session."""
@@ -157,28 +157,28 @@ class SessionController:
         for text in session.changes_while_closed:
             self.show_notice(text)
 
-    async def load_earlier_messages(self, *, all: bool = False) -> None:
+    async def load_earlier_messages(self, *, load_all: bool = False) -> None:
         """Add earlier messages to the view: one page, or all of them. An error is shown. Does nothing if a page is
-        already being read, unless `all`."""
-        if self._reading_lock.locked() and not all:
+        already being read, unless `load_all`."""
+        if self._reading_lock.locked() and not load_all:
             return
         async with self._reading_lock:
             session, position = self.session, self.view.older_message_count
             if session is None or not position:
                 return
-            limit = position if all else MESSAGES_PER_PAGE
+            limit = position if load_all else MESSAGES_PER_PAGE
             try:
-                start, blocks = await earlier_blocks(self.sessions, session.id, position, limit)
+                start, blocks = await load_earlier_blocks(self.sessions, session.id, position, limit)
             except AgentError as error:
                 if self.session is session and self.view.older_message_count == position:
                     self._show(self.view.with_read_problem(str(error)))
-                if all:  # the row with the problem may be off-screen
+                if load_all:  # the row with the problem may be off-screen
                     self.show_notice(str(error))
                 return
             if self.session is not session or self.view.older_message_count != position:
                 return
             earlier_count = len(self.view.past_blocks)
-            self.view = self.view.with_older(start, blocks)
+            self.view = self.view.with_older_blocks(start, blocks)
             self.on_blocks_prepended(len(self.view.past_blocks) - earlier_count)
 
     async def measure_context(self, *, is_outdated: bool = False) -> None:
@@ -255,7 +255,7 @@ class SessionController:
                     has_failed = has_failed or isinstance(event, TurnFailed)
                     ended_early = has_failed or (isinstance(event, TurnFinished) and event.end != "answered")
                     self.advance(event)
-                    timer.elapsed_at(monotonic(), is_asked=bool(self.view.open_questions))
+                    timer.elapsed_at(monotonic(), is_waiting=bool(self.view.open_questions))
                     if isinstance(event, Steered):
                         self.queue.confirm_delivered(event.text)
             except AgentError as error:
@@ -264,7 +264,7 @@ class SessionController:
             finally:
                 if isinstance(events, AsyncGenerator):
                     await events.aclose()
-                self.show_turn_total(timer.elapsed_at(monotonic(), is_asked=False))
+                self.show_turn_total(timer.elapsed_at(monotonic(), is_waiting=False))
                 self.queue.return_undelivered()
         if ended_early:  # the last known size is too small or too large now
             await self.measure_context(is_outdated=True)
@@ -317,7 +317,7 @@ class SessionController:
         if not ref:
             self.show_notice("type a reference after `/bring`, such as `r12`; `/why` lists them")
             return
-        event = await self.run_with_activity("adding to context", lambda session: session.bring_into_view(ref))
+        event = await self.run_with_activity("adding to context", lambda session: session.restore_to_view(ref))
         if event is not None:
             self.advance(event)
 
@@ -352,12 +352,12 @@ class SessionController:
         except AgentError as error:
             self.show_notice(str(error))  # a notice, because a running turn continues
         self._show(replace(self.view, mode=mode))
-        return f"{mode}{', and the open question is approved' if answered_count else ''}: {MODE_MEANINGS[mode]}"
+        return f"{mode}{', and the open question is approved' if answered_count else ''}: {MODE_DESCRIPTIONS[mode]}"
 
     @property
     def title(self) -> str:
         """The session's title or, if it has none, the name of its folder; empty without a session."""
-        return (self.session.title or self.session.root.name) if self.session is not None else ""
+        return (self.session.title or self.session.working_folder.name) if self.session is not None else ""
 
     def interrupt(self) -> None:
         if self._opener.is_opening:
@@ -383,7 +383,7 @@ class SessionController:
             await session.close(reason)
 
     def advance(self, event: Event) -> None:
-        self._show(advance(self.view, with_relative_paths(event, self.folder)))
+        self._show(apply_event(self.view, with_relative_paths(event, self.folder)))
 
     @property
     def folder(self) -> str:
@@ -395,11 +395,11 @@ class SessionController:
 
     def show_failure(self, error: AgentError) -> None:
         """Show that the current work has failed. For an error that ends no work, use `show_notice`."""
-        self.advance(TurnFailed.by(error))
+        self.advance(TurnFailed.from_error(error))
 
     async def _reopen(self, session_id: str | None, opening: "OpeningKind") -> None:
         try:
-            self.session = await self.sessions.open(resume=session_id, opening=opening)
+            self.session = await self.sessions.open(id_prefix=session_id, opening_kind=opening)
         except AgentError as error:
             self.show_failure(error)
 
@@ -407,13 +407,13 @@ class SessionController:
     def busy_with(self, activity: str) -> Iterator[None]:
         """Mark the session as busy while the block runs."""
         self.is_occupied = True
-        self._show(replace(self.view, busy=True, activity=activity))
+        self._show(replace(self.view, is_busy=True, activity=activity))
         try:
             yield
         finally:
             self.is_occupied = False
             self._idle.set()
-            self._show(replace(self.view, busy=False, activity="", open_questions=()))
+            self._show(replace(self.view, is_busy=False, activity="", open_questions=()))
 
     def _show(self, view: SessionView) -> None:
         self.view = view

@@ -26,7 +26,7 @@ from ebbtide.agent.events.session import (
 from ebbtide.agent.sessions import Sessions
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.terminal.own_command import own_command
-from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.sanitise import sanitise
 from ebbtide.tui.view.call_titles import call_title
 
 PROMPT = "The tests fail. Find out why and fix it."
@@ -92,7 +92,7 @@ async def _run_demo(folder: Path) -> None:
     flags = {"agent.model": f"scripted/{DEMO_FILES / 'script.toml'}", "agent.permission_mode": "auto"}
     # A separate home, so that the demo neither depends on the user's configuration nor changes it.
     config = load_config(folder, {"EBB_HOME": str(folder / ".ebb-home")}, flags)
-    sessions = Sessions(config, folder, os.environ, interactive=False, ephemeral=True)
+    sessions = Sessions(config, folder, os.environ, is_interactive=False, is_ephemeral=True)
     titles: dict[str, str] = {}
     try:
         session = await sessions.open()
@@ -112,10 +112,10 @@ def _show(event: Event, titles: Mapping[str, str]) -> None:
     contains them by call id."""
     match event:
         case TextDelta(text=text):
-            print(sanitised(text), end="", flush=True)
+            print(sanitise(text), end="", flush=True)
         case ToolFinished(call_id=call_id, status=status, text=text):
             print(f"\n  * {titles[call_id]}")
-            lines = sanitised(text).rstrip().splitlines()
+            lines = sanitise(text).rstrip().splitlines()
             print("\n".join(f"    {line}" for line in lines[:14]))
             if len(lines) > 14:
                 print(f"    … {pluralize(len(lines) - 14, 'more line')}")

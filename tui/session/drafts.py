@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ebbtide.tools.files.bounded import MAX_OWN_FILE_BYTES, read_beginning
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.bounded import MAX_PROGRAM_FILE_BYTES, read_prefix
+from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tui.prompt.pastes import MAX_EXPANDED_CHARS, Pastes
 from ebbtide.tui.session.queue import Queue
 
@@ -21,38 +21,38 @@ class Drafts:
         self._saved_sessions: set[str] = set()
         """Sessions for which this process has saved a file."""
 
-    def save(self, session: str, texts: Sequence[str]) -> None:
+    def save(self, session_id: str, texts: Sequence[str]) -> None:
         """Save the texts to disk, replacing earlier ones."""
-        if self._folder is None or not (texts or session in self._saved_sessions):
+        if self._folder is None or not (texts or session_id in self._saved_sessions):
             return
-        file = self._file(self._folder, session)
+        file = self._file(self._folder, session_id)
         with suppress(OSError):
             if not texts:
                 file.unlink(missing_ok=True)
-                self._saved_sessions.discard(session)
+                self._saved_sessions.discard(session_id)
                 return
-            self._saved_sessions.add(session)
-            make_private(self._folder)
+            self._saved_sessions.add(session_id)
+            create_private_folder(self._folder)
             new_file = file.with_suffix(".new")
             with open(os.open(new_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as stream:
                 json.dump(list(texts), stream)
             os.replace(new_file, file)
 
-    def take(self, session: str) -> tuple[str, ...]:
+    def take(self, session_id: str) -> tuple[str, ...]:
         """Return and delete the saved texts of a session."""
         if self._folder is None:
             return ()
-        file = self._file(self._folder, session)
+        file = self._file(self._folder, session_id)
         try:
-            texts = json.loads(read_beginning(file, MAX_OWN_FILE_BYTES))
+            texts = json.loads(read_prefix(file, MAX_PROGRAM_FILE_BYTES))
             file.unlink()
         except (OSError, ValueError):
             return ()
         return tuple(text for text in texts if isinstance(text, str)) if isinstance(texts, list) else ()
 
-    def has_draft(self, session: str) -> bool:
+    def has_draft(self, session_id: str) -> bool:
         """Whether a session has a draft."""
-        return self._folder is not None and self._file(self._folder, session).exists()
+        return self._folder is not None and self._file(self._folder, session_id).exists()
 
     def _file(self, folder: Path, session: str) -> Path:
         return folder / f"{session}.json"
@@ -61,18 +61,18 @@ class Drafts:
 class UnsentText:
     """The queued messages and the prompt text of the current session, saved until they are sent."""
 
-    def __init__(self, drafts: Drafts, queue: Queue, pastes: Pastes, session_id: Callable[[], str | None]) -> None:
-        """`session_id` returns the id of the session to save for, or None."""
-        self._drafts, self._queue, self._pastes, self._get_session_id = drafts, queue, pastes, session_id
+    def __init__(self, drafts: Drafts, queue: Queue, pastes: Pastes, get_session_id: Callable[[], str | None]) -> None:
+        """`get_session_id` returns the id of the session to save for, or None."""
+        self._drafts, self._queue, self._pastes, self._get_session_id = drafts, queue, pastes, get_session_id
         self._prompt_text = ""
         """The text of the prompt, as last reported."""
-        queue.watch(lambda: self._save(queue.texts))
+        queue.add_change_callback(lambda: self._save(queue.texts))
 
-    def take(self, session: str) -> str:
+    def take(self, session_id: str) -> str:
         """Return and delete the text that was saved when the session was left."""
-        draft = "\n\n".join(self._drafts.take(session))
+        draft = "\n\n".join(self._drafts.take(session_id))
         self._save(self._queue.texts)
-        return self._pastes.fold(draft)
+        return self._pastes.collapse(draft)
 
     def stash(self, draft: str) -> None:
         """Save the queue and the prompt text when the session is left."""

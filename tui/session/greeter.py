@@ -22,8 +22,8 @@ _SECONDS_PER_DAY = 86_400
 class Greeter:
     """Collects the parts of the greeting. The greeting is shorter while parts are missing."""
 
-    def __init__(self, controller: "Callable[[], SessionController]") -> None:
-        self._get_controller = controller
+    def __init__(self, get_controller: "Callable[[], SessionController]") -> None:
+        self._get_controller = get_controller
         self.settings: Settings | None = None
         self.size_notice = ""
         """A notice about the terminal size, shown with the greeting; empty for none."""
@@ -41,14 +41,14 @@ class Greeter:
         self._collected_session_id = session.id
         sessions = controller.sessions
         try:
-            recent = await sessions.recent(limit=view.greeting.MAX_LISTED_SESSIONS + 1)
+            recent = await sessions.recent_sessions(limit=view.greeting.MAX_LISTED_SESSIONS + 1)
         except AgentError:
             recent = ()  # the session list will report the error
         self._sessions = tuple(info for info in recent if info.id != session.id and info.messages)[
             : view.greeting.MAX_LISTED_SESSIONS
         ]
         self._branch, self._instruction_files = await asyncio.to_thread(
-            _branch_and_sizes, session.root, sessions.instruction_files()
+            _branch_and_sizes, session.working_folder, sessions.instruction_files()
         )
         return True
 
@@ -61,7 +61,7 @@ class Greeter:
         now = time()
         return view.greeting.Greeting(
             model=session.model,
-            folder=path_with_tilde(session.root),
+            folder=path_with_tilde(session.working_folder),
             branch=self._branch,
             mode=session.mode,
             instruction_files=self._instruction_files,

@@ -20,9 +20,9 @@ if TYPE_CHECKING:  # session modules load only after the first paint
 class JobWaker:
     """Waits for background jobs while the session is idle, i.e. from `begin` to `end`."""
 
-    def __init__(self, controller: "Callable[[], SessionController]", wake: Callable[[], None]) -> None:
+    def __init__(self, get_controller: "Callable[[], SessionController]", wake: Callable[[], None]) -> None:
         """`wake` starts a turn in which the model reacts to the end of a job."""
-        self._get_controller = controller
+        self._get_controller = get_controller
         self._wake = wake
         self._task: asyncio.Task[None] | None = None
 
@@ -98,7 +98,7 @@ class JobQueue(ABC):
         """Start work that runs in parallel to the current job. An exception in it ends the program with a report."""
 
     @abstractmethod
-    async def do(self, invocation: Invocation) -> None: ...
+    async def run_invocation(self, invocation: Invocation) -> None: ...
 
     @abstractmethod
     async def open_session(self) -> bool:
@@ -153,7 +153,7 @@ class JobQueue(ABC):
 
     # Input
 
-    def take(self, text: str) -> None:
+    def handle_input(self, text: str) -> None:
         """Handle the user's input: a command or a message."""
         session, name = self.controller.session, custom_command_name(text)
         extensions = session.extensions if session is not None and name else None
@@ -172,7 +172,7 @@ class JobQueue(ABC):
 
     def send(self, text: str, *, later: bool = False) -> None:
         """Send a message at once, or with the next step of the running turn; with `later`, only after the turn."""
-        self.controller.queue.add(text, later=later)
+        self.controller.queue.add(text, is_later=later)
         self.on_message_queued(later=later)
         if not self.is_busy:
             self.start()
@@ -182,7 +182,7 @@ class JobQueue(ABC):
         and the command cannot run in parallel, say so instead."""
         is_opening = self._command in _SESSION_COMMANDS
         if invocation.command.when_busy and not (is_opening and invocation.command.needs_session):
-            self.run_in_background(self.with_error_notice(self.do(invocation)))
+            self.run_in_background(self.with_error_notice(self.run_invocation(invocation)))
         elif is_opening:
             if invocation.command.name in REPLACING_COMMANDS:
                 self.stop_work()
@@ -200,7 +200,7 @@ class JobQueue(ABC):
 
     async def _do(self, invocation: Invocation) -> None:
         self._command = invocation.command.name
-        await self.do(invocation)
+        await self.run_invocation(invocation)
 
     async def with_error_notice(self, work: Awaitable[None]) -> None:
         """Run the work. An error is shown as a notice and does not end a running turn."""

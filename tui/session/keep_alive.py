@@ -18,12 +18,12 @@ class CacheKeepAlive:
 
     def __init__(
         self,
-        controller: "Callable[[], SessionController]",
+        get_controller: "Callable[[], SessionController]",
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`clock`: a clock in seconds that also advances while the machine sleeps."""
-        self._get_controller = controller
+        self._get_controller = get_controller
         self._sleep = sleep
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
@@ -31,7 +31,7 @@ class CacheKeepAlive:
     def begin(self) -> None:
         """Start renewing, because the session is now idle."""
         session = self._get_controller().session
-        if session is not None and session.limits.keep_alive:
+        if session is not None and session.limits.max_keep_alive_requests:
             self._task = asyncio.create_task(self._renew_until_expired(session))
 
     def end(self) -> None:

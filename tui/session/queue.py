@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line
 
 MAX_QUEUE_LINES = 4
@@ -32,7 +32,7 @@ class Queue:
     def __len__(self) -> int:
         return len(self.items)
 
-    def watch(self, changed: Callable[[], None]) -> None:
+    def add_change_callback(self, changed: Callable[[], None]) -> None:
         """Add a callback for changes."""
         self._change_callbacks.append(changed)
 
@@ -41,8 +41,8 @@ class Queue:
         """The texts of all messages that are queued or not yet confirmed as delivered."""
         return tuple(item.text for item in (*self._undelivered, *self.items))
 
-    def add(self, text: str, *, later: bool = False) -> None:
-        self._set_items((*self.items, QueuedMessage(text, later)))
+    def add(self, text: str, *, is_later: bool = False) -> None:
+        self._set_items((*self.items, QueuedMessage(text, is_later)))
 
     def remove(self, index: int) -> str:
         """Remove and return the message at an index."""
@@ -98,21 +98,21 @@ class Queue:
             changed()
 
 
-def first_visible(count: int, marked: int | None) -> int:
+def first_visible_index(count: int, marked_index: int | None) -> int:
     """Return the index of the first visible message: the last messages are visible, or those around the marked one."""
-    end = count if marked is None else min(count, marked + MAX_QUEUE_LINES // 2 + 1)
-    return max(0, min(count - MAX_QUEUE_LINES, end - MAX_QUEUE_LINES + (marked is not None)))
+    end = count if marked_index is None else min(count, marked_index + MAX_QUEUE_LINES // 2 + 1)
+    return max(0, min(count - MAX_QUEUE_LINES, end - MAX_QUEUE_LINES + (marked_index is not None)))
 
 
-def queue_lines(items: tuple[QueuedMessage, ...], marked: int | None) -> tuple[Line, ...]:
+def queue_lines(items: tuple[QueuedMessage, ...], marked_index: int | None) -> tuple[Line, ...]:
     """Return the lines of the visible messages, with key hints for the marked one."""
-    first = first_visible(len(items), marked)
+    first = first_visible_index(len(items), marked_index)
     visible = items[first : first + MAX_QUEUE_LINES]
     lines: list[Line] = []
     for index, item in enumerate(visible, first):
         timing_label = "later      " if item.is_later else "next step  "
-        text = sanitised_line(item.text[:_MAX_LINE_CHARS])
-        if index == marked:
+        text = sanitise_line(item.text[:_MAX_LINE_CHARS])
+        if index == marked_index:
             lines.append(((f"{timing_label}", "accent"), ("Enter edit  Del remove  ", "dim"), (text, "strong")))
         else:
             hidden_count = first if index == first else len(items) - first - len(visible) if index == first + 3 else 0

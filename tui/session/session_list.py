@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from ebbtide.agent.archive.tags import normalise_tags
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.records.session_lookup import SessionInfo
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line
-from ebbtide.tui.view.panel import AskForText, LoadedText, Panel, PanelAction, PanelRow, ShowMessage
+from ebbtide.tui.view.panel import LoadedText, Panel, PanelAction, PanelRow, ShowMessage, TextRequest
 from ebbtide.tui.view.sessions import (
     MIN_SIDE_BY_SIDE_WIDTH,
     MORE_AGENTS_SUFFIX,
@@ -33,7 +33,7 @@ class ListedSessions:
     def __init__(self, library: "Library") -> None:
         self._library = library
         self.sessions: list[SessionInfo] = []
-        self.everywhere = False
+        self.includes_all_projects = False
         """Whether all projects are listed."""
         self.search_text = ""
         """The search text; empty to list all sessions."""
@@ -49,7 +49,7 @@ class ListedSessions:
 
     async def load_first_page(self) -> None:
         """List the first page, or, in a search, the sessions whose title matches."""
-        page = await self._library.page(everywhere=self.everywhere, words=self.search_text)
+        page = await self._library.page(in_all_projects=self.includes_all_projects, query=self.search_text)
         self.sessions, self._excerpts, self.has_more = list(page), {}, bool(page)
         self.search_status = "searching messages …" if self.search_text else ""
 
@@ -68,7 +68,9 @@ class ListedSessions:
 
         while True:
             previous_count = unindexed_count
-            matches = await self._library.search(self.search_text, everywhere=self.everywhere, on_progress=on_progress)
+            matches = await self._library.search(
+                self.search_text, everywhere=self.includes_all_projects, on_progress=on_progress
+            )
             listed_ids = {info.id for info in self.sessions}
             self._excerpts = {match.info.id: match.excerpt for match in matches}
             self.sessions += [match.info for match in matches if match.info.id not in listed_ids]
@@ -79,7 +81,7 @@ class ListedSessions:
 
     async def load_next_page(self) -> None:
         """Add the next page."""
-        page = await self._library.page(everywhere=self.everywhere, after=self.sessions[-1])
+        page = await self._library.page(in_all_projects=self.includes_all_projects, after=self.sessions[-1])
         self.sessions += page
         self.has_more = bool(page)
 
@@ -96,7 +98,7 @@ MAX_LISTED_AGENTS = 3
 MAX_PREVIEW_MESSAGES = 12
 """Maximum number of messages shown in the preview of a session."""
 UNLISTED_SESSION = SessionInfo("", "", "", 0.0, 0, "")
-TITLE_REQUEST = AskForText(lambda row: row.title, "Enter save   Esc cancel", "New title")
+TITLE_REQUEST = TextRequest(lambda row: row.title, "Enter save   Esc cancel", "New title")
 TAGS_REQUEST = replace(TITLE_REQUEST, label="Tags, separated by spaces", may_be_empty=True)
 
 
@@ -120,13 +122,13 @@ class SessionList:
             session_id for session_id, parent_id in self._to_delete.items() if parent_id not in self._to_delete
         )
 
-    def panel(self, mark: str = "", message: ShowMessage | None = None) -> Panel:
+    def build_panel(self, marked_id: str = "", message: ShowMessage | None = None) -> Panel:
         listed = self._listed
         may_have_more = listed.has_more and len(listed.sessions) >= 200
         headline = sessions_headline(
             len(listed.sessions),
             may_have_more,
-            everywhere=listed.everywhere,
+            includes_all_projects=listed.includes_all_projects,
             search_text=listed.search_text,
             search_status=listed.search_status,
             doomed=len(self._to_delete),
@@ -156,14 +158,14 @@ class SessionList:
             no_match_message="no match",
             actions=actions,
             search_placeholder="type to find titles, #tags and messages",
-            initial_value=mark,
+            initial_value=marked_id,
             scrolls_details=True,
             min_side_by_side_width=MIN_SIDE_BY_SIDE_WIDTH,
             message=message,
             find_rows=self._search,
             load_more=self._load_more if listed.has_more and not listed.search_text else None,
             watch=self._watch,
-            rebuild=self.panel,
+            rebuild=self.build_panel,
         )
 
     def _build_rows(self, info: SessionInfo) -> Iterator[PanelRow]:
@@ -177,13 +179,18 @@ class SessionList:
             yield more_agents_row(info, MAX_LISTED_AGENTS)
 
     def _build_row(self, info: SessionInfo) -> PanelRow:
-        projects, excerpt = self._listed.everywhere, self._listed.excerpt_of(info)
+        projects, excerpt = self._listed.includes_all_projects, self._listed.excerpt_of(info)
         ids_to_delete = (*self._to_delete, info.id) if info.owner in self._to_delete else self._to_delete
         draw = partial(
-            session_line, info, now=self._now, current=self._current, doomed=ids_to_delete, projects=projects
+            session_line,
+            info,
+            now=self._now,
+            current_id=self._current,
+            ids_to_delete=ids_to_delete,
+            shows_projects=projects,
         )
         return PanelRow(
-            info.id, draw, content=LoadedText(self._load_details, (info, excerpt)), title=sanitised_line(info.title)
+            info.id, draw, content=LoadedText(self._load_details, (info, excerpt)), title=sanitise_line(info.title)
         )
 
     async def _load_details(self, info: SessionInfo, excerpt: str) -> Sequence[Line]:
@@ -197,24 +204,24 @@ class SessionList:
         listed.search_text = text.strip()
         try:
             await listed.load_first_page()
-            yield self.panel("" if listed.search_text else self._current)
+            yield self.build_panel("" if listed.search_text else self._current)
             if listed.search_text:
                 await asyncio.sleep(SEARCH_DELAY_S)
                 await listed.add_text_matches(lambda: self._changed() if self._changed is not None else None)
-                yield self.panel()
+                yield self.build_panel()
         except AgentError:
             listed.search_status = ""
             raise
 
     async def _load_more(self) -> Panel:
         await self._listed.load_next_page()
-        return self.panel()
+        return self.build_panel()
 
     async def _expand(self, row: PanelRow, _: str) -> Panel:
         session_id = row.value.removesuffix(MORE_AGENTS_SUFFIX)
         self._expanded.add(session_id)
         (info,) = (info for info in self._listed.sessions if info.id == session_id)
-        return self.panel(info.agents[MAX_LISTED_AGENTS].id)
+        return self.build_panel(info.agents[MAX_LISTED_AGENTS].id)
 
     def _will_delete(self, row: PanelRow) -> bool:
         return row.value in self._to_delete or self._parent_id(row.value) in self._to_delete
@@ -236,7 +243,7 @@ class SessionList:
 
     async def _tag(self, row: PanelRow, text: str) -> Panel:
         tags = normalise_tags(text.replace(",", " ").split())
-        await self._library.tag(row.value, tags, None)
+        await self._library.change_tags(row.value, tags, None)
         return await self._reload_panel(row.value)
 
     async def _fork(self, row: PanelRow, _: str) -> Panel:
@@ -245,7 +252,7 @@ class SessionList:
         return await self._reload_panel(fork.id, message)
 
     async def _toggle_projects(self, row: PanelRow, _: str) -> Panel:
-        self._listed.everywhere = not self._listed.everywhere
+        self._listed.includes_all_projects = not self._listed.includes_all_projects
         return await self._reload_panel(row.value)
 
     async def _reload_panel(self, marked_id: str, message: ShowMessage | None = None) -> Panel:
@@ -253,7 +260,7 @@ class SessionList:
         await self._listed.load_first_page()
         if self._listed.search_text:
             await self._listed.add_text_matches(lambda: None)
-        return self.panel(marked_id, message)
+        return self.build_panel(marked_id, message)
 
     async def _toggle_deletion(self, row: PanelRow, _: str) -> Panel:
         """Mark a session for deletion when the list is closed, or unmark it."""
@@ -277,7 +284,7 @@ class SessionList:
             message = ShowMessage(
                 f"`{session_id}`{agents_phrase} will be deleted when you close this list; d to undo", "warn"
             )
-        return self.panel(message=message)
+        return self.build_panel(message=message)
 
 
 def _is_more_row(row: PanelRow) -> bool:

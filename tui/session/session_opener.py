@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.messages import Conversation
 from ebbtide.tui.view.blocks import Block, Notice, SessionView
-from ebbtide.tui.view.resumed import newest_messages, resumed_view, without_orphaned_outputs
+from ebbtide.tui.view.resumed import build_resumed_view, newest_messages, without_orphaned_outputs
 
 if TYPE_CHECKING:  # session modules load only after the first paint
     from ebbtide.agent.session import Session
@@ -21,16 +21,16 @@ MAX_INITIAL_MESSAGES = 10_000
 """Maximum number of messages shown when a session is resumed; earlier ones are read on demand."""
 
 
-async def view_of_session(sessions: "Sessions", session: "Session") -> SessionView:
+async def build_session_view(sessions: "Sessions", session: "Session") -> SessionView:
     """Build the view of a resumed session in threads, because a long session takes a while."""
-    history = await asyncio.to_thread(sessions.without_secrets, newest_messages(session.history, MAX_INITIAL_MESSAGES))
+    history = await asyncio.to_thread(sessions.hide_secrets, newest_messages(session.history, MAX_INITIAL_MESSAGES))
     endings = await sessions.turn_endings(session.id)
     return await asyncio.to_thread(
-        resumed_view, history, str(sessions.root), endings, is_at_question=session.is_at_question
+        build_resumed_view, history, str(sessions.root), endings, is_at_question=session.is_at_question
     )
 
 
-async def earlier_blocks(
+async def load_earlier_blocks(
     sessions: "Sessions", session: str, position: int, limit: int
 ) -> tuple[int, tuple[Block, ...]]:
     """Read about `limit` messages before a position; return the position of the first one, and the blocks. Outputs
@@ -38,14 +38,14 @@ async def earlier_blocks(
     page = await sessions.messages_before(session, position, limit)
     messages = without_orphaned_outputs(page.messages) if position > limit else page.messages
     visible = await asyncio.to_thread(
-        sessions.without_secrets, Conversation(messages)
+        sessions.hide_secrets, Conversation(messages)
     )  # in a thread: slow for many messages
     start = position - len(messages)
     endings = tuple(
         replace(ending, position=ending.position - start) for ending in await sessions.turn_endings(session)
     )
     blocks = (
-        await asyncio.to_thread(resumed_view, visible, str(sessions.root), endings)
+        await asyncio.to_thread(build_resumed_view, visible, str(sessions.root), endings)
     ).past_blocks  # slow for many messages
     return start, (*((Notice(page.problem),) if page.problem else ()), *blocks)
 
@@ -76,9 +76,11 @@ class SessionOpener:
         """Open the session with the id `resume`, or a new one. `is_displayed`: whether the session is already
         completely on the screen. Raises `AgentError`."""
         on_preview = None if is_displayed else self._on_preview
-        session = await self._sessions.open(resume, model, on_preview, opening=opening, progress=self._report_progress)
+        session = await self._sessions.open(
+            resume, model, on_preview, opening_kind=opening, on_progress=self._report_progress
+        )
         try:
-            return session, await view_of_session(self._sessions, session)
+            return session, await build_session_view(self._sessions, session)
         except asyncio.CancelledError:
             await session.close(None)
             raise

@@ -11,9 +11,9 @@ from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import Act
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.text.numbers import format_dollars, tokens
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.view.blocks import Notice
-from ebbtide.tui.view.receipts import Compaction, UndoneReceipt, edit_proposal, receipt_title
+from ebbtide.tui.view.receipts import Compaction, UndoneCompaction, edit_proposal, receipt_title
 
 if TYPE_CHECKING:  # session modules load only after the first paint
     from ebbtide.agent.session import Session
@@ -49,7 +49,7 @@ async def propose(controller: SessionController, request: EditRequest) -> Propos
     return Proposal(edit_proposal(quote.plan, quote.dollars), not isinstance(quote.plan, Refusal))
 
 
-async def carry_out(controller: SessionController, request: EditRequest) -> str:
+async def run_action(controller: SessionController, request: EditRequest) -> str:
     """Run an action; show and return its outcome. Raises `AgentError`, for example while a turn runs."""
     result = await _require_session(controller).change_conversation(apply_edit, request)
     return _show_outcome(controller, result.events)
@@ -73,16 +73,16 @@ async def carry_out_undo(controller: SessionController) -> str:
 
 async def propose_bring(controller: SessionController, ref: str) -> Proposal:
     """Return what bringing a reference back would cost. Raises `AgentError`."""
-    event = await _require_session(controller).bring_into_view(ref, only_price=True)
+    event = await _require_session(controller).restore_to_view(ref, is_dry_run=True)
     extent_note = "" if event.is_whole else ", first part only"
     text = f"put {event.ref} at the end of the conversation{extent_note}: adds {tokens(event.tokens)} tokens"
     price = "nothing" if event.cost == 0 else _cost(event.tokens, event.cost)
-    return Proposal(sanitised_line(f"{text}, costs {price} now"), is_possible=True)
+    return Proposal(sanitise_line(f"{text}, costs {price} now"), is_possible=True)
 
 
 async def carry_out_bring(controller: SessionController, ref: str) -> str:
     """Bring a reference back into context. Raises `AgentError`."""
-    return _show_outcome(controller, (await _require_session(controller).bring_into_view(ref),))
+    return _show_outcome(controller, (await _require_session(controller).restore_to_view(ref),))
 
 
 async def propose_typed(controller: SessionController, action_text: str) -> Proposal:
@@ -94,7 +94,7 @@ async def propose_typed(controller: SessionController, action_text: str) -> Prop
 async def carry_out_typed(controller: SessionController, action_text: str) -> None:
     """Run the action typed after `/context`. Raises `AgentError`."""
     request = _parse_request(action_text)
-    await (carry_out_undo(controller) if request is None else carry_out(controller, request))
+    await (carry_out_undo(controller) if request is None else run_action(controller, request))
 
 
 def _parse_request(action_text: str) -> EditRequest | None:
@@ -104,7 +104,7 @@ def _parse_request(action_text: str) -> EditRequest | None:
         return None
     act = ACTION_WORDS.get(word) or FORMER_ACTION_WORDS.get(word)
     if act is None or not key.strip():
-        raise AgentError(f"`/context {sanitised_line(action_text)}` is not valid: {USAGE}")
+        raise AgentError(f"`/context {sanitise_line(action_text)}` is not valid: {USAGE}")
     return EditRequest(act, key.strip())
 
 
@@ -116,7 +116,7 @@ def _show_outcome(controller: SessionController, events: tuple[Event, ...]) -> s
     for event in events:
         controller.advance(event)
     match controller.view.blocks[-1:]:
-        case (Compaction() | UndoneReceipt() as receipt,):
+        case (Compaction() | UndoneCompaction() as receipt,):
             return receipt_title(receipt)
         case (Notice(text=text),):
             return text

@@ -25,11 +25,11 @@ RESIZE_DELAY_S = 0.1
 class TerminalFeatures:
     """Window title, notifications, clipboard and suspension of one app."""
 
-    def __init__(self, app: App[Any], notify_method: NotifyName, name: Callable[[], str]) -> None:
-        """`name` returns the session name for the window title."""
+    def __init__(self, app: App[Any], notify_method: NotifyName, get_name: Callable[[], str]) -> None:
+        """`get_name` returns the session name for the window title."""
         self._app = app
         self._notify_method = notify_method
-        self._name = name
+        self._name = get_name
         self._window = TerminalWindow(self.write, self._notify, monotonic)
 
     def restore_after_suspension(self) -> None:
@@ -43,7 +43,7 @@ class TerminalFeatures:
             asyncio.get_running_loop().call_later(RESIZE_DELAY_S, self._app._check_resize)
         self._window.handle_event(event)
 
-    def show(self, view: SessionView) -> None:
+    def update(self, view: SessionView) -> None:
         self._window.show(view, self._name())
 
     def write(self, sequence: str) -> None:
@@ -57,7 +57,7 @@ class TerminalFeatures:
         """Copy text to the clipboard. `on_result` is called with a message about the result."""
 
         async def copy_and_report() -> None:
-            on_result(await terminal.copy.copy(text, os.environ, sys.platform, self.write))
+            on_result(await terminal.copy.copy_text(text, os.environ, sys.platform, self.write))
 
         self._app.run_worker(copy_and_report(), group="aside")
 
@@ -83,7 +83,7 @@ class TerminalFeatures:
 
 
 @contextmanager
-def lend_terminal(app: App[Any]) -> Iterator[None]:
+def released_terminal(app: App[Any]) -> Iterator[None]:
     """Lend the terminal to another program. It is restored even after an exception, which Textual does not do.
     Raises `SuspendNotSupported`."""
     raised_error: Exception | None = None

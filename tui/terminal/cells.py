@@ -189,7 +189,7 @@ class CellWriter:
         """`cursor`: column and line of the terminal's cursor; None if unknown. `style`: the terminal's current style;
         None if unknown. `erases_in_color`: whether erased cells get the current background."""
         self.cursor = cursor
-        self.look = style or DEFAULT_STYLE
+        self.style = style or DEFAULT_STYLE
         self._erases_in_color = erases_in_color
         self._output = [] if style is not None else ["\x1b[m"]
 
@@ -198,13 +198,13 @@ class CellWriter:
         self._move_cursor(*cursor)
         return "".join(self._output)
 
-    def write_changes(self, current: list[Row | None], wanted_rows: Sequence[Row], lines: Iterable[int]) -> None:
-        """Write the changes that turn these lines of `current` into `wanted_rows`, and update `current`."""
-        changed = [y for y in lines if current[y] != wanted_rows[y]]
-        if len(changed) > _MIN_SCROLLED_LINES and self._scroll(current, wanted_rows, changed):
-            changed = [y for y, row in enumerate(wanted_rows) if current[y] != row]
+    def write_changes(self, current: list[Row | None], target_rows: Sequence[Row], lines: Iterable[int]) -> None:
+        """Write the changes that turn these lines of `current` into `target_rows`, and update `current`."""
+        changed = [y for y in lines if current[y] != target_rows[y]]
+        if len(changed) > _MIN_SCROLLED_LINES and self._scroll(current, target_rows, changed):
+            changed = [y for y, row in enumerate(target_rows) if current[y] != row]
         for y in changed:
-            row = wanted_rows[y]
+            row = target_rows[y]
             for start, end in _differing_ranges(self._erase_line_end(current[y], row, y), row):
                 self._write(row, y, start, end)
             current[y] = row
@@ -256,7 +256,7 @@ class CellWriter:
 
     def _write(self, row: Row, y: int, start: int, end: int) -> None:
         self._move_cursor(start, y)
-        style, append = self.look, self._output.append
+        style, append = self.style, self._output.append
         is_width_uncertain = has_uncertain_width(row_text(row[start:end]))
         for x in range(start, end):
             text, new_style = row[x]
@@ -269,15 +269,15 @@ class CellWriter:
                 next_x = x + 1 if x + 1 >= end or row[x + 1][0] else x + 2
                 if next_x < end:
                     self._move_cursor(next_x, y)
-        self.look = style
+        self.style = style
         # Terminals disagree on the cursor position after the last column and after characters of uncertain width.
         is_position_certain = end < len(row) and not (is_width_uncertain and self.cursor is None)
         self.cursor = (end, y) if is_position_certain else None
 
     def _set_style(self, style: CellStyle) -> None:
-        if style is not self.look:
-            self._output.append(_style_change(self.look, style))
-            self.look = style
+        if style is not self.style:
+            self._output.append(_style_change(self.style, style))
+            self.style = style
 
     def _move_cursor(self, x: int, y: int) -> None:
         if self.cursor == (x, y):
@@ -291,11 +291,11 @@ class CellWriter:
 
 
 def find_scroll(
-    current: Sequence[Row | None], wanted_rows: Sequence[Row], changed: Sequence[int]
+    current: Sequence[Row | None], target_rows: Sequence[Row], changed: Sequence[int]
 ) -> tuple[int, int, int] | None:
-    """Return the region in which scrolling produces most of the changed `wanted_rows`: first line, last line, and the
+    """Return the region in which scrolling produces most of the changed `target_rows`: first line, last line, and the
     distance to scroll up (negative: down). None if scrolling does not help."""
-    left, right = _differing_columns(current, wanted_rows, changed)
+    left, right = _differing_columns(current, target_rows, changed)
     lines_by_text: dict[str, list[int]] = {}
     for y in range(changed[0], changed[-1] + 1):
         row = current[y]
@@ -304,7 +304,7 @@ def find_scroll(
     votes = Counter[int]()
     matches = list[tuple[int, int]]()
     for y in changed:
-        for source_y in lines_by_text.get(row_text(wanted_rows[y][left:right]), ()):
+        for source_y in lines_by_text.get(row_text(target_rows[y][left:right]), ()):
             votes[source_y - y] += 1
             matches.append((y, source_y))
     if not votes:

@@ -7,20 +7,20 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES
+from ebbtide.tools.files.pictures import MAX_IMAGE_BYTES
 from ebbtide.tools.process.child import run_with_input
 from ebbtide.tools.process.shell import Launch
 
 CLIPBOARD_TIMEOUT_S = 5.0
 """Timeout in seconds of a program that reads the clipboard."""
 
-_MAX_OUTPUT_BYTES = 2 * MAX_PICTURE_BYTES + 64
+_MAX_OUTPUT_BYTES = 2 * MAX_IMAGE_BYTES + 64
 """Maximum number of bytes read, enough for an image just above the limit as two hex digits per byte."""
 
 _APPLESCRIPT_HEX = re.compile(rb"\xc2\xabdata PNGf([0-9A-Fa-f]+)\xc2\xbb")
 
 
-class NoPicture(Exception):
+class NoClipboardImageError(Exception):
     """Raised if there is no image; the message is a sentence for the user."""
 
 
@@ -39,20 +39,20 @@ def reader_commands(environment: Mapping[str, str], platform: str = sys.platform
     return tuple((program, *arguments) for program, arguments in resolved if program and os.path.isabs(program))
 
 
-async def picture(environment: Mapping[str, str]) -> bytes:
-    """Return the image in the clipboard. Raises `NoPicture`."""
+async def read_clipboard_image(environment: Mapping[str, str]) -> bytes:
+    """Return the image in the clipboard. Raises `NoClipboardImageError`."""
     commands = reader_commands(environment)
     if not commands:
-        raise NoPicture("cannot read images from the clipboard; install `wl-paste`, `xclip` or `pngpaste`")
+        raise NoClipboardImageError("cannot read images from the clipboard; install `wl-paste`, `xclip` or `pngpaste`")
     for command in commands:
         output = await _command_output(command)
         match = _APPLESCRIPT_HEX.search(output)
         data = bytes.fromhex(match[1].decode()) if match else output
-        if len(data) > MAX_PICTURE_BYTES:
-            raise NoPicture("the image in the clipboard is larger than 3.9 MB")
+        if len(data) > MAX_IMAGE_BYTES:
+            raise NoClipboardImageError("the image in the clipboard is larger than 3.9 MB")
         if data.startswith(b"\x89PNG"):
             return data
-    raise NoPicture("no image in the clipboard")
+    raise NoClipboardImageError("no image in the clipboard")
 
 
 async def _command_output(command: Sequence[str]) -> bytes:
@@ -63,4 +63,4 @@ async def _command_output(command: Sequence[str]) -> bytes:
         )
     except OSError:
         return b""
-    return result.out if result.code is not None or len(result.out) == _MAX_OUTPUT_BYTES else b""
+    return result.output if result.code is not None or len(result.output) == _MAX_OUTPUT_BYTES else b""

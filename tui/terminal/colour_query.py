@@ -26,7 +26,7 @@ from textual.geometry import Size
 from textual.message import Message
 
 from ebbtide.tools.lazy import regex
-from ebbtide.tui.prompt.key_arrivals import Arrival, record_alt_character, record_arrival
+from ebbtide.tui.prompt.key_arrivals import KeyArrival, record_alt_character, record_arrival
 from ebbtide.tui.terminal.display import Display
 from ebbtide.tui.terminal.replies import (
     MAX_JOINED_READS,
@@ -80,12 +80,12 @@ class BackgroundColour(Message):
 
     def __init__(self, tone: BackgroundTone) -> None:
         super().__init__()
-        self.ground = tone
+        self.tone = tone
 
 
-def background_in_reply(answer: str) -> BackgroundTone | None:
+def background_in_reply(reply: str) -> BackgroundTone | None:
     """Return the background that a reply reports; None if it reports none."""
-    match = _COLOUR_REPLY.fullmatch(answer)
+    match = _COLOUR_REPLY.fullmatch(reply)
     if match is None:
         return None
     red, green, blue = (int(channel, 16) / (16 ** len(channel) - 1) for channel in match.groups())
@@ -118,11 +118,11 @@ class _Parser(XTermParser):
         replies, now = self._replies, get_time()
         if replies.is_certain and now >= self._wait_until and not replies.completes_reply(data):
             replies.release()
-        partial_reply = replies.begun if replies.is_certain else ""
-        typed, paste_start, pasted = (replies.begun + data).partition(BRACKETED_PASTE_START)
-        replies.begun = ""
+        partial_reply = replies.pending if replies.is_certain else ""
+        typed, paste_start, pasted = (replies.pending + data).partition(BRACKETED_PASTE_START)
+        replies.pending = ""
         pieces, reply_texts = replies.split_replies(typed)
-        if not (partial_reply and replies.begun.startswith(partial_reply)):
+        if not (partial_reply and replies.pending.startswith(partial_reply)):
             self._wait_until = now + (REPLY_TIMEOUT_S if replies.is_certain else constants.ESCAPE_DELAY)
         for reply_text in reply_texts:
             yield from _reply_messages(reply_text)
@@ -184,7 +184,7 @@ class _Parser(XTermParser):
     def tick(self) -> Iterator[Message]:
         """Called every tenth of a second, and after input. Treats input held for too long as keys, or drops it if it is
         certainly the start of a reply."""
-        if self._replies.begun and get_time() >= self._wait_until:
+        if self._replies.pending and get_time() >= self._wait_until:
             yield from self._parse_piece(self._replies.release())
             yield from self._flush_pending()
         yield from super().tick()
@@ -192,7 +192,7 @@ class _Parser(XTermParser):
     @property
     def has_partial_input(self) -> bool:
         """Whether some input may be incomplete, such as the start of a key sequence."""
-        return bool(self._replies.begun) or self._timeout_time is not None or self.pasted is not None
+        return bool(self._replies.pending) or self._timeout_time is not None or self.pasted is not None
 
     def _flush_pending(self) -> Iterator[Message]:
         """Treat the held input as complete, so that an Esc becomes the Esc key."""
@@ -210,7 +210,7 @@ class TerminalInput:
         self._decode = getincrementaldecoder("utf-8")("replace").decode
         self._parser = _Parser(debug)
         self._clock = clock
-        self._last_read = Arrival(clock(), 0)
+        self._last_read = KeyArrival(clock(), 0)
         """The arrival of the last read."""
         self._press_count = 0
         """Number of keys, clicks and pastes found in the last read so far."""
@@ -218,10 +218,14 @@ class TerminalInput:
     def feed_bytes(self, typed: bytes) -> None:
         """Process one read. During a paste, Ctrl-C counts as a key only if no pasted text has arrived for a while; it
         then ends the paste."""
-        previous_time = self._last_read.at
-        self._last_read, self._press_count = Arrival(self._clock(), (self._last_read.read or 0) + 1), 0
+        previous_time = self._last_read.time
+        self._last_read, self._press_count = KeyArrival(self._clock(), (self._last_read.read_number or 0) + 1), 0
         text = self._decode(typed)
-        if typed == b"\x03" and self._parser.pasted is not None and self._last_read.at >= previous_time + PASTE_STALL_S:
+        if (
+            typed == b"\x03"
+            and self._parser.pasted is not None
+            and self._last_read.time >= previous_time + PASTE_STALL_S
+        ):
             text = BRACKETED_PASTE_END
         if text:  # empty for part of a character; the parser would take that for the end of all input
             self._post_messages(self._parser.feed(text))
@@ -291,7 +295,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         self.display.begin()
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual's
         self.write(PUSH_TITLE)
-        self.ask_size()
+        self.query_size()
         # Handled in the event loop: a signal handler may be interrupted by the next signal after it has read the size,
         # and the older size would then be reported last.
         asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, self._post_resize)
@@ -300,7 +304,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         """Return the window's size as reported by the terminal or, without a report, by the system. `COLUMNS` and
         `LINES` are ignored, because they do not change with the window. Huge sizes are reduced, because they would only
         waste memory."""
-        columns, lines = self._tracked_size.of(self._system_size)
+        columns, lines = self._tracked_size.current_size(self._system_size)
         return min(columns, _MAX_COLUMNS), min(lines, _MAX_LINES)
 
     @property
@@ -312,14 +316,14 @@ class AnsweringDriver(linux_driver.LinuxDriver):
             columns, lines = super()._get_terminal_size()
         return Size(columns, lines)
 
-    def ask_size(self) -> None:
+    def query_size(self) -> None:
         """Query the terminal for its size."""
         self._tracked_size.record_query(self._system_size)
         self.write(SIZE_QUERY)
 
     def _post_resize(self) -> None:
         self._tracked_size.reset()
-        self.display.forget()
+        self.display.invalidate()
         if not self._in_band_window_resize:
             size = Size(*self._get_terminal_size())
             self._app.post_message(Resize(size, size))
@@ -352,7 +356,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
             ):  # without a terminal of its own, it would be stopped again and again
                 super().resume_application_mode()
         else:
-            self.display.forget()
+            self.display.invalidate()
             self._app.call_later(self._app.refresh, layout=True)
 
     def _sigtstp_application(self, *_: object) -> None:
@@ -372,7 +376,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
             size = Size(*self._get_terminal_size())
             message = Resize(size, size)
         if isinstance(message, Resize):  # reported by the terminal itself
-            self.display.forget()
+            self.display.invalidate()
         super().process_message(message)
 
     def run_input_thread(self) -> None:

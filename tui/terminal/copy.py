@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.process.groups import ProcessFamily
-from ebbtide.tui.terminal.passthrough import for_outer_terminal
+from ebbtide.tui.terminal.passthrough import wrap_for_outer_terminal
 
 MAX_OSC_52_BYTES = 74_000
 """Maximum number of bytes sent to a terminal's clipboard. Several terminals silently ignore more."""
@@ -35,7 +35,7 @@ def copy_sequence(text: str, environment: Mapping[str, str]) -> str:
     """Return the sequence that sets the terminal's clipboard (OSC 52). In tmux, it sets both tmux's clipboard and the
     terminal's."""
     sequence = f"\x1b]52;c;{base64.b64encode(copyable_prefix(text).encode()).decode()}\x07"
-    wrapped = for_outer_terminal(sequence, environment)
+    wrapped = wrap_for_outer_terminal(sequence, environment)
     return sequence if wrapped == sequence else sequence + wrapped
 
 
@@ -58,7 +58,7 @@ def copy_programs(environment: Mapping[str, str], platform: str) -> tuple[tuple[
     return wayland + x11
 
 
-async def copy(text: str, environment: Mapping[str, str], platform: str, write: Callable[[str], object]) -> str:
+async def copy_text(text: str, environment: Mapping[str, str], platform: str, write: Callable[[str], object]) -> str:
     """Copy text by every available method; return the result in a few words."""
     text = without_control_chars(text)
     if not text:

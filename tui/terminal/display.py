@@ -53,7 +53,7 @@ class Display:
         """Start drawing when the app has received the terminal, for the first time or again."""
         self._is_invalid, self._is_busy = True, False
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Redraw everything with the next frame, after foreign output or a resize. Thread-safe."""
         self._is_invalid = True
 
@@ -64,10 +64,10 @@ class Display:
             self._schedule_draw()
 
     def show(
-        self, update: LayoutUpdate | ChopsUpdate, cursor: tuple[int, int], colors: ColorSystem, *, synchronized: bool
+        self, update: LayoutUpdate | ChopsUpdate, cursor: tuple[int, int], colors: ColorSystem, *, is_synchronized: bool
     ) -> None:
-        """Show an update and place the cursor. `synchronized`: the terminal supports synchronised output."""
-        self._cursor, self._is_synchronized = cursor, synchronized
+        """Show an update and place the cursor. `is_synchronized`: the terminal supports synchronised output."""
+        self._cursor, self._is_synchronized = cursor, is_synchronized
         if isinstance(update, LayoutUpdate):
             self._apply_layout(update, colors)
         else:
@@ -88,7 +88,7 @@ class Display:
         changes.write_changes(self._screen_rows, self._target_rows, sorted(self._changed_rows))
         self._changed_rows.clear()
         text = changes.end(self._cursor)
-        self._terminal_cursor, self._terminal_style = changes.cursor, changes.look
+        self._terminal_cursor, self._terminal_style = changes.cursor, changes.style
         if text:
             self._is_busy = True
             self._write(f"{SYNC_START}{text}{SYNC_END}" if self._is_synchronized else text)
@@ -156,7 +156,7 @@ class DisplayApp(App[Any]):
         try:
             if self._running and not self._closed:
                 cursor = self.screen.outer_size.clamp_offset(self.cursor_position)
-                display.show(renderable, cursor, _colors(self.console), synchronized=self._sync_available)
+                display.show(renderable, cursor, _colors(self.console), is_synchronized=self._sync_available)
         except Exception as error:  # noqa: BLE001  # as in Textual, an error while drawing ends the app
             self._handle_exception(error)
         finally:
@@ -165,7 +165,7 @@ class DisplayApp(App[Any]):
     def action_repaint(self) -> None:
         """Repaint the whole screen after foreign output or a resize."""
         if self._driver_display is not None:
-            self._driver_display.forget()
+            self._driver_display.invalidate()
         if (ask_size := getattr(self._driver, "ask_size", None)) is not None:
             ask_size()
         self.screen.refresh()

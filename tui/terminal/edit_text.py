@@ -12,7 +12,7 @@ from pathlib import Path
 from shutil import which
 
 from ebbtide.agent.errors import UsageError
-from ebbtide.tui.terminal.signals import has_terminal, lend_terminal, line_settings
+from ebbtide.tui.terminal.signals import forward_signals, has_terminal, line_settings
 
 _DEFAULT_EDITORS = ("vim", "vi", "nano")
 _SIGNAL_POLL_S = 0.2
@@ -43,7 +43,7 @@ def _wait_for_editor(command: Sequence[str], path: Path) -> int:
     settings = line_settings()
     try:
         # The full environment, including API keys, because this is the user's own program.
-        with subprocess.Popen([*command, str(path)], env=os.environ) as editor, lend_terminal(editor):
+        with subprocess.Popen([*command, str(path)], env=os.environ) as editor, forward_signals(editor):
             while True:
                 # The timeout is needed because this thread does not wake up for a signal that another thread receives.
                 with suppress(subprocess.TimeoutExpired):

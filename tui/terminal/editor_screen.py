@@ -7,7 +7,7 @@ from typing import Any
 from textual.app import App, SuspendNotSupported
 
 from ebbtide.agent.errors import UsageError
-from ebbtide.tui.terminal.attention import lend_terminal
+from ebbtide.tui.terminal.attention import released_terminal
 from ebbtide.tui.terminal.edit_text import edit_with, editor_command, ignore_interrupt_keys
 
 _NO_TERMINAL = "cannot run an editor in this terminal"
@@ -17,7 +17,7 @@ def edit_in_editor(app: App[Any], text: str, name: str) -> str:
     """Edit text in a temporary file with the suffix of `name`; return the result. Raises `UsageError`."""
     command = editor_command(os.environ)
     try:
-        with lend_terminal(app), ignore_interrupt_keys():
+        with released_terminal(app), ignore_interrupt_keys():
             return edit_with(command, text, name)
     except SuspendNotSupported as error:
         raise UsageError(_NO_TERMINAL) from error
@@ -28,7 +28,7 @@ async def edit_while_running(app: App[Any], text: str, name: str) -> str:
     `UsageError`."""
     command = editor_command(os.environ)
     try:
-        with lend_terminal(app), app.batch_update(), ignore_interrupt_keys():
+        with released_terminal(app), app.batch_update(), ignore_interrupt_keys():
             return await asyncio.to_thread(edit_with, command, text, name)
     except SuspendNotSupported as error:
         raise UsageError(_NO_TERMINAL) from error

@@ -8,8 +8,8 @@ from contextlib import suppress
 
 from ebbtide.agent.config.options import NotifyName
 from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tui.terminal.passthrough import for_outer_terminal
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.terminal.passthrough import wrap_for_outer_terminal
+from ebbtide.tui.text.sanitise import sanitise_line
 
 BELL = "\x07"
 
@@ -33,11 +33,11 @@ def notification_sequence(method: NotifyName, title: str, text: str, environment
         case "bell":
             return BELL
         case "osc":
-            return for_outer_terminal(osc_777 if _supports_osc_777(environment) else osc_9, environment)
+            return wrap_for_outer_terminal(osc_777 if _supports_osc_777(environment) else osc_9, environment)
         case "auto" if _supports_osc_777(environment):
-            return for_outer_terminal(osc_777, environment)
+            return wrap_for_outer_terminal(osc_777, environment)
         case "auto" if _supports_osc_9(environment):
-            return for_outer_terminal(osc_9, environment)
+            return wrap_for_outer_terminal(osc_9, environment)
         case "auto":
             return BELL
         case "desktop" | "off":
@@ -56,7 +56,7 @@ def notification_command(title: str, text: str, platform: str) -> tuple[str, ...
 
 def notification_text(text: str) -> str:
     """Return the text on one line, without control characters, and cut if it is long."""
-    return ellipsize(sanitised_line(text).strip(), _MAX_TEXT_CHARS)
+    return ellipsize(sanitise_line(text).strip(), _MAX_TEXT_CHARS)
 
 
 async def notify(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 
-def for_outer_terminal(sequence: str, environment: Mapping[str, str]) -> str:
+def wrap_for_outer_terminal(sequence: str, environment: Mapping[str, str]) -> str:
     """Return the sequence, wrapped if the program runs in tmux. tmux drops wrapped sequences unless `allow-passthrough`
     is set."""
     if not environment.get("TMUX"):

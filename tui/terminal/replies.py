@@ -40,33 +40,33 @@ class TerminalReplies:
     """Removes terminal replies from the input, so that they do not end up in the prompt."""
 
     def __init__(self) -> None:
-        self.begun = ""
+        self.pending = ""
         """The possible start of a reply."""
 
     @property
     def is_certain(self) -> bool:
         """Whether the held input is the start of a reply or of a key sequence, and cannot have been typed character by
         character."""
-        return bool(self.begun) and self.begun not in _POSSIBLE_KEYS
+        return bool(self.pending) and self.pending not in _POSSIBLE_KEYS
 
     def split_replies(self, typed: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the typed pieces and the replies between them. If the input ends with an incomplete reply, hold it
         until the rest arrives."""
-        typed, self.begun = self.begun + typed, ""
+        typed, self.pending = self.pending + typed, ""
         replies = tuple(_REPLY.findall(typed))
         *pieces, last_piece = _REPLY.split(typed)
         partial = _PARTIAL_REPLY.search(last_piece)
         if partial is not None and len(partial.group()) < MAX_REPLY_CHARS:
-            last_piece, self.begun = last_piece[: partial.start()], partial.group()
+            last_piece, self.pending = last_piece[: partial.start()], partial.group()
         return (*pieces, last_piece), replies
 
     def completes_reply(self, typed: str) -> bool:
         """Whether this input completes the incomplete reply."""
-        return _REPLY.match(self.begun + typed) is not None
+        return _REPLY.match(self.pending + typed) is not None
 
     def release(self) -> str:
         """Stop holding input and return its keys; empty if it was certainly the start of a reply."""
-        keys, self.begun = "" if self.is_certain else self.begun, ""
+        keys, self.pending = "" if self.is_certain else self.pending, ""
         return keys
 
 

@@ -10,7 +10,7 @@ from rich.segment import Segment
 
 from ebbtide.tui.render.blocks import render_block
 from ebbtide.tui.render.prose import PaletteConsole
-from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.text.styles import get_palette
 from ebbtide.tui.text.themes import ANSI_DARK, ANSI_LIGHT
 from ebbtide.tui.view.blocks import Block
 
@@ -20,13 +20,18 @@ _BATCH_BLOCKS = 20
 _END_MESSAGE = "\n[end of conversation; press Enter to return]"
 
 
-def ansi_blocks(blocks: Iterable[Block], width: int, *, dark: bool = True, colorless: bool = False) -> Iterator[str]:
-    """Yield the text of each block, fully expanded, in the terminal's own colours. `dark`: whether its background is
+def ansi_blocks(
+    blocks: Iterable[Block], width: int, *, is_dark: bool = True, is_colorless: bool = False
+) -> Iterator[str]:
+    """Yield the text of each block, fully expanded, in the terminal's own colours. `is_dark`: whether its background is
     dark."""
-    theme = ANSI_DARK if dark else ANSI_LIGHT
-    console = PaletteConsole(palette_of(theme.to_color_system().generate()))
+    theme = ANSI_DARK if is_dark else ANSI_LIGHT
+    console = PaletteConsole(get_palette(theme.to_color_system().generate()))
     for block in blocks:
-        yield "".join(f"{_ansi_line(line, colorless)}\n" for line in render_block(block, "full", width, console)) + "\n"
+        yield (
+            "".join(f"{_ansi_line(line, is_colorless)}\n" for line in render_block(block, "full", width, console))
+            + "\n"
+        )
 
 
 def _ansi_line(segments: list[Segment], colorless: bool) -> str:
@@ -39,7 +44,7 @@ def _ansi_line(segments: list[Segment], colorless: bool) -> str:
     return "".join(style.update_link(None).render(text) if style else text for text, style in styled_texts)
 
 
-async def print_all(blocks: Iterable[Block], width: int, *, dark: bool, colorless: bool) -> None:
+async def print_all(blocks: Iterable[Block], width: int, *, is_dark: bool, is_colorless: bool) -> None:
     """Print the conversation to the terminal while drawing is paused, and wait for Enter or Ctrl-C."""
     loop = asyncio.get_running_loop()
     finished = asyncio.Event()
@@ -53,7 +58,7 @@ async def print_all(blocks: Iterable[Block], width: int, *, dark: bool, colorles
     loop.add_signal_handler(signal.SIGINT, finished.set)
     loop.add_reader(terminal, read_key)
     try:
-        async for text in _batched(ansi_blocks(blocks, width, dark=dark, colorless=colorless)):
+        async for text in _batched(ansi_blocks(blocks, width, is_dark=is_dark, is_colorless=is_colorless)):
             if finished.is_set():
                 return
             await asyncio.to_thread(_write, text)

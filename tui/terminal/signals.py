@@ -30,17 +30,17 @@ class Shutdown:
     """The termination signal that the program has received, if any."""
 
     def __init__(self) -> None:
-        self.number: int | None = None
+        self.signal_number: int | None = None
         """The first termination signal."""
 
     @property
     def code(self) -> int:
         """The resulting exit code; 0 without a signal."""
-        return 0 if self.number is None else 128 + self.number
+        return 0 if self.signal_number is None else 128 + self.signal_number
 
 
 @contextmanager
-def lend_terminal(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def forward_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Lend the terminal to a process; termination signals are then also sent to that process."""
     _terminal_borrowers.append(process)
     for number in _received_signals:
@@ -77,9 +77,9 @@ def shut_down_on_signals(
     loop, shutdown, settings = asyncio.get_running_loop(), Shutdown(), line_settings()
 
     def handle_signal(number: int, frame: FrameType | None) -> None:
-        if shutdown.number is not None:
+        if shutdown.signal_number is not None:
             return
-        shutdown.number = number
+        shutdown.signal_number = number
         _received_signals.append(number)
         # A stopped program that receives a termination signal must not draw again: the terminal may belong to the
         # shell.

@@ -25,10 +25,10 @@ class SizeReported(Message):
 class SizeMismatch(Message):
     """The terminal's size differs from the system's."""
 
-    def __init__(self, size: Size, system: Size) -> None:
-        """`system`: the size according to the system."""
+    def __init__(self, size: Size, system_size: Size) -> None:
+        """`system_size`: the size according to the system."""
         super().__init__()
-        self.size, self.system = size, system
+        self.size, self.system = size, system_size
 
     @property
     def message_text(self) -> str:
@@ -56,20 +56,20 @@ class TrackedSize:
         """The system's size at the time of the query."""
         self._reported: Size | None = None
 
-    def record_query(self, system: Size) -> None:
-        self._system_at_query = system
+    def record_query(self, system_size: Size) -> None:
+        self._system_at_query = system_size
 
-    def record_reply(self, reported: Size, system: Size) -> bool:
+    def record_reply(self, reported: Size, system_size: Size) -> bool:
         """Record a reply and return whether the size changed. A reply is ignored if the system's size has changed since
         the query."""
-        if self._system_at_query != system:
+        if self._system_at_query != system_size:
             return False
-        previous_size, self._reported = self.of(system), reported if reported != system else None
-        return self.of(system) != previous_size
+        previous_size, self._reported = self.current_size(system_size), reported if reported != system_size else None
+        return self.current_size(system_size) != previous_size
 
     def reset(self) -> None:
         """Discard the reported size after the system has reported a change."""
         self._system_at_query = self._reported = None
 
-    def of(self, system: Size) -> Size:
-        return self._reported or system
+    def current_size(self, system_size: Size) -> Size:
+        return self._reported or system_size

@@ -42,7 +42,7 @@ class WindowFocus:
 
 def window_title(view: SessionView, name: str) -> str:
     """Return the window title. `name`: the name of the session or of its folder."""
-    prefix = "? " if view.open_questions else "● " if view.busy else ""
+    prefix = "? " if view.open_questions else "● " if view.is_busy else ""
     return notification_text(f"{prefix}ebb · {name}" if name else f"{prefix}ebb")
 
 
@@ -51,13 +51,13 @@ def title_sequence(title: str) -> str:
     return f"\x1b]2;{notification_text(title)}\x07"
 
 
-def notification_for(before: SessionView, after: SessionView, seconds: float) -> str:
+def notification_for(previous_view: SessionView, new_view: SessionView, seconds: float) -> str:
     """Return the notification about the change between two views; empty if there is none. `seconds`: duration of the
     turn."""
-    previous_ids = {question.id for question in before.open_questions}
-    if any(question.id not in previous_ids for question in after.open_questions):
+    previous_ids = {question.id for question in previous_view.open_questions}
+    if any(question.id not in previous_ids for question in new_view.open_questions):
         return "waiting for your answer"
-    if before.busy and not after.busy and seconds >= MIN_NOTIFIED_TURN_S:
+    if previous_view.is_busy and not new_view.is_busy and seconds >= MIN_NOTIFIED_TURN_S:
         return "done"
     return ""
 
@@ -90,7 +90,7 @@ class TerminalWindow:
     def show(self, view: SessionView, name: str) -> None:
         previous_view, self._view = self._view, view
         now = self._clock()
-        if view.busy and not previous_view.busy:
+        if view.is_busy and not previous_view.is_busy:
             self._turn_started_at = now
         title = window_title(view, name)
         if title != self._title:

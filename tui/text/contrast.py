@@ -12,9 +12,9 @@ _LIGHTNESS_STEP = 0.015
 _MAX_LIGHTNESS_STEPS = 100
 
 
-def contrast_ratio(one: Color, other: Color) -> float:
+def contrast_ratio(first_color: Color, second_color: Color) -> float:
     """Return the contrast ratio of two colours, from 1 to 21 (WCAG)."""
-    brighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    brighter, darker = sorted((luminance(first_color), luminance(second_color)), reverse=True)
     return (brighter + 0.05) / (darker + 0.05)
 
 
@@ -37,11 +37,13 @@ def readable_color(color: Color, background: Color, min_contrast: float = MIN_CO
     return color
 
 
-def tinted_background(background: Color, color: Color, share: float, max_contrast: float = MAX_TINT_CONTRAST) -> Color:
-    """Return the background mixed with `share` of a colour, or with less if the contrast would exceed
+def tinted_background(
+    background: Color, color: Color, max_share: float, max_contrast: float = MAX_TINT_CONTRAST
+) -> Color:
+    """Return the background mixed with `max_share` of a colour, or with less if the contrast would exceed
     `max_contrast`."""
-    mixed = background.blend(color, share)
+    mixed = background.blend(color, max_share)
     while contrast_ratio(mixed, background) > max_contrast:
-        share *= 0.9
-        mixed = background.blend(color, share)
+        max_share *= 0.9
+        mixed = background.blend(color, max_share)
     return mixed

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 
-def rank_matches(words: str, texts: Sequence[str]) -> tuple[int, ...]:
+def rank_matches(query: str, texts: Sequence[str]) -> tuple[int, ...]:
     """Return the indices of the texts that match every word, best first; ties keep their order. A text matches a word
     if it contains the word, or its letters in order and close together."""
-    query_words = words.lower().split()
+    query_words = query.lower().split()
     scored = [(index, _distance(query_words, text.lower())) for index, text in enumerate(texts)]
     return tuple(index for index, distance in sorted(scored, key=lambda pair: pair[1]) if distance < _NO_MATCH_SCORE)
 

@@ -4,19 +4,19 @@ MAX_GRAPHEME_CODE_POINTS = 128
 """Maximum number of code points in a cluster."""
 
 
-def grapheme_start(text: str, at: int) -> int:
-    """Return the start of the cluster that ends at index `at`."""
-    if at < 2 or text[at - 2 : at].isascii():
-        return max(0, at - 1)
+def grapheme_start(text: str, index: int) -> int:
+    """Return the start of the cluster that ends at index `index`."""
+    if index < 2 or text[index - 2 : index].isascii():
+        return max(0, index - 1)
     from wcwidth import grapheme_boundary_before  # noqa: PLC0415  # deferred: most texts are ASCII
 
-    return grapheme_boundary_before(text, at)
+    return grapheme_boundary_before(text, index)
 
 
-def grapheme_end(text: str, at: int) -> int:
-    """Return the end of the cluster that starts at index `at`."""
-    if text[at : at + 2].isascii():
-        return min(len(text), at + 1)
+def grapheme_end(text: str, index: int) -> int:
+    """Return the end of the cluster that starts at index `index`."""
+    if text[index : index + 2].isascii():
+        return min(len(text), index + 1)
     from wcwidth import iter_graphemes  # noqa: PLC0415  # deferred: most texts are ASCII
 
-    return at + len(next(iter_graphemes(text[at : at + MAX_GRAPHEME_CODE_POINTS])))
+    return index + len(next(iter_graphemes(text[index : index + MAX_GRAPHEME_CODE_POINTS])))

@@ -17,12 +17,12 @@ def format_dollars(cost: float | None) -> str:
     return f"${cost:.4f}" if 0 < cost < 0.1 else f"${cost:.2f}"
 
 
-def seconds(count: int) -> str:
+def format_duration(count: int) -> str:
     """Format a duration: `42s`, `3m 05s`."""
     return f"{count}s" if count < 60 else f"{count // 60}m {count % 60:02}s"
 
 
-def age(elapsed: float) -> str:
+def format_age(elapsed: float) -> str:
     """Format an age in seconds in the largest fitting unit: `5 min ago`, `2 d ago`; `now` below a minute."""
     for unit_seconds, unit in ((86_400 * 7, "w"), (86_400, "d"), (3_600, "h"), (60, "min")):
         if elapsed >= unit_seconds:
@@ -30,7 +30,7 @@ def age(elapsed: float) -> str:
     return "now"
 
 
-def size(count: int) -> str:
+def format_size(count: int) -> str:
     """Format a size in bytes: `950 B`, `12.3 kB`, `1.2 GB`."""
     if count < 1_000:
         return f"{count} B"

@@ -38,18 +38,18 @@ _LOOKBEHIND_CHARS = 2
 """Number of characters before a joiner that decide whether it is legitimate."""
 
 
-def sanitised(text: str, before: str = "") -> str:
+def sanitise(text: str, preceding_text: str = "") -> str:
     """Return the text with every control or invisible character replaced by a visible one. Joiners are kept inside
-    emoji and in words that need them. `before`: the preceding text, if the text comes in pieces."""
-    return with_control_pictures(text.replace("\r\n", "\n") if "\r" in text else text, before)
+    emoji and in words that need them. `preceding_text`: the preceding text, if the text comes in pieces."""
+    return with_control_pictures(text.replace("\r\n", "\n") if "\r" in text else text, preceding_text)
 
 
-def with_control_pictures(text: str, before: str = "") -> str:
+def with_control_pictures(text: str, preceding_text: str = "") -> str:
     """Like `sanitised`, but the text keeps its length: carriage returns are also replaced."""
     if not _UNSAFE.search(text):
         return text
-    before = before[-_LOOKBEHIND_CHARS:]
-    return _UNSAFE.sub(_visible_character, before + text)[len(before) :]
+    preceding_text = preceding_text[-_LOOKBEHIND_CHARS:]
+    return _UNSAFE.sub(_visible_character, preceding_text + text)[len(preceding_text) :]
 
 
 def line_with_control_pictures(text: str) -> str:
@@ -61,7 +61,7 @@ def line_with_control_pictures(text: str) -> str:
     )
 
 
-def invisible_count(text: str) -> int:
+def count_invisible_characters(text: str) -> int:
     """Count the invisible characters, except inside emoji."""
     if text.isascii():  # the usual case, which must be fast because a paste may be megabytes long
         return len(text) - len(text.encode().translate(None, _CONTROL_BYTES))
@@ -70,12 +70,12 @@ def invisible_count(text: str) -> int:
     return sum(_visible_character(match) != match.group() or _is_in_word(match) for match in _UNSAFE.finditer(text))
 
 
-def invisible_count_text(count: int) -> str:
+def describe_invisible_count(count: int) -> str:
     """Return a phrase such as `2 invisible characters`; empty if there are none."""
     return f"{count:,} invisible character{'s' * (count != 1)}" if count else ""
 
 
-def normalised_paste(text: str) -> str:
+def normalise_paste(text: str) -> str:
     """Return pasted text or file content in the form in which it is sent: with line feeds only, and without lone
     surrogates, which cannot be sent."""
     text = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
@@ -87,9 +87,9 @@ def stable_prefix(text: str) -> str:
     return text[:-1] if _UNDECIDED_END.search(text, max(0, len(text) - _LOOKBEHIND_CHARS)) else text
 
 
-def sanitised_line(text: str) -> str:
+def sanitise_line(text: str) -> str:
     """Return the `sanitised` text on one line, for titles and lists."""
-    return sanitised(" ".join(text.split("\n"))).replace("\t", " ")
+    return sanitise(" ".join(text.split("\n"))).replace("\t", " ")
 
 
 def _visible_character(match: re.Match[str]) -> str:

@@ -24,9 +24,9 @@ def parse_inline_code(text: str, style: TextStyle) -> Line:
     )
 
 
-def line_text(line: Line, code: str = "") -> str:
-    """Return the line without styles. `code`: the delimiter to put around code."""
-    return "".join(f"{code}{text}{code}" if style == "code" else text for text, style in line)
+def line_text(line: Line, code_delimiter: str = "") -> str:
+    """Return the line without styles. `code_delimiter`: the delimiter to put around code."""
+    return "".join(f"{code_delimiter}{text}{code_delimiter}" if style == "code" else text for text, style in line)
 
 
 def strip_backticks(text: str) -> str:

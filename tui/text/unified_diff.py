@@ -19,10 +19,10 @@ class DiffLine:
     kind: DiffLineKind
     text: str
     """The line without its line ending."""
-    old: int = 0
+    old_number: int = 0
     """Line number before the change; 0 if there is none or it is unknown."""
-    new: int = 0
-    ends: bool = True
+    new_number: int = 0
+    has_newline: bool = True
     """Whether a line ending follows."""
 
 
@@ -45,7 +45,7 @@ class FileDiff:
     name: str
     """Name of the file; empty for a fragment without one."""
     state: FileState = "changed"
-    before: str = ""
+    previous_name: str = ""
     """The previous name of a renamed file; empty for any other file."""
     parts: tuple[Hunk | Remark, ...] = ()
 
@@ -86,7 +86,7 @@ class _DiffParser:
     def parse(self, lines: list[str]) -> tuple[FileDiff, ...]:
         for line in lines:
             if self._lines is not None and line.startswith("\\") and self._lines:
-                self._lines[-1] = replace(self._lines[-1], ends=False)
+                self._lines[-1] = replace(self._lines[-1], has_newline=False)
             elif self._remaining_old_lines > 0 or self._remaining_new_lines > 0:
                 self._add_line(line)
             else:

@@ -22,16 +22,16 @@ DisplayedBlock: TypeAlias = Block | LookupGroup | None
 """What is drawn for a block; None if it is drawn as part of another block."""
 
 
-def grouped_blocks(
-    blocks: Sequence[Block], stands_alone: Callable[[int], bool] = lambda index: False
+def group_blocks(
+    blocks: Sequence[Block], is_separate: Callable[[int], bool] = lambda index: False
 ) -> list[DisplayedBlock]:
-    """Return what to draw for each block, in order. `stands_alone` returns whether the block at an index must not be
+    """Return what to draw for each block, in order. `is_separate` returns whether the block at an index must not be
     grouped."""
     displayed: list[DisplayedBlock] = list(blocks)
     lookup_indexes: list[int] = []
     todo_index: int | None = None
     for index, block in enumerate(blocks):
-        if isinstance(block, Call) and block.status in ("done", "running") and not stands_alone(index):
+        if isinstance(block, Call) and block.status in ("done", "running") and not is_separate(index):
             if is_lookup(block):
                 lookup_indexes.append(index)
                 continue
@@ -41,7 +41,7 @@ def grouped_blocks(
                 else:
                     displayed[index] = None
                     displayed[todo_index] = block if block.status == "done" else displayed[todo_index]
-        elif isinstance(block, ReasoningBlock) and not stands_alone(index):
+        elif isinstance(block, ReasoningBlock) and not is_separate(index):
             continue
         elif isinstance(block, UserText):
             todo_index = None
@@ -54,7 +54,7 @@ def grouped_blocks(
 
 def is_lookup(call: Call) -> bool:
     """Whether the call only looks something up."""
-    return traits_of(call.name).lookup is not None
+    return traits_of(call.name).lookup_words is not None
 
 
 def _group_lookups(blocks: Sequence[Block], lookup_indexes: Sequence[int], displayed: list[DisplayedBlock]) -> None:
@@ -74,6 +74,6 @@ def lookup_summary(lookups: LookupGroup) -> tuple[str, str]:
         traits = traits_of(call.name)
         _, _, subject = call_title(call.name, call.arguments).partition("  ")
         item = subject.partition(":")[0] if traits.role == "read_file" else subject
-        subjects_by_lookup.setdefault(traits.lookup or ("", ""), {})[item] = None
+        subjects_by_lookup.setdefault(traits.lookup_words or ("", ""), {})[item] = None
     summary = ", ".join(f"{verb} {pluralize(len(items), noun)}" for (verb, noun), items in subjects_by_lookup.items())
     return summary[:1].upper() + summary[1:], ", ".join(item for items in subjects_by_lookup.values() for item in items)

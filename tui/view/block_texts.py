@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ebbtide.tools.tool_traits import command_of, role_of
+from ebbtide.tools.tool_traits import command_argument, role_of
 from ebbtide.tui.view.blocks import (
     AnswerText,
     Block,
@@ -18,7 +18,7 @@ from ebbtide.tui.view.blocks import (
 )
 from ebbtide.tui.view.call_titles import argument_lines, call_title
 from ebbtide.tui.view.outcomes import call_diff
-from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, receipt_details, receipt_title
+from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneCompaction, receipt_details, receipt_title
 from ebbtide.tui.view.todos import todo_items
 from ebbtide.tui.view.turn_total import total_text
 
@@ -27,12 +27,12 @@ def clipboard_text(block: Block) -> str:
     """Return the source of a block for the clipboard: markdown, a command with its output, or an output."""
     match block:
         case Call():
-            command = command_of(block.arguments)
+            command = command_argument(block.arguments)
             title = f"$ {command}" if command else " ".join(call_title(block.name, block.arguments).split())
-            return "\n".join(filter(None, (title, block.text or block.tail)))
+            return "\n".join(filter(None, (title, block.text or block.output_tail)))
         case Compaction():
             return "\n".join(text for _, text in receipt_details(block))
-        case RunningCompaction() | UndoneReceipt():
+        case RunningCompaction() | UndoneCompaction():
             return ""
         case _:
             return _simple_block_text(block)
@@ -54,12 +54,12 @@ def block_text(block: Block) -> str:
                 if role_of(block.name) == "list_todos"
                 else argument_lines(block.arguments)
             )
-            details = command_of(block.arguments) or diff or "\n".join(argument_or_todo_lines)
-            output = "" if diff and block.status == "done" else block.text or block.tail
+            details = command_argument(block.arguments) or diff or "\n".join(argument_or_todo_lines)
+            output = "" if diff and block.status == "done" else block.text or block.output_tail
             return "\n".join((call_title(block.name, block.arguments), details, output, *block.changed_files))
         case Compaction():
             return "\n".join((receipt_title(block), *(text for _, text in receipt_details(block))))
-        case RunningCompaction() | UndoneReceipt():
+        case RunningCompaction() | UndoneCompaction():
             return receipt_title(block)
         case _:
             return _simple_block_text(block)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.tool_traits import role_of
-from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
+from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneCompaction
 
 if TYPE_CHECKING:  # event and message modules load only after the first paint
     from ebbtide.agent.events.permissions import PermissionAsked, QuestionAsked
@@ -51,7 +51,7 @@ class UserText:
 @dataclass(frozen=True, slots=True)
 class AnswerText:
     text: str
-    streaming: bool = False
+    is_streaming: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class ReasoningBlock:
     """Reasoning of the model, collapsed until the user expands it."""
 
     text: str
-    streaming: bool = False
+    is_streaming: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Call:
     name: str
     arguments: Mapping[str, object] = field(default_factory=dict)
     status: CallStatus = "running"
-    tail: str = ""
+    output_tail: str = ""
     """The end of the output so far, while the call runs."""
     agent_tokens: int = 0
     """Tokens used so far by the sub-agent of the call."""
@@ -83,7 +83,7 @@ class Call:
     problems: "NewProblems | None" = None
     """New diagnostics in the files that the call changed."""
     changed_files: tuple[str, ...] = ()
-    preview: str = ""
+    diff: str = ""
     """The unified diff of what the call would change and, once it is done, of what it has changed; empty if unknown."""
     is_edited: bool = False
     """Whether the user edited the call before it ran."""
@@ -96,7 +96,7 @@ class Call:
 @dataclass(frozen=True, slots=True)
 class Retry:
     attempt: int
-    attempts: int
+    max_attempts: int
     """Maximum number of attempts; 0 if only the total time is limited."""
     delay: float
     reason: str
@@ -105,7 +105,7 @@ class Retry:
 
     @property
     def attempt_text(self) -> str:
-        return f"attempt {self.attempt} of {self.attempts}" if self.attempts else f"attempt {self.attempt}"
+        return f"attempt {self.attempt} of {self.max_attempts}" if self.max_attempts else f"attempt {self.attempt}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class SummaryBlock:
 class OlderMessages:
     """A placeholder for messages before the first one shown; they are read from the store on demand."""
 
-    messages: int
+    message_count: int
     problem: str = ""
     """Why the last attempt to read them failed."""
 
@@ -163,7 +163,7 @@ Block: TypeAlias = (
     | Failure
     | RunningCompaction
     | Compaction
-    | UndoneReceipt
+    | UndoneCompaction
     | SummaryBlock
     | OlderMessages
 )
@@ -177,7 +177,7 @@ class SessionView:
     """Blocks of earlier turns. They never change."""
     turn_blocks: tuple[Block, ...] = ()
     """Blocks of the current or last turn, and the notices since then."""
-    busy: bool = False
+    is_busy: bool = False
     activity: str = ""
     """The current activity in one or two words; empty while idle."""
     hook_status: str = ""
@@ -223,27 +223,31 @@ class SessionView:
     def older_message_count(self) -> int:
         """Number of messages before the first one shown."""
         first_block = self.past_blocks[0] if self.past_blocks else None
-        return first_block.messages if isinstance(first_block, OlderMessages) else 0
+        return first_block.message_count if isinstance(first_block, OlderMessages) else 0
 
     def with_read_problem(self, problem: str) -> "SessionView":
         """Return the view with an explanation of why earlier messages could not be read."""
         return replace(self, past_blocks=(OlderMessages(self.older_message_count, problem), *self.past_blocks[1:]))
 
-    def with_older(self, messages: int, blocks: tuple[Block, ...]) -> "SessionView":
-        """Return the view with more earlier blocks; `messages` is the number of messages that remain before them."""
+    def with_older_blocks(self, remaining_count: int, blocks: tuple[Block, ...]) -> "SessionView":
+        """Return the view with more earlier blocks; `remaining_count` is the number of messages that remain before
+        them."""
         current_blocks = self.past_blocks[1:] if self.older_message_count else self.past_blocks
-        return replace(self, past_blocks=(*((OlderMessages(messages),) if messages else ()), *blocks, *current_blocks))
+        return replace(
+            self,
+            past_blocks=(*((OlderMessages(remaining_count),) if remaining_count else ()), *blocks, *current_blocks),
+        )
 
     def plus(self, *blocks: Block) -> "SessionView":
         return replace(self, turn_blocks=self.turn_blocks + blocks)
 
     def without_streaming(self) -> "SessionView":
         """Return the view with all streaming blocks marked as complete."""
-        if not any(isinstance(block, AnswerText | ReasoningBlock) and block.streaming for block in self.turn_blocks):
+        if not any(isinstance(block, AnswerText | ReasoningBlock) and block.is_streaming for block in self.turn_blocks):
             return self
         turn_blocks = tuple(
-            replace(block, streaming=False)
-            if isinstance(block, AnswerText | ReasoningBlock) and block.streaming
+            replace(block, is_streaming=False)
+            if isinstance(block, AnswerText | ReasoningBlock) and block.is_streaming
             else block
             for block in self.turn_blocks
         )
@@ -258,7 +262,7 @@ def has_collapsed_details(call: Call) -> bool:
     if call.status != "done":
         return False
     role = role_of(call.name)
-    return bool(role == "list_todos" or call.preview or (role in _ROLES_WITH_DETAILS and call.text))
+    return bool(role == "list_todos" or call.diff or (role in _ROLES_WITH_DETAILS and call.text))
 
 
 _ROLES_WITH_DETAILS = ("run_command", "edit_file", "write_file", "patch_files")

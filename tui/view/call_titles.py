@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.tool_traits import first_line, traits_of
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 
 _MAX_TITLE_CHARS = 400
 """Maximum number of characters in a title; rendering cuts it to the width of the screen."""
@@ -34,9 +34,9 @@ def _is_inside(path: str, folder_prefix: str) -> bool:
 
 def call_title(name: str, arguments: Mapping[str, object]) -> str:
     """Return the tool's name and its main argument: `bash pytest -q`, `read a.py:10-40`."""
-    subject = (traits_of(name).subject or _all_arguments_text)(arguments)
+    subject = (traits_of(name).get_subject or _all_arguments_text)(arguments)
     title = f"{name}  {subject}" if subject else name
-    return sanitised_line(title[:_MAX_TITLE_CHARS])
+    return sanitise_line(title[:_MAX_TITLE_CHARS])
 
 
 def _all_arguments_text(arguments: Mapping[str, object]) -> str:

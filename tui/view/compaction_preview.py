@@ -4,50 +4,50 @@ summary."""
 from collections.abc import Iterator, Sequence
 
 from ebbtide.agent.compaction.ladder import CompactResult
-from ebbtide.agent.compaction.manual import Preview, SummaryDraft, SummaryQuote
+from ebbtide.agent.compaction.manual import CompactionPreview, SummaryDraft, SummaryQuote
 from ebbtide.agent.events.view import RewriteUndone
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.text.numbers import format_dollars, tokens
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle
 from ebbtide.tui.view.receipts import fate_lines, undo_price_text
 
 LINE_STYLES: dict[str, TextStyle] = {"head": "text", "item": "dim"}
 
 
-def compaction_headline(preview: Preview) -> str:
-    result = preview.expected
+def compaction_headline(preview: CompactionPreview) -> str:
+    result = preview.expected_event
     return (
         f"{result.before_tokens:,} → about {result.after_tokens:,} tokens, "
         f"{result.before_messages} → {pluralize(result.after_messages, 'message')}"
     )
 
 
-def compaction_plan_lines(preview: Preview) -> tuple[Line, ...]:
+def compaction_plan_lines(preview: CompactionPreview) -> tuple[Line, ...]:
     """Return the price, then what happens to each part."""
     return tuple(_plan_lines(preview))
 
 
-def _plan_lines(preview: Preview) -> Iterator[Line]:
+def _plan_lines(preview: CompactionPreview) -> Iterator[Line]:
     yield (("Summary  ", "strong"), (quote_text(preview.quote), "text"))
     yield (("A cheaper model can write summaries: see /settings.", "dim"),)
     if preview.focus:
-        yield (("Focus  ", "strong"), (sanitised_line(preview.focus), "text"))
+        yield (("Focus  ", "strong"), (sanitise_line(preview.focus), "text"))
     if preview.floor.problem:
-        yield ((sanitised_line(preview.floor.problem), "warn"),)
+        yield ((sanitise_line(preview.floor.problem), "warn"),)
     yield ()
-    for weight, text in fate_lines(preview.expected.receipt):
-        yield ((sanitised_line(text), LINE_STYLES[weight]),)
+    for weight, text in fate_lines(preview.expected_event.receipt):
+        yield ((sanitise_line(text), LINE_STYLES[weight]),)
 
 
 def quote_text(quote: SummaryQuote) -> str:
     """Return the expected size of the summary request, and its maximum price."""
     input_text = f"{tokens(quote.read_tokens)} cached in" if quote.is_cached else f"{tokens(quote.read_tokens)} in"
     price = "price unknown" if quote.cost is None else f"at most {format_dollars(quote.cost)}"
-    return sanitised_line(f"by {quote.model} · cost: {input_text}, up to {tokens(quote.written_tokens)} out ({price})")
+    return sanitise_line(f"by {quote.model} · cost: {input_text}, up to {tokens(quote.written_tokens)} out ({price})")
 
 
-def draft_text(draft: SummaryDraft, summary_tokens: int, result: CompactResult) -> str:
+def draft_status_text(draft: SummaryDraft, summary_tokens: int, result: CompactResult) -> str:
     """Say who wrote the summary and at what price, how large it is now, and how large the conversation becomes."""
     if draft.draft is not None:
         author = f"written by {draft.model} for {format_dollars(draft.cost)}"
@@ -56,7 +56,7 @@ def draft_text(draft: SummaryDraft, summary_tokens: int, result: CompactResult) 
     else:
         author = "write a summary, or keep only the key facts"
     sizes = f"{result.before_tokens:,} → {result.after_tokens:,} tokens"
-    return sanitised_line(f"{author} · about {summary_tokens:,} tokens; total {sizes}")
+    return sanitise_line(f"{author} · about {summary_tokens:,} tokens; total {sizes}")
 
 
 def missing_fact_lines(missing: Sequence[str], is_empty: bool) -> tuple[Line, ...]:
@@ -66,7 +66,7 @@ def missing_fact_lines(missing: Sequence[str], is_empty: bool) -> tuple[Line, ..
     if not missing:
         return ((("All required facts are included.", "good"),),)
     lines: list[Line] = [((f"{pluralize(len(missing), 'required fact')} missing:", "warn"),)]
-    lines += [((sanitised_line(line), "dim"),) for line in missing[:3]]
+    lines += [((sanitise_line(line), "dim"),) for line in missing[:3]]
     if len(missing) > 3:
         lines.append(((f"… {len(missing) - 3} more", "dim"),))
     return tuple(lines)

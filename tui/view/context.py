@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ebbtide.agent.messages import Recalls, Usage
-from ebbtide.agent.overview import Epoch, Overview, ServerShare, SourcedNumber
+from ebbtide.agent.overview import Epoch, Overview, ServerShare, TokenCount
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
 from ebbtide.agent.view.recalls import reuse_factors
 from ebbtide.tools.outputs.extent import ellipsize, pluralize
 from ebbtide.tui.text.numbers import format_dollars, tokens
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
-from ebbtide.tui.view.context_tree import COMPONENT_NAMES, component_line, component_table, heading_line
+from ebbtide.tui.view.context_tree import COMPONENT_NAMES, build_component_table, component_row_line, heading_line
 from ebbtide.tui.view.receipts import strategy_names
 
 MAX_LISTED_REQUESTS = 200
@@ -48,9 +48,9 @@ _CELL_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 def overview_lines(overview: Overview, width: int) -> tuple[Line, ...]:
     """Return the whole overview for a width in cells."""
-    title: list[Line] = [((sanitised_line(overview.title), "text"),)] if overview.title else []
+    title: list[Line] = [((sanitise_line(overview.title), "text"),)] if overview.title else []
     return (
-        (("Context", "strong"), (f"  {overview.session}  {sanitised_line(overview.model)}", "dim")),
+        (("Context", "strong"), (f"  {overview.session}  {sanitise_line(overview.model)}", "dim")),
         *title,
         (),
         *budget_lines(overview, width),
@@ -113,18 +113,18 @@ def _saving_text(overview: Overview) -> str:
     return f"its lifetime has {'saved' if saving > 0 else 'added'} {abs(saving):.0%} of the input cost so far"
 
 
-def _file_line(file: SourcedNumber, usable_tokens: int) -> Line:
+def _file_line(file: TokenCount, usable_tokens: int) -> Line:
     """Return the row of one instructions file, with its share."""
-    name_column = f"  ↳ {ellipsize(sanitised_line(file.name.rpartition('/')[2]), 11):<11}"
+    name_column = f"  ↳ {ellipsize(sanitise_line(file.name.rpartition('/')[2]), 11):<11}"
     return (
         (f"{name_column}{tokens(file.tokens):>8}{file.tokens / usable_tokens:>8.1%}  ", "dim"),
-        (sanitised_line(file.name), "dim"),
+        (sanitise_line(file.name), "dim"),
     )
 
 
 def _server_line(server: ServerShare, usable_tokens: int) -> Line:
     """Return the row of one server's tools, with their share."""
-    name_column = f"  ↳ {ellipsize(sanitised_line(server.name.removeprefix('mcp__')), 11):<11}"
+    name_column = f"  ↳ {ellipsize(sanitise_line(server.name.removeprefix('mcp__')), 11):<11}"
     tool_count_text = pluralize(server.tools, "tool")
     if server.offered < server.tools:
         tool_count_text = f"{server.offered} of {tool_count_text}"
@@ -137,8 +137,8 @@ def _server_line(server: ServerShare, usable_tokens: int) -> Line:
 def content_lines(overview: Overview, width: int) -> list[Line]:
     """Return a row for each component of the next request, with its large parts below it."""
     row_width = max(width - 2, 1)
-    table = component_table(overview)
-    rows = [component_line(row, row_width, overview.effective, table.columns) for row in table.rows()]
+    table = build_component_table(overview)
+    rows = [component_row_line(row, row_width, overview.effective, table.columns) for row in table.rows()]
     heading: Line = (("Contents", "strong"),)
     return [heading, *((("  ", "dim"), *line) for line in (heading_line(row_width, table.columns), *rows))]
 
@@ -170,16 +170,16 @@ def rewrite_text(rewrite: Rewrite) -> str:
     """Return the strategies, reason, sizes and cost of a rewrite. A rewrite without strategies removed nothing, but
     changed the start of the request."""
     if not rewrite.strategies:
-        return sanitised_line(f"changed: {rewrite.reason}")
+        return sanitise_line(f"changed: {rewrite.reason}")
     strategies = ", ".join(strategy_names(rewrite.strategies))
     reason_text = f" ({REWRITE_REASONS.get(rewrite.reason, rewrite.reason)})" if rewrite.reason else ""
-    sizes_text = f"{tokens(rewrite.before)} → {tokens(rewrite.after)} tokens"
+    sizes_text = f"{tokens(rewrite.previous_tokens)} → {tokens(rewrite.new_tokens)} tokens"
     price = (
         format_dollars(rewrite.cost)
         if rewrite.cost != 0 or MODEL_STRATEGIES & set(rewrite.strategies)
         else "no model used"
     )
-    return sanitised_line(f"{strategies}{reason_text}: {sizes_text}, {price}")
+    return sanitise_line(f"{strategies}{reason_text}: {sizes_text}, {price}")
 
 
 def recall_lines(recalls: Recalls) -> list[Line]:
@@ -209,7 +209,7 @@ def request_lines(requests: Sequence[RequestUsage]) -> list[Line]:
         request = requests[request_number - 1]
         hit_rate = request.usage.cache_read / request.usage.prompt if request.usage.prompt else 0.0
         row = f"  {request_number:<5}{hit_rate:>9.0%}{_token_columns(request.usage)}{format_dollars(request.cost):>10}"
-        description = sanitised_line(f"  {request.purpose} by {request.model}") if request.purpose != "step" else ""
+        description = sanitise_line(f"  {request.purpose} by {request.model}") if request.purpose != "step" else ""
         lines.append(((row, "text"), (description, "dim")))
     if len(requests) > MAX_LISTED_REQUESTS:
         lines.append(

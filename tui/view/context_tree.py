@@ -7,12 +7,12 @@ from typing import Literal, TypeAlias
 from rich.cells import cell_len
 
 from ebbtide.agent.calls.policy import server_prefix
-from ebbtide.agent.overview import MESSAGE_COMPONENTS, Overview, ServerShare, SourcedNumber, ToolShare
+from ebbtide.agent.overview import MESSAGE_COMPONENTS, Overview, ServerShare, TokenCount, ToolShare
 from ebbtide.agent.view.items import ItemKind, ViewItem, ViewState
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.text.cells import fit_width
 from ebbtide.tui.text.numbers import format_dollars, tokens
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, Span, TextStyle
 
 SortOrder: TypeAlias = Literal["order", "tokens"]
@@ -94,8 +94,8 @@ class ComponentTable:
     width: int
     """Width at which no row is cut, in terminal columns, up to a maximum."""
 
-    def rows(self, order: SortOrder = "order", words: str = "") -> tuple[ComponentRow, ...]:
-        """Return every component with its large parts. The rows of level 0 add up to the next request. `words`:
+    def rows(self, order: SortOrder = "order", query: str = "") -> tuple[ComponentRow, ...]:
+        """Return every component with its large parts. The rows of level 0 add up to the next request. `query`:
         words that a row or its component must contain."""
         groups: Sequence[tuple[ComponentRow, Sequence[ComponentRow]]] = self.groups
         if order == "tokens":
@@ -103,7 +103,7 @@ class ComponentTable:
                 ((component, _largest_first(part_rows)) for component, part_rows in groups),
                 key=lambda group: -group[0].tokens,
             )
-        search_words = words.lower().split()
+        search_words = query.lower().split()
         rows = list[ComponentRow]()
         for component, part_rows in groups:
             component_matches = _matches_words(component, search_words)
@@ -115,7 +115,7 @@ class ComponentTable:
         return tuple(rows)
 
 
-def component_table(overview: Overview) -> ComponentTable:
+def build_component_table(overview: Overview) -> ComponentTable:
     groups = tuple(
         (component, part_rows)
         for component, part_rows in _component_groups(overview)
@@ -126,7 +126,7 @@ def component_table(overview: Overview) -> ComponentTable:
     return ComponentTable(overview, groups, columns, _table_width(rows, columns))
 
 
-def stacked_bar(table: ComponentTable, cells: int) -> Line:
+def stacked_bar(table: ComponentTable, width: int) -> Line:
     """Return the context window as one line of cells: the share of each component in its colour, then the free part."""
     window_tokens = max(table.overview.effective, 1)
     summed_tokens = 0
@@ -134,11 +134,11 @@ def stacked_bar(table: ComponentTable, cells: int) -> Line:
     spans: list[Span] = []
     for component, _ in table.groups:
         summed_tokens += component.tokens
-        end = min(max(round(cells * summed_tokens / window_tokens), 1 if summed_tokens else 0), cells)
+        end = min(max(round(width * summed_tokens / window_tokens), 1 if summed_tokens else 0), width)
         if end > filled_cells:
             spans.append(("█" * (end - filled_cells), component_style(component)))
         filled_cells = max(filled_cells, end)
-    return (*spans, ("░" * (cells - filled_cells), "dim"))
+    return (*spans, ("░" * (width - filled_cells), "dim"))
 
 
 def component_style(component: ComponentRow) -> TextStyle:
@@ -171,7 +171,7 @@ def _component_groups(overview: Overview) -> Iterator[tuple[ComponentRow, list[C
         if component.name in MESSAGE_COMPONENTS:
             continue
         component_row = ComponentRow(
-            sanitised_line(COMPONENT_NAMES.get(component.name, component.name)),
+            sanitise_line(COMPONENT_NAMES.get(component.name, component.name)),
             component.tokens,
             source=component.source,
         )
@@ -190,11 +190,11 @@ def _component_groups(overview: Overview) -> Iterator[tuple[ComponentRow, list[C
     yield from _message_groups(overview)
 
 
-def _file_row(file: SourcedNumber) -> ComponentRow:
-    return ComponentRow(sanitised_line(file.name), file.tokens, 1, "estimated")
+def _file_row(file: TokenCount) -> ComponentRow:
+    return ComponentRow(sanitise_line(file.name), file.tokens, 1, "estimated")
 
 
-def _tool_rows(component: SourcedNumber, overview: Overview) -> Iterator[ComponentRow]:
+def _tool_rows(component: TokenCount, overview: Overview) -> Iterator[ComponentRow]:
     """Yield the rows of the built-in tools and of each server's tools."""
     server_tokens = sum(server.tokens for server in overview.servers)
     if overview.servers:
@@ -218,14 +218,14 @@ def _server_row(server: ServerShare, server_tools: Sequence[ToolShare]) -> Compo
     is_disabled = bool(server_tools) and all(tool.is_excluded for tool in server_tools)
     tool_count_text = pluralize(server.tools, "tool")
     tool_count_text = f"{server.offered} of {tool_count_text}" if server.offered < server.tools else tool_count_text
-    name = sanitised_line(f"{server.name.removeprefix('mcp__')}: {tool_count_text}")
+    name = sanitise_line(f"{server.name.removeprefix('mcp__')}: {tool_count_text}")
     state = "disabled" if is_disabled else "deferred" if not server.offered else "visible"
     return ComponentRow(name, server.tokens, 1, "estimated", server.name, is_tool=True, state=state)
 
 
 def _tool_row(tool: ToolShare, server: ServerShare) -> ComponentRow:
     state = "disabled" if tool.is_excluded else "visible" if tool.is_sent else "deferred"
-    name = sanitised_line(tool.name.removeprefix(f"{server.name}__"))
+    name = sanitise_line(tool.name.removeprefix(f"{server.name}__"))
     return ComponentRow(name, tool.tokens if tool.is_sent else 0, 2, "estimated", tool.name, is_tool=True, state=state)
 
 
@@ -265,7 +265,7 @@ def _item_row(item: ViewItem, overview: Overview, source: str, *, is_message: bo
     carrying_cost = None
     if overview.prices_again is not None and is_message:
         carrying_cost = item.tokens * sum(overview.prices_again[max(len(overview.prices_again) - item.age + 1, 0) :])
-    description = sanitised_line(item.what) or ITEM_KIND_NAMES[item.kind]
+    description = sanitise_line(item.what) or ITEM_KIND_NAMES[item.kind]
     name = f"{item.ref}  {description}" if item.ref.startswith("r") else description
     return ComponentRow(
         name,
@@ -281,10 +281,10 @@ def _item_row(item: ViewItem, overview: Overview, source: str, *, is_message: bo
     )
 
 
-def component_line(row: ComponentRow, width: int, effective: int, columns: Sequence[ComponentColumn]) -> Line:
+def component_row_line(row: ComponentRow, width: int, window_tokens: int, columns: Sequence[ComponentColumn]) -> Line:
     """Return the row as a line, with as many columns as fit."""
     visible_columns = [column for column in columns if width >= _COLUMNS[column].min_line_width]
-    cells = [_COLUMNS[column].cell(row, effective) for column in visible_columns]
+    cells = [_COLUMNS[column].cell(row, window_tokens) for column in visible_columns]
     name_width = max(1, width - sum(len(text) for text, _ in cells))
     name = f"{'  ' * row.level}{row.name}"
     return ((fit_width(name, name_width), "strong" if row.level == 0 else "text"), *cells)

@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from ebbtide.agent.records.file_change import ChangeScope, FileChange, FileChanges
 from ebbtide.tools.files.change import diff_lines
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle
 from ebbtide.tui.text.unified_diff import count_changes
 from ebbtide.tui.view.panel import DiffText, Panel, PanelAction, PanelRow
@@ -24,38 +24,42 @@ class FileChangeRow:
     name: str
     diff: str
     """The unified diff; empty if the versions are equal or cannot be compared."""
-    added: int
-    removed: int
+    added_count: int
+    removed_count: int
     note: str
     """Notes about the file; usually empty."""
-    by_tool: bool = True
+    is_by_tool: bool = True
     is_known: bool = True
 
 
 def change_rows(changes: FileChanges) -> tuple[FileChangeRow, ...]:
     """Return a row for each file; files changed by tools come first."""
-    return tuple(change_row(file) for file in sorted(changes.files, key=lambda file: not file.by_tool))
+    return tuple(change_row(file) for file in sorted(changes.files, key=lambda file: not file.is_by_tool))
 
 
-def change_row(file: FileChange, other: str = NOT_BY_TOOLS_NOTE) -> FileChangeRow:
-    """Return the row of a file. `other`: the remark for a file that this session's tools did not change."""
-    remark = "; ".join(text for text in (file.unknown, file.note, "" if file.by_tool else other) if text)
-    if file.unknown:
-        return FileChangeRow(file.name, "", 0, 0, remark, file.by_tool, is_known=False)
-    diff = "\n".join(diff_lines(file.name, file.before, file.now)) if file.before != file.now else ""
+def change_row(file: FileChange, other_note: str = NOT_BY_TOOLS_NOTE) -> FileChangeRow:
+    """Return the row of a file. `other_note`: the remark for a file that this session's tools did not change."""
+    remark = "; ".join(text for text in (file.unknown_reason, file.note, "" if file.is_by_tool else other_note) if text)
+    if file.unknown_reason:
+        return FileChangeRow(file.name, "", 0, 0, remark, file.is_by_tool, is_known=False)
+    diff = (
+        "\n".join(diff_lines(file.name, file.previous_content, file.current_content))
+        if file.previous_content != file.current_content
+        else ""
+    )
     added, removed = count_changes(diff)
-    return FileChangeRow(file.name, diff, added, removed, remark, file.by_tool)
+    return FileChangeRow(file.name, diff, added, removed, remark, file.is_by_tool)
 
 
-def changes_panel(
-    changes: FileChanges, panel_for: Callable[[ChangeScope], Awaitable[Panel]], marked_name: str = ""
+def build_changes_panel(
+    changes: FileChanges, build_panel: Callable[[ChangeScope], Awaitable[Panel]], marked_name: str = ""
 ) -> Panel:
-    """Return the changed files with their diffs. `panel_for` returns the panel for the last turn or for the session;
+    """Return the changed files with their diffs. `build_panel` returns the panel for the last turn or for the session;
     `marked_name` is the file that is marked first."""
     rows = change_rows(changes)
 
     async def toggle_scope(row: PanelRow, _: str) -> Panel:
-        return await panel_for("session" if changes.scope == "turn" else "turn")
+        return await build_panel("session" if changes.scope == "turn" else "turn")
 
     return Panel(
         "diff",
@@ -65,7 +69,7 @@ def changes_panel(
                 row.name,
                 partial(change_line, row),
                 change_text(row),
-                details=(((sanitised_line(row.note), "warn"),),) if row.note else (),
+                details=(((sanitise_line(row.note), "warn"),),) if row.note else (),
                 content=DiffText(row.diff, "unchanged" if row.is_known else ""),
             )
             for row in rows
@@ -83,37 +87,39 @@ def changes_panel(
 
 def change_line(row: FileChangeRow, width: int) -> Line:
     """Return the file as one line. The name is cut so that the numbers always fit."""
-    counts_text = "?" if not row.is_known else f"+{row.added} −{row.removed}"
-    prefix = "  " if row.by_tool else "~ "
+    counts_text = "?" if not row.is_known else f"+{row.added_count} −{row.removed_count}"
+    prefix = "  " if row.is_by_tool else "~ "
     name_width = max(1, width - cell_len(counts_text) - len(prefix) - 2)
-    name = sanitised_line(row.name)
+    name = sanitise_line(row.name)
     if cell_len(name) > name_width:
         # The end of a path distinguishes files best.
         while name and cell_len(name) > max(0, name_width - 1):
             name = name[1:]
         name = f"…{name}"
-    style: TextStyle = "text" if row.by_tool else "dim"
+    style: TextStyle = "text" if row.is_by_tool else "dim"
     return ((prefix, "warn"), (set_cell_size(name, name_width), style), (f"  {counts_text}", "dim"))
 
 
 def change_text(row: FileChangeRow) -> str:
     """Return the file as one sentence, for line mode."""
-    name = sanitised_line(row.name)
-    counts_text = f": {pluralize(row.added, 'line')} added, {row.removed} removed" if row.is_known else ""
-    return f"{name}{counts_text}" + (f" ({sanitised_line(row.note)})" if row.note else "")
+    name = sanitise_line(row.name)
+    counts_text = f": {pluralize(row.added_count, 'line')} added, {row.removed_count} removed" if row.is_known else ""
+    return f"{name}{counts_text}" + (f" ({sanitise_line(row.note)})" if row.note else "")
 
 
 def changes_headline(scope: ChangeScope, rows: Sequence[FileChangeRow], notes: Sequence[str]) -> tuple[Line, ...]:
     """Return the heading: changes made by tools, other changes, and what is unknown."""
-    tool_rows = [row for row in rows if row.by_tool]
-    other_count = sum(1 for row in rows if not row.by_tool)
+    tool_rows = [row for row in rows if row.is_by_tool]
+    other_count = sum(1 for row in rows if not row.is_by_tool)
     files = (
         f"{pluralize(len(tool_rows), 'file')} changed {SCOPE_TEXTS[scope]}"
         if tool_rows
         else f"no files changed {SCOPE_TEXTS[scope]}"
     )
     counts_text = (
-        f"  +{sum(row.added for row in tool_rows)} −{sum(row.removed for row in tool_rows)}" if tool_rows else ""
+        f"  +{sum(row.added_count for row in tool_rows)} −{sum(row.removed_count for row in tool_rows)}"
+        if tool_rows
+        else ""
     )
     other_files = (
         f"; {other_count} other{' differs' if other_count == 1 else 's differ'} from the last commit"
@@ -122,4 +128,4 @@ def changes_headline(scope: ChangeScope, rows: Sequence[FileChangeRow], notes: S
     )
     heading: Line = (("Files  ", "strong"), (files, "text"), (counts_text, "dim"), (other_files, "text"))
     legend: tuple[Line, ...] = ((("~ ", "warn"), (NOT_BY_TOOLS_NOTE, "dim")),) if other_count else ()
-    return (heading, *legend, *((((sanitised_line(note), "dim"),)) for note in notes))
+    return (heading, *legend, *((((sanitise_line(note), "dim"),)) for note in notes))

@@ -11,8 +11,8 @@ from ebbtide.agent.records.session_lookup import SessionInfo
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.version import VERSION
 from ebbtide.tui.text.cells import fit_width
-from ebbtide.tui.text.numbers import age, size
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.numbers import format_age, format_size
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, parse_inline_code, wrap_spans
 from ebbtide.tui.view.sessions import NO_TITLE
 
@@ -108,7 +108,7 @@ def centred_greeting(greeting: Greeting, width: int, height: int, *, can_draw: b
     logo = tuple(_centre(((line, "accent"),), width, len(LOGO[0])) for line in LOGO)
     setup = (
         *_setup_lines(greeting, width),
-        *(_centre(parse_inline_code(sanitised_line(line), "dim"), width) for line in greeting.advice),
+        *(_centre(parse_inline_code(sanitise_line(line), "dim"), width) for line in greeting.advice),
     )
     blocks = (logo, setup, _session_lines(greeting, width))
     lines: tuple[Line, ...] = ()
@@ -131,12 +131,12 @@ def lines_below_prompt(greeting: Greeting, width: int) -> tuple[Line, ...]:
 
 def _setup_lines(greeting: Greeting, width: int) -> tuple[Line, ...]:
     """Return the model, folder, branch and instruction files in one or two lines."""
-    model: Line = ((f"{VERSION}   ", "dim"), (sanitised_line(greeting.model), "text"))
-    folder: Line = ((sanitised_line(greeting.folder), "dim"),)
+    model: Line = ((f"{VERSION}   ", "dim"), (sanitise_line(greeting.model), "text"))
+    folder: Line = ((sanitise_line(greeting.folder), "dim"),)
     if greeting.branch:
-        folder = (*folder, ("  ", "dim"), (sanitised_line(greeting.branch), "accent"))
+        folder = (*folder, ("  ", "dim"), (sanitise_line(greeting.branch), "accent"))
     if greeting.instruction_files:
-        folder = (*folder, (f"  {', '.join(sanitised_line(name) for name, _ in greeting.instruction_files)}", "dim"))
+        folder = (*folder, (f"  {', '.join(sanitise_line(name) for name, _ in greeting.instruction_files)}", "dim"))
     single_line: Line = (*model, ("   ", "dim"), *folder)
     return (
         (_centre(single_line, width),)
@@ -162,12 +162,12 @@ def indent_lines(lines: Sequence[Line], columns: int) -> tuple[Line, ...]:
 
 def _setup_rows(greeting: Greeting) -> tuple[tuple[str, Line], ...]:
     """Return the model, folder and instruction files as lines with labels."""
-    branch: Line = ((f"   {sanitised_line(greeting.branch)}", "accent"),) if greeting.branch else ()
-    file_names = ", ".join(sanitised_line(name) for name, _ in greeting.instruction_files)
+    branch: Line = ((f"   {sanitise_line(greeting.branch)}", "accent"),) if greeting.branch else ()
+    file_names = ", ".join(sanitise_line(name) for name, _ in greeting.instruction_files)
     return (
-        ("model", ((sanitised_line(greeting.model), "text"),)),
-        *(("", parse_inline_code(sanitised_line(line), "dim")) for line in greeting.advice),
-        ("folder", ((sanitised_line(greeting.folder), "text"), *branch)),
+        ("model", ((sanitise_line(greeting.model), "text"),)),
+        *(("", parse_inline_code(sanitise_line(line), "dim")) for line in greeting.advice),
+        ("folder", ((sanitise_line(greeting.folder), "text"), *branch)),
         *((("read", ((file_names, "text"),)),) if file_names else ()),
     )
 
@@ -191,19 +191,21 @@ def _session_lines(greeting: Greeting, width: int) -> tuple[Line, ...]:
 
 
 def session_title(info: SessionInfo) -> str:
-    return sanitised_line(info.title) or NO_TITLE
+    return sanitise_line(info.title) or NO_TITLE
 
 
 def _session_age(greeting: Greeting, info: SessionInfo) -> str:
-    return age(greeting.now - info.updated_at)
+    return format_age(greeting.now - info.updated_at)
 
 
 def plain_greeting(greeting: Greeting) -> tuple[str, ...]:
     """Return the greeting as a few sentences, for line mode."""
-    branch = f", branch {sanitised_line(greeting.branch)}" if greeting.branch else ""
-    file_names = [f"{sanitised_line(name)} ({size(byte_count)})" for name, byte_count in greeting.instruction_files]
+    branch = f", branch {sanitise_line(greeting.branch)}" if greeting.branch else ""
+    file_names = [
+        f"{sanitise_line(name)} ({format_size(byte_count)})" for name, byte_count in greeting.instruction_files
+    ]
     introduction = (
-        f"{PROGRAM_NAME} {VERSION} in {sanitised_line(greeting.folder)}{branch}, model {sanitised_line(greeting.model)}"
+        f"{PROGRAM_NAME} {VERSION} in {sanitise_line(greeting.folder)}{branch}, model {sanitise_line(greeting.model)}"
     )
     status = f"{introduction}, mode {greeting.mode}." + (f" Read {', '.join(file_names)}." if file_names else "")
     numbered_sessions = [
@@ -215,9 +217,9 @@ def plain_greeting(greeting: Greeting) -> tuple[str, ...]:
     return (status, *greeting.advice, *sessions, f"{tip}`/help` lists commands.")
 
 
-def tip_of_the_day(day: int, sessions: int) -> str:
+def tip_of_the_day(day: int, session_count: int) -> str:
     """Return the tip of the day, which also changes with the number of sessions."""
-    return TIPS[(day + sessions) % len(TIPS)]
+    return TIPS[(day + session_count) % len(TIPS)]
 
 
 def session_by_number(text: str, sessions: Sequence[SessionInfo]) -> SessionInfo | None:

@@ -5,14 +5,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ebbtide.agent import view
-from ebbtide.agent.control_calls import PLAN
+from ebbtide.agent.control_calls import PLAN_TOOL
 from ebbtide.agent.messages import USER_CALL_PREFIX
 from ebbtide.agent.view.previews import text_without_insertions
 from ebbtide.tools.files.diff import unified_diff
 from ebbtide.tools.outputs.extent import join_limited, pluralize
 from ebbtide.tools.submit_plan import PLAN_ACCEPTED
 from ebbtide.tools.tool_traits import role_of
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.unified_diff import count_changes
 from ebbtide.tui.view.blocks import Call
 from ebbtide.tui.view.todos import progress_text, todo_items
@@ -50,9 +50,9 @@ def call_outcome(call: Call, diff: str, line_count: int = 0) -> str:
 
 def _status_text(call: Call, diff: str, line_count: int) -> str:
     match call.status:
-        case "done" if call.name == PLAN:
+        case "done" if call.name == PLAN_TOOL:
             return "accepted" if PLAN_ACCEPTED in call.text else "submitted"
-        case "denied" if call.name == PLAN:
+        case "denied" if call.name == PLAN_TOOL:
             return "not accepted"
         case "done":
             role = role_of(call.name)
@@ -61,7 +61,7 @@ def _status_text(call: Call, diff: str, line_count: int) -> str:
             if role == "start_agent" and (agent_result := _agent_result(call)):
                 return agent_result
             if role == "ask_question":
-                return f"→ {sanitised_line(', '.join(call.text.strip().splitlines()) or 'no answer')}"
+                return f"→ {sanitise_line(', '.join(call.text.strip().splitlines()) or 'no answer')}"
             if diff:
                 added, removed = count_changes(diff)
                 problems = call.problems.count if call.problems else 0
@@ -90,7 +90,7 @@ def _agent_result(call: Call) -> str:
     """Return the first line of a sub-agent's result: how it ended and what it used."""
     line, _, _ = call.text.partition("\n")
     prefix = f"[Agent {call.arguments.get('agent')} "
-    return sanitised_line(line.removeprefix(prefix).removesuffix("]")) if line.startswith(prefix) else ""
+    return sanitise_line(line.removeprefix(prefix).removesuffix("]")) if line.startswith(prefix) else ""
 
 
 def output_line_count(call: "Call | ToolFinished") -> int:
@@ -104,7 +104,7 @@ def collapsed_lines(call: Call) -> tuple[tuple[str, ...], bool]:
     lines are cut at the edge of the screen; tool messages are wrapped."""
     if call.call_id.startswith(USER_CALL_PREFIX):
         return _output_lines(call)[-MAX_USER_OUTPUT_LINES:], True
-    if call.status == "failed" or (call.name == PLAN and call.status == "denied"):
+    if call.status == "failed" or (call.name == PLAN_TOOL and call.status == "denied"):
         return failure_lines(call), call.program is not None
     return (), True
 
@@ -142,14 +142,14 @@ def failure_lines(call: "Call | ToolFinished") -> tuple[str, ...]:
 
 def _output_lines(call: "Call | ToolFinished") -> tuple[str, ...]:
     text = text_without_insertions(call.text, call.inserted)
-    output = (call.program.printed_in(text) if call.program else text).strip("\n")
+    output = (call.program.printed_text(text) if call.program else text).strip("\n")
     return tuple(output.split("\n")) if output.strip() else ()
 
 
 def call_diff(call: Call) -> str:
     """Return the diff shown for approval, or one derived from the arguments; empty if the call edits no file."""
-    if call.preview:
-        return call.preview
+    if call.diff:
+        return call.diff
     match role_of(call.name), call.arguments:
         case "edit_file", {"old": str(old), "new": str(new)}:
             return _fragment_diff(old, new)

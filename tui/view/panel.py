@@ -15,11 +15,11 @@ if TYPE_CHECKING:  # this module would import too much
     from ebbtide.agent.archive.listing import ContentPage
 
 
-class PagedTexts(Protocol):
+class ContentSource(Protocol):
     """Content that is read page by page. Methods raise `AgentError`."""
 
-    async def page(self, ref: str, first: int, count: int) -> "ContentPage":
-        """Return `count` lines of the referenced content, from line `first` on."""
+    async def page(self, ref: str, first_line: int, count: int) -> "ContentPage":
+        """Return `count` lines of the referenced content, from line `first_line` on."""
 
     async def find_line(self, ref: str, text: str) -> int:
         """Return the number of the line that contains the text; 1 if there is none."""
@@ -29,7 +29,7 @@ class PagedTexts(Protocol):
 class PagedText:
     """The content of a reference, read page by page."""
 
-    texts: PagedTexts
+    texts: ContentSource
     ref: str
     contained_text: str = ""
     """Reading starts at the line that contains this text."""
@@ -78,11 +78,11 @@ class PanelRow:
 
 
 NO_ROW = PanelRow("", ())
-WHOLE_KEY_HINTS = "Up, Down, PgUp, PgDn scroll  Esc back to the list"
+EXPANDED_KEY_HINTS = "Up, Down, PgUp, PgDn scroll  Esc back to the list"
 
 
-def heading(words: str) -> PanelRow:
-    return PanelRow("", ((words, "strong"),), is_heading=True)
+def heading_row(text: str) -> PanelRow:
+    return PanelRow("", ((text, "strong"),), is_heading=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +114,14 @@ place."""
 
 
 @dataclass(frozen=True, slots=True)
-class AskForText:
+class TextRequest:
     """A request for text that an action needs."""
 
     initial_text: Callable[[PanelRow], str]
     key_hints: str
     label: str
     """Label of the text field, such as `New title`."""
-    replaces: bool = False
+    replaces_initial_text: bool = False
     """Whether the first typed text replaces the initial text."""
     placeholder: Callable[[PanelRow], str] = lambda row: ""
     may_be_empty: bool = False
@@ -147,7 +147,7 @@ class PanelAction:
     """Runs the action on a row with the text that the user entered. Raises `AgentError`. None: the action chooses the
     row."""
     is_available: Callable[[PanelRow], bool] = any_row
-    text_request: AskForText | None = None
+    text_request: TextRequest | None = None
     needs_row: bool = True
 
 
@@ -160,7 +160,7 @@ _TEXT_WIDTH = 200
 class Panel:
     name: str
     """The name of the command that shows it."""
-    head: tuple[Line, ...]
+    headline: tuple[Line, ...]
     rows: tuple[PanelRow, ...] = ()
     key_hints: str | Callable[[PanelRow], str] = ""
     """Key hints, separated by two spaces."""
@@ -197,7 +197,7 @@ class Panel:
     """Whether keys that were typed before the panel appeared are dropped."""
     waits_for_main_screen: bool = False
     """Whether it is shown only when no other screen covers the main screen."""
-    is_printed_whole: bool = False
+    is_printed_in_full: bool = False
     """Whether line mode prints the whole panel without asking for a row."""
     message: ShowMessage | None = None
     """Message shown when this panel replaces another one."""
@@ -216,7 +216,7 @@ class Panel:
     """Returns an up-to-date version of the panel."""
 
 
-def report_panel(name: str, head: Line, lines: Sequence[Line]) -> Panel:
+def build_report_panel(name: str, head: Line, lines: Sequence[Line]) -> Panel:
     """Return a panel of lines without choices."""
     return Panel(
         name,
@@ -244,7 +244,9 @@ def searchable_text(row: PanelRow) -> str:
 
 def row_text(row: PanelRow) -> str:
     """Return the row as one line for line mode, with commas between its columns."""
-    return row.plain_text or ", ".join(re.split(r" {2,}", line_text(row_line(row, _TEXT_WIDTH), code="`").strip()))
+    return row.plain_text or ", ".join(
+        re.split(r" {2,}", line_text(row_line(row, _TEXT_WIDTH), code_delimiter="`").strip())
+    )
 
 
 def row_details(row: PanelRow) -> tuple[Line, ...]:
@@ -260,18 +262,22 @@ def action_for_key(panel: Panel, key: str, row: PanelRow | None) -> PanelAction 
     return None
 
 
-def panel_key_hints(panel: Panel, row: PanelRow, *, in_list: bool, is_whole: bool = False) -> str:
-    """Return the key hints for a row. `is_whole`: whether its content is shown in place of the list."""
+def panel_key_hints(panel: Panel, row: PanelRow, *, in_list: bool, is_expanded: bool = False) -> str:
+    """Return the key hints for a row. `is_expanded`: whether its content is shown in place of the list."""
     hints_text = panel.key_hints if isinstance(panel.key_hints, str) else panel.key_hints(row)
     hints_text = panel.list_key_hints if in_list and panel.list_key_hints else hints_text
-    if not is_whole:
+    if not is_expanded:
         return hints_text
-    return f"{hints_text.partition('  ')[0]}  {WHOLE_KEY_HINTS}" if hints_text.startswith("Enter") else WHOLE_KEY_HINTS
+    return (
+        f"{hints_text.partition('  ')[0]}  {EXPANDED_KEY_HINTS}"
+        if hints_text.startswith("Enter")
+        else EXPANDED_KEY_HINTS
+    )
 
 
 def panel_headline(panel: Panel, count: int, *, is_searched: bool) -> list[Line]:
     """Return the heading with the number of matches."""
-    first_line, *other_lines = panel.head
+    first_line, *other_lines = panel.headline
     total_text = f" of {len(panel.rows):,}" if is_searched else ""
     return [
         (*first_line, (f"  {count:,}{total_text} {panel.row_noun}", "dim")) if panel.row_noun else first_line,

@@ -6,8 +6,8 @@ from ebbtide.agent.calls.policy import parse_rule
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, RuleTrial
 from ebbtide.tools.outputs.extent import ellipsize, pluralize
-from ebbtide.tools.tool_traits import command_of, path_argument, traits_of
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tools.tool_traits import command_argument, path_argument, traits_of
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 from ebbtide.tui.text.spans import Line, Span, parse_inline_code
 from ebbtide.tui.text.unified_diff import FileDiff, count_changes, parse_diff
 from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, TextEntry
@@ -19,8 +19,8 @@ def rule_description(rule: str, *, is_exact: bool = False) -> str:
     try:
         parsed = parse_rule(rule)
     except ConfigError:
-        return sanitised_line(rule)
-    tool, prefix = sanitised_line(parsed.tool), sanitised_line(parsed.prefix)
+        return sanitise_line(rule)
+    tool, prefix = sanitise_line(parsed.tool), sanitise_line(parsed.prefix)
     traits = traits_of(tool)
     scope_suffix = " outside the sandbox" if tool == "outside" else ""
     if parsed.exact_line is not None:
@@ -53,7 +53,7 @@ OUTSIDE_ID_PREFIX = "outside-"
 """Prefix of the ids of questions about running a command again outside the sandbox."""
 
 
-def call_question(question: PermissionAsked) -> QuestionSpec:
+def build_call_question(question: PermissionAsked) -> QuestionSpec:
     """Return the question for a call."""
     headline = permission_headline(question, *count_changes(question.preview))
     reason = reason_lines(question)
@@ -67,7 +67,7 @@ def call_question(question: PermissionAsked) -> QuestionSpec:
 
 def _build_subject(question: PermissionAsked) -> Subject:
     """Return what the call would do: the command line, the diff, or all arguments."""
-    command = command_of(question.arguments)
+    command = command_argument(question.arguments)
     if command:
         return Subject("code", command, "bash", tuple((danger.start, danger.end) for danger in question.dangers))
     if question.preview:
@@ -84,7 +84,7 @@ def _build_choices(question: PermissionAsked, scope: str) -> tuple[Choice, ...]:
         once = "Yes, run it again outside the sandbox"
     note = TextEntry("words", _build_denial, "reason, or what to do instead; Enter deny, Esc back")
     return (
-        Choice(once, "y", Decision("allow"), brief="Yes"),
+        Choice(once, "y", Decision("allow"), short_label="Yes"),
         *(_build_rule_choice(question, number, scope) for number in range(len(question.offers))),
         *(
             (Choice("Edit it first", "e", text_entry=_build_edit_entry(question)),)
@@ -92,12 +92,12 @@ def _build_choices(question: PermissionAsked, scope: str) -> tuple[Choice, ...]:
             else ()
         ),
         Choice("No", "n", Decision("deny")),
-        Choice("No, tell it what to do instead", "d", text_entry=note, brief="No, because"),
+        Choice("No, tell it what to do instead", "d", text_entry=note, short_label="No, because"),
     )
 
 
 def _build_denial(text: str) -> Decision:
-    return Decision("deny", note=sanitised(text.strip()))
+    return Decision("deny", note=sanitise(text.strip()))
 
 
 def _build_rule_choice(question: PermissionAsked, offer_index: int, scope: str) -> Choice:
@@ -112,14 +112,14 @@ def _build_rule_choice(question: PermissionAsked, offer_index: int, scope: str) 
         is_lasting=True,
         rule_text="" if is_exact else rule,  # an exact rule is already shown
         details="; ".join(text for text in (trial_texts.get(rule, ""), storage_note) if text),
-        brief=f"Yes, always {description}",
+        short_label=f"Yes, always {description}",
     )
 
 
 def _build_edit_entry(question: PermissionAsked) -> TextEntry:
     """Return how the user edits the call: a printable command in place, anything else in the user's editor."""
     original = str(question.arguments[editable_argument(question)])
-    if editable_argument(question) == "command" and sanitised(original) == original:
+    if editable_argument(question) == "command" and sanitise(original) == original:
         return TextEntry(
             "command", lambda text: _edited_command_decision(question, original, text), initial_text=original
         )
@@ -138,27 +138,27 @@ def _edited_command_decision(question: PermissionAsked, original: str, text: str
     return (
         Decision("allow")
         if text == original
-        else Decision("allow", arguments=with_edited_argument(question, sanitised(text)))
+        else Decision("allow", arguments=with_edited_argument(question, sanitise(text)))
     )
 
 
 def permission_headline(question: PermissionAsked, added: int, removed: int) -> Line:
     """Return the headline. `added` and `removed` are numbers of changed lines."""
-    path = sanitised_line(path_argument(question.arguments))
-    name: Span = (sanitised_line(question.name), "strong")
-    agent_name: tuple[Span, ...] = ((f"agent {sanitised_line(question.agent)}: ", "strong"),) if question.agent else ()
+    path = sanitise_line(path_argument(question.arguments))
+    name: Span = (sanitise_line(question.name), "strong")
+    agent_name: tuple[Span, ...] = ((f"agent {sanitise_line(question.agent)}: ", "strong"),) if question.agent else ()
     prefix: tuple[Span, ...] = (("? ", "warn"), *agent_name)
     question_start: tuple[Span, ...] = (*prefix, ("Allow ", "text"), name)
     if question.host:
-        return (*question_start, (" to connect to ", "text"), (sanitised_line(question.host), "strong"), ("?", "text"))
+        return (*question_start, (" to connect to ", "text"), (sanitise_line(question.host), "strong"), ("?", "text"))
     if question.id.startswith(OUTSIDE_ID_PREFIX):
         return (*question_start, (" to run this again outside the sandbox?", "text"))
-    if command_of(question.arguments):
+    if command_argument(question.arguments):
         return (*prefix, ("Run this command?", "strong"), *_edited_note(question))
     if question.preview:
         file = _single_file(question)
         verb = _CHANGE_VERBS.get(file.state, "Change") if file is not None else "Change"
-        subject = path or (sanitised_line(file.name) if file is not None else "") or "these files"
+        subject = path or (sanitise_line(file.name) if file is not None else "") or "these files"
         counts: Line = ((f"  +{added}", "good"), (f" −{removed}", "bad"))
         return (*prefix, (f"{verb} {subject}?", "strong"), *counts, *_edited_note(question))
     request: Span = (f" to access {path}?" if path else " to run with these arguments?", "text")
@@ -168,7 +168,7 @@ def permission_headline(question: PermissionAsked, added: int, removed: int) -> 
 def _single_file(question: PermissionAsked) -> FileDiff | None:
     """Return the changed file if there is only one and it is not renamed."""
     files = parse_diff(question.preview)
-    return files[0] if len(files) == 1 and not files[0].before else None
+    return files[0] if len(files) == 1 and not files[0].previous_name else None
 
 
 def _edited_note(question: PermissionAsked) -> tuple[Span, ...]:
@@ -176,10 +176,10 @@ def _edited_note(question: PermissionAsked) -> tuple[Span, ...]:
 
 
 def _danger_parts(question: PermissionAsked) -> tuple[tuple[str, str], ...]:
-    command, parts = command_of(question.arguments), dict[str, list[str]]()
+    command, parts = command_argument(question.arguments), dict[str, list[str]]()
     for danger in question.dangers:
-        part = ellipsize(sanitised_line(command[danger.start : danger.end]), _MAX_PART_CHARS)
-        parts.setdefault(part, []).append(sanitised_line(danger.why))
+        part = ellipsize(sanitise_line(command[danger.start : danger.end]), _MAX_PART_CHARS)
+        parts.setdefault(part, []).append(sanitise_line(danger.why))
     return tuple((part, f" {', and '.join(dict.fromkeys(reasons))}") for part, reasons in parts.items())
 
 
@@ -192,7 +192,7 @@ def reason_lines(question: PermissionAsked) -> tuple[Line, ...]:
     ]
     if len(dangerous) > _MAX_DANGERS:
         dangers.append(((f"and {pluralize(len(dangerous) - _MAX_DANGERS, 'more dangerous part')}", "bad"),))
-    return (*dangers, *(parse_inline_code(line, "dim") for line in sanitised(question.reason).split("\n")))
+    return (*dangers, *(parse_inline_code(line, "dim") for line in sanitise(question.reason).split("\n")))
 
 
 def rule_trial_text(rule: RuleTrial) -> str:
@@ -202,7 +202,7 @@ def rule_trial_text(rule: RuleTrial) -> str:
     calls = pluralize(rule.of, "earlier call")
     if not rule.allowed:
         return f"would have allowed none of {calls}"
-    examples = ", ".join(f'"{sanitised_line(example)}"' for example in rule.examples)
+    examples = ", ".join(f'"{sanitise_line(example)}"' for example in rule.examples)
     return f"would have allowed {rule.allowed:,} of {calls}" + (f", e.g. {examples}" if examples else ", all like this")
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from ebbtide.agent.control_calls import PLAN
+from ebbtide.agent.control_calls import PLAN_TOOL
 from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
-from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.sanitise import sanitise
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.blocks import Block, Call
 from ebbtide.tui.view.outcomes import call_outcome
-from ebbtide.tui.view.panel import Panel, report_panel
+from ebbtide.tui.view.panel import Panel, build_report_panel
 from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, TextEntry
 
 PLAN_FILE = "plan.md"
@@ -21,7 +21,7 @@ _MODE_LABELS: Mapping[str, str] = {
 }
 
 
-def plan_question(question: PlanSubmitted) -> QuestionSpec:
+def build_plan_question(question: PlanSubmitted) -> QuestionSpec:
     """Return the question for a plan."""
     accept_choices = (
         Choice(
@@ -30,7 +30,7 @@ def plan_question(question: PlanSubmitted) -> QuestionSpec:
             PlanDecision("accept", mode),
             is_lasting=mode == "auto",
             rule_text=f"mode {mode}",
-            brief=f"Yes, {mode}",
+            short_label=f"Yes, {mode}",
         )
         for index, mode in enumerate(question.modes)
     )
@@ -40,15 +40,15 @@ def plan_question(question: PlanSubmitted) -> QuestionSpec:
     )
     choices = (
         *accept_choices,
-        Choice("Edit the plan first", "e", text_entry=edit, brief="Edit it"),
+        Choice("Edit the plan first", "e", text_entry=edit, short_label="Edit it"),
         Choice("No", "n", PlanDecision("reject")),
-        Choice("No, tell it what to do instead", "d", text_entry=note, brief="No, because"),
+        Choice("No, tell it what to do instead", "d", text_entry=note, short_label="No, because"),
     )
     return QuestionSpec(plan_headline(question), Subject("markdown", question.plan), choices)
 
 
 def _build_rejection(text: str) -> PlanDecision:
-    return PlanDecision("reject", note=sanitised(text.strip()))
+    return PlanDecision("reject", note=sanitise(text.strip()))
 
 
 def _build_edited_plan(question: PlanSubmitted, text: str) -> PlanDecision | None:
@@ -63,16 +63,16 @@ def plan_headline(question: PlanSubmitted) -> Line:
 
 def last_plan(blocks: Sequence[Block]) -> Call | None:
     """Return the call that submitted the newest plan, or None."""
-    calls = (block for block in reversed(blocks) if isinstance(block, Call) and block.name == PLAN)
+    calls = (block for block in reversed(blocks) if isinstance(block, Call) and block.name == PLAN_TOOL)
     return next((call for call in calls if call.status != "failed" and plan_text(call)), None)
 
 
-def plan_panel(call: Call) -> Panel:
+def build_plan_panel(call: Call) -> Panel:
     """Return a panel in which the user can read the plan."""
-    plan = sanitised(plan_text(call)).expandtabs(4).strip("\n")
+    plan = sanitise(plan_text(call)).expandtabs(4).strip("\n")
     head: Line = (("Plan  ", "strong"), (call_outcome(call, ""), "dim"))
     lines: tuple[Line, ...] = tuple(((line, "text"),) for line in plan.split("\n"))
-    return report_panel("plan", head, lines)
+    return build_report_panel("plan", head, lines)
 
 
 def plan_text(call: Call) -> str:

@@ -30,8 +30,8 @@ class Subject:
 class TextEntry:
     """Text that the user enters for a choice."""
 
-    how: Literal["words", "command", "editor"]
-    answer: Callable[[str], Answer | None]
+    kind: Literal["words", "command", "editor"]
+    parse_answer: Callable[[str], Answer | None]
     """Returns the answer for the text; None if the text is not valid."""
     hint: str = ""
     initial_text: str = ""
@@ -54,7 +54,7 @@ class Choice:
     """The rule as it will be stored."""
     details: str = ""
     """Details shown while the choice is marked."""
-    brief: str = ""
+    short_label: str = ""
     """A short form of `label`."""
 
 
@@ -76,7 +76,7 @@ class QuestionSpec:
     """What Esc does, for the key hints."""
     free_text: TextEntry | None = None
     """A field for the user's own answer, if that is allowed."""
-    allows_several: bool = False
+    allows_multiple: bool = False
     """Whether several choices can be selected; their answers must then be strings."""
     source: object = None
     """The event that the question was built from; None for confirmations."""
@@ -113,7 +113,7 @@ def key_effect(
     match key:
         case "escape":
             return "stopped", state
-        case _ if is_whole and (key in _SCROLL_KEYS or (key == "space" and not spec.allows_several)):
+        case _ if is_whole and (key in _SCROLL_KEYS or (key == "space" and not spec.allows_multiple)):
             return "read", state
         case "down" if spec.free_text is not None and state.marked_index == len(spec.choices) - 1:
             return "to words", state
@@ -125,7 +125,7 @@ def key_effect(
             return ("chosen" if choice_count else "nothing"), state
         case "ctrl+o":
             return "whole", state
-        case "space" if spec.allows_several and choice_count:
+        case "space" if spec.allows_multiple and choice_count:
             return "moved", replace(state, selected_indexes=state.selected_indexes ^ {state.marked_index})
         case "p" if spec.project_choices:
             return "moved", replace(state, is_for_project=not state.is_for_project)
@@ -133,7 +133,7 @@ def key_effect(
     if index is None:
         return ("text" if len(key) == 1 or key == "space" else "nothing"), state
     moved_state = replace(state, marked_index=index)
-    if spec.allows_several and key.isdecimal():
+    if spec.allows_multiple and key.isdecimal():
         return "moved", replace(moved_state, selected_indexes=moved_state.selected_indexes ^ {index})
     return ("moved" if choices[index].is_lasting else "chosen"), moved_state
 
@@ -168,19 +168,19 @@ def _choice_index(key: str, choices: Sequence[Choice]) -> int | None:
     return next((index for index, choice in enumerate(choices) if choice.key and choice.key == key), None)
 
 
-def typed_choice(line: str, spec: QuestionSpec, *, for_project: bool = False) -> Choice | None:
+def typed_choice(line: str, spec: QuestionSpec, *, is_for_project: bool = False) -> Choice | None:
     """Return the choice whose number or letter was typed, or None."""
-    choices = spec.project_choices if for_project else spec.choices
+    choices = spec.project_choices if is_for_project else spec.choices
     typed_text = line.strip().lower()
     if typed_text.isascii() and typed_text.isdecimal():
         return choices[int(typed_text) - 1] if 0 < int(typed_text) <= len(choices) else None
     return next((choice for choice in choices if choice.key and choice.key == typed_text), None)
 
 
-def selected_answer(spec: QuestionSpec, state: AnswerState, written_text: str = "") -> str:
+def selected_answer(spec: QuestionSpec, state: AnswerState, entered_text: str = "") -> str:
     """Return all selected choices and the written text, one per line; if there are none, the marked choice."""
     texts = [choice.answer for index, choice in enumerate(spec.choices) if index in state.selected_indexes]
-    answers = [text for text in (*texts, written_text) if isinstance(text, str) and text]
+    answers = [text for text in (*texts, entered_text) if isinstance(text, str) and text]
     if not answers and spec.choices and isinstance(spec.choices[state.marked_index].answer, str):
         answers = [str(spec.choices[state.marked_index].answer)]
     return "\n".join(answers)

@@ -7,12 +7,12 @@ from typing import Literal, TypeAlias
 from rich.cells import cell_len, set_cell_size
 
 from ebbtide.tui.text.cells import wrap_words
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.question import AnswerState, Choice, QuestionSpec, TextEntry, current_choices
 
 CHOICE_MARK, NO_CHOICE_MARK = "❯ ", "  "
-MAX_CHOICE_LINES, MAX_ABOUT_LINES = 5, 2
+MAX_CHOICE_LINES, MAX_DETAILS_LINES = 5, 2
 """Maximum number of lines of the marked choice, and of its details."""
 
 
@@ -35,7 +35,7 @@ def choice_rows(spec: QuestionSpec, state: AnswerState, width: int) -> list[tupl
     number_width = len(str(min(9, len(choices))))
     for index, choice in enumerate(choices):
         is_marked = index == state.marked_index
-        checkbox = ("[x] " if index in state.selected_indexes else "[ ] ") if spec.allows_several else ""
+        checkbox = ("[x] " if index in state.selected_indexes else "[ ] ") if spec.allows_multiple else ""
         number = str(index + 1).rjust(number_width) if index < 9 else " " * number_width
         letter = f"{choice.key or ' '} " if has_letters else ""
         prefix: Line = (
@@ -52,9 +52,9 @@ def choice_rows(spec: QuestionSpec, state: AnswerState, width: int) -> list[tupl
 
 def _choice_lines(choice: Choice, prefix: Line, prefix_width: int, width: int, *, is_marked: bool) -> list[Line]:
     label_width = max(1, width - prefix_width)
-    label, rule_text = sanitised_line(choice.label), sanitised_line(choice.rule_text)
-    if choice.brief and not is_marked and cell_len(label) > label_width:
-        label = sanitised_line(choice.brief)
+    label, rule_text = sanitise_line(choice.label), sanitise_line(choice.rule_text)
+    if choice.short_label and not is_marked and cell_len(label) > label_width:
+        label = sanitise_line(choice.short_label)
     style: Literal["strong", "text"] = "strong" if is_marked else "text"
     rule_fits = not rule_text or cell_len(label) + 3 + cell_len(rule_text) <= label_width
     rule_suffix: Line = (("   " + rule_text, "dim"),) if rule_text and rule_fits else ()
@@ -66,10 +66,14 @@ def _choice_lines(choice: Choice, prefix: Line, prefix_width: int, width: int, *
         (*prefix, (first_line, style), *rule_suffix),
         *(((indent, style), (line, style)) for line in remaining_lines),
     ]
-    details = ". ".join(part for part in ("" if rule_fits else rule_text, sanitised_line(choice.details)) if part)
+    details = ". ".join(part for part in ("" if rule_fits else rule_text, sanitise_line(choice.details)) if part)
     return [
         *lines,
-        *(((indent, "dim"), (line, "dim")) for line in _wrap_limited(details, label_width, MAX_ABOUT_LINES) if details),
+        *(
+            ((indent, "dim"), (line, "dim"))
+            for line in _wrap_limited(details, label_width, MAX_DETAILS_LINES)
+            if details
+        ),
     ]
 
 
@@ -125,12 +129,12 @@ _LINE_ALLOTMENTS: tuple[tuple[Part, int], ...] = (
 lines between the other parts."""
 
 
-def allot_lines(lines: int, wanted: Mapping[Part, int]) -> dict[Part, int]:
+def allot_lines(lines: int, requested_lines: Mapping[Part, int]) -> dict[Part, int]:
     """Distribute the lines of the panel over its parts. The first lines go to the text field, one choice, the headline
     and the subject."""
     allotted: dict[Part, int] = dict.fromkeys((part for part, _ in _LINE_ALLOTMENTS), 0)
     for part, max_lines in _LINE_ALLOTMENTS:
-        added_count = max(0, min(max_lines, wanted.get(part, 0)) - allotted[part])
+        added_count = max(0, min(max_lines, requested_lines.get(part, 0)) - allotted[part])
         allotted[part] += min(added_count, max(0, lines - sum(allotted.values())))
     return allotted
 
@@ -138,7 +142,7 @@ def allot_lines(lines: int, wanted: Mapping[Part, int]) -> dict[Part, int]:
 def question_key_hints(
     spec: QuestionSpec,
     state: AnswerState,
-    writing: TextEntry | None,
+    text_entry: TextEntry | None,
     *,
     is_away: bool,
     is_whole: bool,
@@ -147,10 +151,10 @@ def question_key_hints(
     """Return the key hints that apply now. `hidden_lines`: number of lines of the subject that do not fit."""
     if is_away:
         return "Tab back to the question"
-    if writing is not None:
-        enter_hint = "Enter run  Ctrl-J new line" if writing.how == "command" else "Enter send"
+    if text_entry is not None:
+        enter_hint = "Enter run  Ctrl-J new line" if text_entry.kind == "command" else "Enter send"
         return f"{enter_hint}  Esc back"
-    hints = ["Space toggle", "Enter send"] if spec.allows_several else ["Enter select"]
+    hints = ["Space toggle", "Enter send"] if spec.allows_multiple else ["Enter select"]
     hints.append(f"Esc {spec.escape_hint}")
     if is_whole:
         hints.append("Ctrl-O collapse  PgUp, PgDn scroll")

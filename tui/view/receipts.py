@@ -8,7 +8,7 @@ from ebbtide.agent import compaction
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.text.numbers import format_dollars, tokens
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 
 if TYPE_CHECKING:  # event modules load only after the first paint
     from ebbtide.agent.compaction.edit_cost import ViewEditPlan
@@ -40,8 +40,8 @@ def edit_proposal(plan: "ViewEditPlan | Refusal", dollars_per_token: float | Non
     """Say what a context action would do and cost, in one line. `dollars_per_token`: the price of fresh input; None if
     unknown."""
     if isinstance(plan, compaction.view_edits.Refusal):
-        return sanitised_line(plan.why)
-    return sanitised_line(
+        return sanitise_line(plan.reason)
+    return sanitise_line(
         f"{ACTION_TEMPLATES[plan.act].format(plan.name)}: {', '.join(_effects(plan, dollars_per_token))}"
     )
 
@@ -49,15 +49,17 @@ def edit_proposal(plan: "ViewEditPlan | Refusal", dollars_per_token: float | Non
 def _effects(plan: "ViewEditPlan", dollars_per_token: float | None) -> list[str]:
     if not plan.is_rewrite:
         return ["costs nothing, no sent request changes"]
-    approximation = "about " if plan.asks else ""
+    approximation = "about " if plan.asks_model else ""
     size_text = (
-        f"frees {approximation}{tokens(plan.freed)} tokens" if plan.freed >= 0 else f"adds {tokens(-plan.freed)} tokens"
+        f"frees {approximation}{tokens(plan.freed_tokens)} tokens"
+        if plan.freed_tokens >= 0
+        else f"adds {tokens(-plan.freed_tokens)} tokens"
     )
     effects = [
         size_text,
         f"costs {price_text(plan.cost, dollars_per_token)} now" if plan.cost > 0 else "costs nothing now",
     ]
-    if plan.cost > 0 and plan.freed > 0:
+    if plan.cost > 0 and plan.freed_tokens > 0:
         break_even = plan.break_even_requests
         effects.append(
             f"pays off after {pluralize(break_even, 'request')}" if break_even is not None else "saves space, not money"
@@ -77,7 +79,7 @@ def view_change_text(event: "ViewChanged") -> str:
     message = f"`{event.name}` {ACTION_OUTCOMES[event.act]}"
     if event.before_tokens != event.after_tokens:
         message += f" ({tokens(event.before_tokens)} → {tokens(event.after_tokens)} tokens)"
-    return sanitised_line(message)
+    return sanitise_line(message)
 
 
 RECEIPT_UNDO_HINT = "press `u` on this block, or type `/context undo`, to undo this"
@@ -150,7 +152,7 @@ class Compaction:
 
 
 @dataclass(frozen=True, slots=True)
-class UndoneReceipt:
+class UndoneCompaction:
     """A compaction that was undone, as a block."""
 
     event: "RewriteUndone"
@@ -172,10 +174,10 @@ def _strategy_name(strategy: str) -> str:
     return next((template.format(item) for name, template in ACTION_TEMPLATES.items() if name == act), strategy)
 
 
-def receipt_title(block: RunningCompaction | Compaction | UndoneReceipt) -> str:
+def receipt_title(block: RunningCompaction | Compaction | UndoneCompaction) -> str:
     """Return the line that is shown even while the block is collapsed."""
     match block:
-        case UndoneReceipt(event):
+        case UndoneCompaction(event):
             sizes = f"undone: {event.before_tokens:,} → {event.after_tokens:,} tokens"
             return f"{sizes} · {undo_price_text(event)}"
         case RunningCompaction(tokens=token_count, failures=failures):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from ebbtide.agent.control_calls import PLAN, TASK
+from ebbtide.agent.control_calls import PLAN_TOOL, TASK_TOOL
 from ebbtide.agent.events.permissions import (
     CallDenied,
     CallEdited,
@@ -61,7 +61,7 @@ from ebbtide.agent.events.view import (
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.tool_traits import role_of
 from ebbtide.tui.text.numbers import tokens as format_tokens
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.view.blocks import (
     AnswerText,
     Call,
@@ -78,7 +78,7 @@ from ebbtide.tui.view.outcomes import TURN_END_MESSAGES, search_summary
 from ebbtide.tui.view.receipts import (
     Compaction,
     RunningCompaction,
-    UndoneReceipt,
+    UndoneCompaction,
     summary_failure_text,
     view_change_text,
 )
@@ -98,7 +98,7 @@ def agent_line(activity: AgentActivity, tokens: int) -> str:
             activity_text = f"failed: {message}"
         case _:
             return ""
-    return f"{activity.seconds:.0f} s · {format_tokens(tokens)} tokens · {sanitised_line(activity_text)}\n"
+    return f"{activity.seconds:.0f} s · {format_tokens(tokens)} tokens · {sanitise_line(activity_text)}\n"
 
 
 MAX_LIVE_OUTPUT_CHARS = 4_000
@@ -109,18 +109,18 @@ UNFINISHED_STATUSES: tuple[CallStatus, ...] = ("asking", "running")
 
 def with_changed_call(
     view: SessionView,
-    new: Call,
+    default_call: Call,
     change: Callable[[Call], Call],
     statuses: tuple[CallStatus, ...] = UNFINISHED_STATUSES,
 ) -> SessionView:
-    """Apply `change` to the turn's last call that has the id of `new` and one of the statuses. If there is none, apply
-    it to `new` and append the result."""
+    """Apply `change` to the turn's last call that has the id of `default_call` and one of the statuses. If there is
+    none, apply it to `default_call` and append the result."""
     view = view.without_streaming()
     for index in range(len(view.turn_blocks) - 1, -1, -1):
         block = view.turn_blocks[index]
-        if isinstance(block, Call) and block.call_id == new.call_id and block.status in statuses:
+        if isinstance(block, Call) and block.call_id == default_call.call_id and block.status in statuses:
             return replace(view, turn_blocks=(*view.turn_blocks[:index], change(block), *view.turn_blocks[index + 1 :]))
-    return view.plus(change(new))
+    return view.plus(change(default_call))
 
 
 def as_started(name: str, arguments: Mapping[str, object]) -> Callable[[Call], Call]:
@@ -135,16 +135,18 @@ def as_denied(arguments: Mapping[str, object], rule: str) -> Callable[[Call], Ca
     return lambda call: replace(call, arguments=arguments, status="denied", text=rule)
 
 
-def with_progress(view: SessionView, id: str, text: str) -> SessionView:
+def with_progress(view: SessionView, call_id: str, text: str) -> SessionView:
     return with_changed_call(
-        view, Call(id, "tool"), lambda call: replace(call, tail=(call.tail + text)[-MAX_LIVE_OUTPUT_CHARS:])
+        view,
+        Call(call_id, "tool"),
+        lambda call: replace(call, output_tail=(call.output_tail + text)[-MAX_LIVE_OUTPUT_CHARS:]),
     )
 
 
 def with_agent_activity(view: SessionView, event: AgentActivity) -> SessionView:
     """Return the view with the activity of a sub-agent in its call's block, and with the sub-agent's usage added to the
     turn's."""
-    default_call = Call(event.call_id, TASK)
+    default_call = Call(event.call_id, TASK_TOOL)
     if isinstance(event.event, ReplyFinished):
         used_tokens, cost = event.event.usage.total, event.event.cost
         view = replace(view, cost=add_costs(view.cost, cost), turn_cost=add_costs(view.turn_cost, cost))
@@ -157,18 +159,18 @@ def with_agent_activity(view: SessionView, event: AgentActivity) -> SessionView:
 
     def add_activity(call: Call) -> Call:
         line = agent_line(event, call.agent_tokens)
-        return replace(call, tail=(call.tail + line)[-MAX_LIVE_OUTPUT_CHARS:]) if line else call
+        return replace(call, output_tail=(call.output_tail + line)[-MAX_LIVE_OUTPUT_CHARS:]) if line else call
 
     return with_changed_call(view, default_call, add_activity)
 
 
 def finished_call(call: Call, event: ToolFinished) -> Call:
     finished = replace(
-        call, name=event.name, status=event.status, tail="", text=event.text, changed_files=event.changed
+        call, name=event.name, status=event.status, output_tail="", text=event.text, changed_files=event.changed
     )
-    preview = event.diff or call.preview
+    preview = event.diff or call.diff
     finished = replace(finished, lines=event.lines, inserted=event.inserted, problems=event.problems)
-    return replace(finished, program=event.program, preview=preview)
+    return replace(finished, program=event.program, diff=preview)
 
 
 def tool_finished(view: SessionView, event: ToolFinished) -> SessionView:
@@ -189,7 +191,7 @@ def permission_asked(view: SessionView, event: PermissionAsked) -> SessionView:
         asking = with_changed_call(
             view,
             Call(event.call_id, event.name),
-            lambda call: replace(call, arguments=event.arguments, status="asking", preview=event.preview),
+            lambda call: replace(call, arguments=event.arguments, status="asking", diff=event.preview),
         )
     return replace(asking, open_questions=(*view.open_questions, event), activity="waiting for you")
 
@@ -205,9 +207,9 @@ def _is_about_block(view: SessionView, question: PermissionAsked) -> bool:
     return not question.host or question.call_id in open_calls
 
 
-def permission_answered(view: SessionView, id: str, verdict: Literal["allow", "deny", "edit"]) -> SessionView:
-    question = next((open_question for open_question in view.open_questions if open_question.id == id), None)
-    view = replace(_without_question(view, id), activity="thinking")
+def permission_answered(view: SessionView, question_id: str, verdict: Literal["allow", "deny", "edit"]) -> SessionView:
+    question = next((open_question for open_question in view.open_questions if open_question.id == question_id), None)
+    view = replace(_without_question(view, question_id), activity="thinking")
     if not isinstance(question, PermissionAsked) or (verdict != "allow" and not question.host):
         return view  # `CallDenied` shows a denial when it takes effect
     if not _is_about_block(view, question):
@@ -218,7 +220,7 @@ def permission_answered(view: SessionView, id: str, verdict: Literal["allow", "d
 
 
 def plan_submitted(view: SessionView, event: PlanSubmitted) -> SessionView:
-    default_call = Call(event.call_id, PLAN, {"plan": event.plan})
+    default_call = Call(event.call_id, PLAN_TOOL, {"plan": event.plan})
     asking = with_changed_call(view, default_call, lambda call: replace(call, status="asking"))
     return replace(asking, open_questions=(*view.open_questions, event), activity="waiting for you")
 
@@ -227,10 +229,10 @@ def plan_answered(view: SessionView, event: PlanAnswered) -> SessionView:
     return replace(_without_question(view, event.id), mode=event.mode or view.mode, activity="thinking")
 
 
-def question_answered(view: SessionView, id: str, answer: str) -> SessionView:
+def question_answered(view: SessionView, question_id: str, answer: str) -> SessionView:
     """Show the answer as a notice, unless the call that asked is in the transcript and will show it."""
-    question = next((open_question for open_question in view.open_questions if open_question.id == id), None)
-    view = replace(_without_question(view, id), activity="thinking")
+    question = next((open_question for open_question in view.open_questions if open_question.id == question_id), None)
+    view = replace(_without_question(view, question_id), activity="thinking")
     is_in_transcript = any(
         isinstance(block, Call) and role_of(block.name) == "ask_question" and block.status == "running"
         for block in view.turn_blocks
@@ -248,8 +250,8 @@ def _without_question(view: SessionView, question_id: str) -> SessionView:
     )
 
 
-def add_costs(before: float | None, cost: float | None) -> float | None:
-    return None if before is None or cost is None else before + cost
+def add_costs(previous_cost: float | None, cost: float | None) -> float | None:
+    return None if previous_cost is None or cost is None else previous_cost + cost
 
 
 _MAX_COMMAND_CHARS, _MAX_JOB_OUTPUT_LINES = 120, 3
@@ -258,8 +260,8 @@ _MAX_COMMAND_CHARS, _MAX_JOB_OUTPUT_LINES = 120, 3
 
 def job_end_text(event: JobEnded) -> str:
     """Return the message about an ended background job, with its last output lines."""
-    command = sanitised_line(ellipsize(event.command, _MAX_COMMAND_CHARS))
-    lines = [f"  {sanitised_line(line)}" for line in event.last_lines[-_MAX_JOB_OUTPUT_LINES:]]
+    command = sanitise_line(ellipsize(event.command, _MAX_COMMAND_CHARS))
+    lines = [f"  {sanitise_line(line)}" for line in event.last_lines[-_MAX_JOB_OUTPUT_LINES:]]
     return "\n".join((f"{event.job} ended, {event.how}: {command}", *lines))
 
 
@@ -272,7 +274,7 @@ def with_relative_paths(event: Event, folder: str) -> Event:
             return event
 
 
-def advance(view: SessionView, event: Event) -> SessionView:
+def apply_event(view: SessionView, event: Event) -> SessionView:
     """Return the view after one more event. Any order of events is accepted."""
     match event:
         case TurnStarted(model=model, text=text):
@@ -281,7 +283,7 @@ def advance(view: SessionView, event: Event) -> SessionView:
             return view.without_streaming().plus(UserText(text))
         case StepStarted():
             settled = view.without_streaming()
-            return replace(settled, busy=True, activity="thinking", step_start=len(settled.turn_blocks))
+            return replace(settled, is_busy=True, activity="thinking", step_start=len(settled.turn_blocks))
         case ContextMeasured(used=used, effective=available_tokens, parts=parts):
             return replace(
                 view, used_tokens=used, available_tokens=available_tokens, component_tokens=parts, is_estimate=False
@@ -345,7 +347,9 @@ def advance(view: SessionView, event: Event) -> SessionView:
             return replace(_end_compaction(view), activity="thinking")
         case RewriteUndone(after_tokens=used, effective=available_tokens):
             return replace(
-                view.without_streaming().plus(UndoneReceipt(event)), used_tokens=used, available_tokens=available_tokens
+                view.without_streaming().plus(UndoneCompaction(event)),
+                used_tokens=used,
+                available_tokens=available_tokens,
             )
         case PrefixDrifted(where=where):
             text = f"the start of the request changed ({where}) and the provider's cache is lost; please report this"
@@ -415,7 +419,7 @@ def _turn_started(view: SessionView, model: str, text: str) -> SessionView:
         past_blocks=idle.blocks,
         turn_blocks=user_blocks,
         step_start=len(user_blocks),
-        busy=True,
+        is_busy=True,
         activity="thinking",
         model=model,
     )
@@ -426,11 +430,14 @@ def _append_text(view: SessionView, block_type: type[AnswerText] | type[Reasonin
     match view.turn_blocks:
         case (
             *_,
-            AnswerText(previous_text, streaming=True) | ReasoningBlock(previous_text, streaming=True) as last_block,
+            AnswerText(previous_text, is_streaming=True)
+            | ReasoningBlock(previous_text, is_streaming=True) as last_block,
         ) if type(last_block) is block_type:
-            return replace(view, turn_blocks=(*view.turn_blocks[:-1], block_type(previous_text + text, streaming=True)))
+            return replace(
+                view, turn_blocks=(*view.turn_blocks[:-1], block_type(previous_text + text, is_streaming=True))
+            )
         case _:
-            return view.without_streaming().plus(block_type(text, streaming=True))
+            return view.without_streaming().plus(block_type(text, is_streaming=True))
 
 
 def _calls_read(view: SessionView, text: str) -> SessionView:
@@ -553,7 +560,7 @@ def _idle_view(view: SessionView) -> SessionView:
     return replace(
         settled,
         turn_blocks=turn_blocks,
-        busy=False,
+        is_busy=False,
         activity="",
         hook_status="",
         open_questions=(),

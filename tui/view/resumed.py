@@ -17,7 +17,7 @@ from ebbtide.agent.messages import (
     ToolOutput,
     User,
 )
-from ebbtide.agent.prompt.attachments import attachment_labels, is_attached_picture
+from ebbtide.agent.prompt.attachments import attachment_labels, is_attached_image
 from ebbtide.agent.tool_specs import unwrapped_call
 from ebbtide.tui.view.blocks import (
     AnswerText,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # this module loads only after the first paint
 _IMAGE_REFERENCE = re.compile(r"\[image #\d+")
 
 
-def resumed_view(
+def build_resumed_view(
     conversation: Conversation,
     folder: str = "",
     endings: "Sequence[TurnEnding]" = (),
@@ -100,7 +100,7 @@ def _user_blocks(message: User) -> tuple[Block, ...]:
     text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
     parts = message.parts
     images = [
-        part for index, part in enumerate(parts) if isinstance(part, Image) and not is_attached_picture(parts, index)
+        part for index, part in enumerate(parts) if isinstance(part, Image) and not is_attached_image(parts, index)
     ]
     texts = [text] if text else []
     texts += [f"[image, {image.media_type}]" for image in images[len(_IMAGE_REFERENCE.findall(text)) :]]
@@ -115,8 +115,8 @@ def _ending_blocks(ending: "TurnEnding") -> Iterator[Block]:
         yield Failure(ending.failure.code, ending.failure.message, ending.failure.cause, ending.failure.todo)
     elif ending.end in TURN_END_MESSAGES:
         yield Notice(TURN_END_MESSAGES[ending.end])
-    if ending.changed is not None:
-        yield TurnTotal(files=ending.changed)
+    if ending.changed_files is not None:
+        yield TurnTotal(files=ending.changed_files)
 
 
 def _fill_outputs(blocks: list[Block], call_indexes: dict[str, int], message: User, folder: str) -> None:

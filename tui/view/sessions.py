@@ -9,8 +9,8 @@ from ebbtide.agent.messages import Assistant, Message, User
 from ebbtide.agent.records.session_lookup import SessionInfo
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.text.cells import fit_width
-from ebbtide.tui.text.numbers import age, format_dollars
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.numbers import format_age, format_dollars
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle
 from ebbtide.tui.view.call_titles import call_title
 from ebbtide.tui.view.panel import PanelRow
@@ -29,24 +29,24 @@ NO_TITLE = "(no messages yet)"
 
 
 def session_line(
-    info: SessionInfo, width: int, now: float, current: str, doomed: Collection[str], *, projects: bool
+    info: SessionInfo, width: int, now: float, current_id: str, ids_to_delete: Collection[str], *, shows_projects: bool
 ) -> Line:
-    """Return a session as one line. `now` is in Unix seconds; `doomed` are sessions marked for deletion;
-    `projects`: whether sessions of several projects are listed."""
-    is_to_delete = info.id in doomed
-    status_mark: tuple[str, TextStyle] = ("● ", "good") if info.id == current else ("  ", "dim")
+    """Return a session as one line. `now` is in Unix seconds; `ids_to_delete` are sessions marked for deletion;
+    `shows_projects`: whether sessions of several projects are listed."""
+    is_to_delete = info.id in ids_to_delete
+    status_mark: tuple[str, TextStyle] = ("● ", "good") if info.id == current_id else ("  ", "dim")
     status_mark = (
-        ("✗ ", "warn") if is_to_delete else ("↳ ", "accent") if info.parent and info.id != current else status_mark
+        ("✗ ", "warn") if is_to_delete else ("↳ ", "accent") if info.parent and info.id != current_id else status_mark
     )
     indent = "  └ " if info.agent else ""
-    right_columns = f"{age(now - info.updated_at).removesuffix(' ago'):>7}"
+    right_columns = f"{format_age(now - info.updated_at).removesuffix(' ago'):>7}"
     if width >= _MIN_WIDTH_WITH_COST:
         right_columns = f"{format_dollars(info.cost):>8}{right_columns}"
     if width >= _MIN_WIDTH_WITH_MESSAGES:
         right_columns = f"{info.messages:>5} {'msg ' if info.messages == 1 else 'msgs'}{right_columns}"
     if width >= _MIN_WIDTH_WITH_MODEL:
-        right_columns = f"{fit_width(sanitised_line(_model_or_origin(info)), 18)}{right_columns}"
-    project_prefix = f"{sanitised_line(Path(info.project).name)}  " if projects and not indent else ""
+        right_columns = f"{fit_width(sanitise_line(_model_or_origin(info)), 18)}{right_columns}"
+    project_prefix = f"{sanitise_line(Path(info.project).name)}  " if shows_projects and not indent else ""
     left_width = max(4, width - 2 - cell_len(right_columns) - 2)
     full_title = f"{indent}{project_prefix}{_session_title(info)}"
     tags = f"  {tags_text(info.tags)}" if info.tags else ""
@@ -54,7 +54,7 @@ def session_line(
         tags = fit_width(tags, min(cell_len(tags), max(0, left_width - min(cell_len(full_title), MIN_TITLE_WIDTH))))
     title = fit_width(full_title, min(cell_len(full_title), left_width - cell_len(tags)))
     gap = " " * (left_width - cell_len(title) - cell_len(tags))
-    style: TextStyle = "dim" if is_to_delete else "strong" if info.id == current else "text"
+    style: TextStyle = "dim" if is_to_delete else "strong" if info.id == current_id else "text"
     title_spans: Line = (
         ((title, style), (f"{tags}{gap}", "dim" if is_to_delete else "accent")) if tags else ((title + gap, style),)
     )
@@ -63,12 +63,12 @@ def session_line(
 
 def tags_text(tags: Sequence[str]) -> str:
     """Return the tags as they are shown and typed."""
-    return " ".join(f"#{sanitised_line(tag)}" for tag in tags)
+    return " ".join(f"#{sanitise_line(tag)}" for tag in tags)
 
 
 def _session_title(info: SessionInfo) -> str:
     """Return the title, preceded by the agent's name for a sub-agent session."""
-    return sanitised_line(f"{info.agent}  {info.title}" if info.agent else info.title) or NO_TITLE
+    return sanitise_line(f"{info.agent}  {info.title}" if info.agent else info.title) or NO_TITLE
 
 
 def more_agents_row(info: SessionInfo, listed_count: int) -> PanelRow:
@@ -88,7 +88,7 @@ def _model_or_origin(info: SessionInfo) -> str:
 def deleted_message(info: SessionInfo) -> str:
     """Return the message after a deletion."""
     agents = f" and {pluralize(len(info.agents), 'agent session')}" if info.agents else ""
-    return f"deleted {info.id}  {sanitised_line(info.title)}{agents}"
+    return f"deleted {info.id}  {sanitise_line(info.title)}{agents}"
 
 
 def session_details(info: SessionInfo, excerpt: str, messages: Sequence[Message]) -> tuple[Line, ...]:
@@ -97,25 +97,25 @@ def session_details(info: SessionInfo, excerpt: str, messages: Sequence[Message]
 
 
 def _detail_lines(info: SessionInfo, excerpt: str, messages: Sequence[Message]) -> Iterator[Line]:
-    yield ((sanitised_line(info.title) or NO_TITLE, "strong"),)
+    yield ((sanitise_line(info.title) or NO_TITLE, "strong"),)
     yield ((f"{pluralize(info.messages, 'message')}  {format_dollars(info.cost)}  {info.id}", "dim"),)
-    yield ((sanitised_line(info.model), "dim"),)
-    yield ((sanitised_line(info.project), "dim"),)
+    yield ((sanitise_line(info.model), "dim"),)
+    yield ((sanitise_line(info.project), "dim"),)
     if info.tags:
         yield ((tags_text(info.tags), "accent"),)
     if info.parent:
         yield ((f"forked from {info.parent}", "accent"),)
     if info.agent:
-        yield ((f"agent {sanitised_line(info.agent)} of {info.owner}, deleted together with it", "accent"),)
+        yield ((f"agent {sanitise_line(info.agent)} of {info.owner}, deleted together with it", "accent"),)
     if info.agents:
         yield ((f"{pluralize(len(info.agents), 'agent session')}", "accent"),)
     if info.origin:
         agent, _, original_id = info.origin.partition(":")
-        yield ((f"imported from {agent} ({sanitised_line(original_id)})", "accent"),)
+        yield ((f"imported from {agent} ({sanitise_line(original_id)})", "accent"),)
     if excerpt:
         yield ()
         yield (("found in", "accent"),)
-        for line in sanitised(excerpt).splitlines():
+        for line in sanitise(excerpt).splitlines():
             yield ((line, "text"),)
     for message in messages:
         yield from _message_lines(message)
@@ -137,7 +137,7 @@ def _message_lines(message: Message) -> Iterator[Line]:
 
 
 def _message_text_lines(text: str, prefix: str, style: TextStyle) -> Iterator[Line]:
-    lines = sanitised(text).splitlines()
+    lines = sanitise(text).splitlines()
     for index, line in enumerate(lines[:MAX_MESSAGE_LINES]):
         yield ((f"{prefix if index == 0 else '  '}{line}", style),)
     if len(lines) > MAX_MESSAGE_LINES:
@@ -145,13 +145,13 @@ def _message_text_lines(text: str, prefix: str, style: TextStyle) -> Iterator[Li
 
 
 def sessions_headline(
-    listed_count: int, has_more: bool, *, everywhere: bool, search_text: str, search_status: str, doomed: int
+    listed_count: int, has_more: bool, *, includes_all_projects: bool, search_text: str, search_status: str, doomed: int
 ) -> Line:
     """Return the number of sessions and where they are from, the progress of a search, and how many sessions will be
     deleted."""
     count_text = f"{listed_count:,}{'+' if has_more else ''}"
     found_note = " found" if search_text else ""
-    scope_text = "all projects" if everywhere else "this project"
+    scope_text = "all projects" if includes_all_projects else "this project"
     parts = [
         f"{count_text}{found_note} in {scope_text}",
         search_status,

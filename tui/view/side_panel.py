@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.text.cells import fit_width
 from ebbtide.tui.text.numbers import tokens
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, Span, TextStyle
 from ebbtide.tui.text.unified_diff import count_changes
 from ebbtide.tui.view.blocks import Block, Call, SessionView
@@ -37,8 +37,8 @@ class FileLineCounts:
     """Numbers of lines that calls added to and removed from a file."""
 
     name: str
-    added: int = 0
-    removed: int = 0
+    added_count: int = 0
+    removed_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ServerLine:
 
     name: str
     phase: str
-    tools: int
+    tool_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class CallEffects:
     files: tuple[FileLineCounts, ...] = ()
 
 
-def effects_of_calls(blocks: Sequence[Block]) -> CallEffects:
+def collect_call_effects(blocks: Sequence[Block]) -> CallEffects:
     files: dict[str, FileLineCounts] = {}
     for block in blocks:
         if isinstance(block, Call) and block.changed_files:
@@ -87,25 +87,31 @@ def _add_changed_files(files: dict[str, FileLineCounts], call: Call) -> None:
     added, removed = count_changes(call_diff(call)) if len(call.changed_files) == 1 else (0, 0)
     for name in call.changed_files:
         counts = files.get(name) or FileLineCounts(name)
-        files[name] = FileLineCounts(name, counts.added + added, counts.removed + removed)
+        files[name] = FileLineCounts(name, counts.added_count + added, counts.removed_count + removed)
 
 
 def file_line_counts(changes: "Sequence[FileChange]") -> tuple[FileLineCounts, ...]:
     """Return each file's numbers of added and removed lines; unchanged files are omitted."""
-    rows = (change_row(change) for change in changes if change.unknown or change.before != change.now)
-    return tuple(FileLineCounts(row.name, row.added, row.removed) for row in rows)
+    rows = (
+        change_row(change)
+        for change in changes
+        if change.unknown_reason or change.previous_content != change.current_content
+    )
+    return tuple(FileLineCounts(row.name, row.added_count, row.removed_count) for row in rows)
 
 
-def merge_effects(before: CallEffects, after: CallEffects) -> CallEffects:
+def merge_effects(before: CallEffects, later: CallEffects) -> CallEffects:
     """Combine the effects of earlier and later blocks."""
     files = {file.name: file for file in before.files}
-    for file in after.files:
+    for file in later.files:
         earlier = files.get(file.name) or FileLineCounts(file.name)
-        files[file.name] = FileLineCounts(file.name, earlier.added + file.added, earlier.removed + file.removed)
-    return CallEffects(before.todos if after.todos is None else after.todos, tuple(files.values()))
+        files[file.name] = FileLineCounts(
+            file.name, earlier.added_count + file.added_count, earlier.removed_count + file.removed_count
+        )
+    return CallEffects(before.todos if later.todos is None else later.todos, tuple(files.values()))
 
 
-def side_panel_state(
+def build_side_panel_state(
     view: SessionView, effects: CallEffects, servers: tuple[ServerLine, ...], queued_count: int
 ) -> SidePanelState:
     return SidePanelState(
@@ -120,14 +126,14 @@ def side_panel_state(
     )
 
 
-def side_panel_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
+def side_panel_lines(state: SidePanelState, width: int) -> tuple[Line, ...]:
     """Return a heading and lines for each section that has content."""
     sections = (
-        _context_lines(side),
-        _todo_lines(side),
-        _file_lines(side, width),
-        _server_lines(side, width),
-        _queue_lines(side),
+        _context_lines(state),
+        _todo_lines(state),
+        _file_lines(state, width),
+        _server_lines(state, width),
+        _queue_lines(state),
     )
     lines: tuple[Line, ...] = ()
     for section in sections:
@@ -136,12 +142,12 @@ def side_panel_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
     return lines
 
 
-def file_at(side: SidePanelState, lines: Sequence[Line], y: int) -> str | None:
+def file_at_line(state: SidePanelState, lines: Sequence[Line], y: int) -> str | None:
     """Return the name of the file at that line; empty for the other lines of the files section, None outside it."""
     heading_index = next((index for index, line in enumerate(lines) if line[0] == _FILES_HEADING), None)
-    if heading_index is None or not heading_index <= y < heading_index + len(_file_lines(side, 1)):
+    if heading_index is None or not heading_index <= y < heading_index + len(_file_lines(state, 1)):
         return None
-    names = ["", *(file.name for file in side.files[-_MAX_FILES:][::-1])]
+    names = ["", *(file.name for file in state.files[-_MAX_FILES:][::-1])]
     return names[y - heading_index] if y - heading_index < len(names) else ""
 
 
@@ -169,8 +175,8 @@ def _todo_lines(side: SidePanelState) -> tuple[Line, ...]:
 def _file_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
     if not side.files:
         return ()
-    added = sum(file.added for file in side.files)
-    removed = sum(file.removed for file in side.files)
+    added = sum(file.added_count for file in side.files)
+    removed = sum(file.removed_count for file in side.files)
     visible = side.files[-_MAX_FILES:][::-1]
     hidden_count = len(side.files) - len(visible)
     more_line: tuple[Line, ...] = (((f"… {pluralize(hidden_count, 'more file')}", "dim"),),) if hidden_count else ()
@@ -182,9 +188,13 @@ def _file_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
 
 
 def _file_line(file: FileLineCounts, width: int) -> Line:
-    counts: Line = ((f"+{file.added}", "good"), (f" −{file.removed}", "bad")) if file.added or file.removed else ()
+    counts: Line = (
+        ((f"+{file.added_count}", "good"), (f" −{file.removed_count}", "bad"))
+        if file.added_count or file.removed_count
+        else ()
+    )
     name_width = max(4, width - sum(cell_len(text) for text, _ in counts) - 1)
-    name = sanitised_line(file.name)
+    name = sanitise_line(file.name)
     while cell_len(name) > name_width and "/" in name.removeprefix("…/"):
         name = "…/" + name.removeprefix("…/").partition("/")[2]
     return ((f"{fit_width(name, name_width)} ", "text"), *counts)
@@ -196,10 +206,10 @@ def _server_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
     lines: list[Line] = [(("MCP servers", "strong"),)]
     for server in side.servers[:_MAX_SERVERS]:
         mark, style = _PHASE_MARKS.get(server.phase, ("·", "dim"))
-        status = pluralize(server.tools, "tool") if server.phase == "ready" else server.phase.replace("_", " ")
+        status = pluralize(server.tool_count, "tool") if server.phase == "ready" else server.phase.replace("_", " ")
         name_width = max(4, width - cell_len(status) - 4)
         lines.append(
-            ((f"{mark} ", style), (f"{fit_width(sanitised_line(server.name), name_width)}  ", "text"), (status, "dim"))
+            ((f"{mark} ", style), (f"{fit_width(sanitise_line(server.name), name_width)}  ", "text"), (status, "dim"))
         )
     hidden_count = len(side.servers) - _MAX_SERVERS
     return (*lines, *((((f"… {hidden_count} more", "dim"),),) if hidden_count > 0 else ()))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tui.text.numbers import format_dollars, seconds, tokens
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.numbers import format_dollars, format_duration, tokens
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, Span, TextStyle, parse_inline_code
 from ebbtide.tui.view.blocks import Call, Retry, SessionView
 from ebbtide.tui.view.key_hints import key_hint_lines
@@ -48,13 +48,17 @@ class ElapsedTimer:
     def elapsed_at(self, view: SessionView, now: float) -> ElapsedSeconds:
         """Return the elapsed time at `now`. Must be called with every view."""
         elapsed = now - self._last_time if self._was_counting else 0.0
-        activity = _activity_id(view) if view.busy else None
-        if not view.busy or self._last_activity is None:
+        activity = _activity_id(view) if view.is_busy else None
+        if not view.is_busy or self._last_activity is None:
             self._activity_seconds = self._turn_seconds = 0.0
         else:
             self._turn_seconds += elapsed
             self._activity_seconds = self._activity_seconds + elapsed if activity == self._last_activity else 0.0
-        self._last_time, self._last_activity, self._was_counting = now, activity, view.busy and not view.open_questions
+        self._last_time, self._last_activity, self._was_counting = (
+            now,
+            activity,
+            view.is_busy and not view.open_questions,
+        )
         turn = (
             self._turn_seconds
             if self._turn_seconds - self._activity_seconds >= _MIN_VISIBLE_DIFFERENCE_S
@@ -81,7 +85,7 @@ _MIN_MEASURED_S = 1.0
 """Seconds for which a speed is measured before it is shown."""
 
 
-class ReplyPace:
+class ReplySpeed:
     """The streaming speed of replies."""
 
     def __init__(self) -> None:
@@ -89,14 +93,16 @@ class ReplyPace:
         self._start_chars = 0
         self._last_chars = 0
 
-    def tokens_per_second(self, streamed: int, now: float) -> int:
-        """Return the approximate tokens per second since the reply began; 0 while unknown. `streamed`: number of
+    def tokens_per_second(self, streamed_chars: int, now: float) -> int:
+        """Return the approximate tokens per second since the reply began; 0 while unknown. `streamed_chars`: number of
         characters so far. A number smaller than in the previous call means that another reply has begun."""
-        if streamed < self._last_chars or not self._last_chars:
-            self._start_time, self._start_chars = now, streamed
-        self._last_chars = streamed
+        if streamed_chars < self._last_chars or not self._last_chars:
+            self._start_time, self._start_chars = now, streamed_chars
+        self._last_chars = streamed_chars
         elapsed = now - self._start_time
-        return round((streamed - self._start_chars) / CHARS_PER_TOKEN / elapsed) if elapsed >= _MIN_MEASURED_S else 0
+        return (
+            round((streamed_chars - self._start_chars) / CHARS_PER_TOKEN / elapsed) if elapsed >= _MIN_MEASURED_S else 0
+        )
 
 
 def sandbox_label(state: str, mode: str) -> Span:
@@ -146,10 +152,10 @@ class StatusLineState:
     """The frame of the activity mark; None if it does not move."""
 
 
-def status_line(state: StatusLineState, width: int, keys: str = "") -> Line:
+def status_line(state: StatusLineState, width: int, key_hints: str = "") -> Line:
     """Return the activity on the left and as many parts as fit on the right. If even the activity does not fit, it is
-    cut. `keys`: hints shown when idle."""
-    left_spans = _left_side(state, keys, width)
+    cut. `key_hints`: hints shown when idle."""
+    left_spans = _left_side(state, key_hints, width)
     parts = [part for name in state.visible_parts if (part := _status_part(name, state))]
     if (sandbox_text := sandbox_label(state.sandbox, state.view.mode))[0]:
         parts.append((sandbox_text,))
@@ -169,14 +175,18 @@ def _merge_spans(line: Line) -> Line:
     )
 
 
-def context_bar(parts: Sequence[tuple[str, int]], available_tokens: int, used: int | None = None) -> Line:
-    """Return the context bar: used cells coloured by component, free cells dimmed. `used`: the current total, if it has
-    changed since the parts were measured."""
+def context_bar(parts: Sequence[tuple[str, int]], available_tokens: int, used_tokens: int | None = None) -> Line:
+    """Return the context bar: used cells coloured by component, free cells dimmed. `used_tokens`: the current total, if
+    it has changed since the parts were measured."""
     sizes = dict.fromkeys(_BAR_STYLES, 0)
     for name, size in parts:
         sizes[_BAR_GROUPS.get(name, name)] = sizes.get(_BAR_GROUPS.get(name, name), 0) + max(0, size)
-    used = sum(sizes.values()) if used is None else used
-    filled = min(BAR_CELLS, max(1, round(BAR_CELLS * used / available_tokens))) if used and available_tokens > 0 else 0
+    used_tokens = sum(sizes.values()) if used_tokens is None else used_tokens
+    filled = (
+        min(BAR_CELLS, max(1, round(BAR_CELLS * used_tokens / available_tokens)))
+        if used_tokens and available_tokens > 0
+        else 0
+    )
     cells = _distribute_cells(sizes, filled)
     spans: Line = tuple(("━" * count, _BAR_STYLES.get(name, "text")) for name, count in cells.items() if count)
     return (*spans, ("─" * (BAR_CELLS - filled), "dim")) if filled < BAR_CELLS else spans
@@ -198,17 +208,17 @@ def _distribute_cells(sizes: Mapping[str, int], cells: int) -> dict[str, int]:
 def _left_side(state: StatusLineState, keys: str, width: int) -> Line:
     view = state.view
     if state.hint:
-        return parse_inline_code(sanitised_line(state.hint), "warn")
-    if not view.busy:
+        return parse_inline_code(sanitise_line(state.hint), "warn")
+    if not view.is_busy:
         return key_hint_lines(keys, width)[0] if keys else _mode_text(state)
     if view.open_questions:
         return (("● waiting for your answer", "warn"),)
-    activity = _countdown(state) or sanitised_line(view.hook_status or view.activity or "working")
+    activity = _countdown(state) or sanitise_line(view.hook_status or view.activity or "working")
     activity_seconds, turn_seconds = state.elapsed.activity, state.elapsed.turn
     elapsed = (
-        seconds(activity_seconds)
+        format_duration(activity_seconds)
         if activity_seconds == turn_seconds
-        else f"{seconds(activity_seconds)} of {seconds(turn_seconds)}"
+        else f"{format_duration(activity_seconds)} of {format_duration(turn_seconds)}"
     )
     mark = "●" if state.frame is None else _ACTIVITY_FRAMES[state.frame % len(_ACTIVITY_FRAMES)]
     return ((f"{mark} ", "accent"), (activity, "text"), (f"  {elapsed}  Esc interrupt", "dim"))
@@ -220,12 +230,14 @@ def _countdown(state: StatusLineState) -> str:
     if not isinstance(last_block, Retry):
         return ""
     seconds_left = math.ceil(last_block.delay) - state.elapsed.activity
-    return f"{last_block.attempt_text} in {seconds(seconds_left)}" if seconds_left > 0 else last_block.attempt_text
+    return (
+        f"{last_block.attempt_text} in {format_duration(seconds_left)}" if seconds_left > 0 else last_block.attempt_text
+    )
 
 
 def _mode_text(state: StatusLineState) -> Line:
     mode = state.view.mode
-    return ((f"{sanitised_line(mode)} mode", "accent" if mode == "plan" else "dim"),) if mode else ()
+    return ((f"{sanitise_line(mode)} mode", "accent" if mode == "plan" else "dim"),) if mode else ()
 
 
 def _status_part(name: "StatusPart", state: StatusLineState) -> Line:
@@ -238,13 +250,13 @@ def _status_part(name: "StatusPart", state: StatusLineState) -> Line:
             share = round(100 * view.cached_tokens / view.prompt_tokens) if view.prompt_tokens else 0
             return ((f"cache {share}%", "dim"),) if share else ()
         case "branch":
-            return ((sanitised_line(state.branch), "dim"),) if state.branch else ()
+            return ((sanitise_line(state.branch), "dim"),) if state.branch else ()
         case "mode":
-            return _mode_text(state) if view.busy and view.mode not in ("", "ask") else ()
+            return _mode_text(state) if view.is_busy and view.mode not in ("", "ask") else ()
         case "model":
             # The name of a scripted model contains a path; its last part is enough.
             model = f"scripted/{PurePath(view.model).name}" if view.model.startswith("scripted/") else view.model
-            return ((sanitised_line(model), "dim"),) if view.model else ()
+            return ((sanitise_line(model), "dim"),) if view.model else ()
         case "turn":
             turn_cost = view.turn_cost
             turn = f"turn {format_dollars(turn_cost)}" if turn_cost and view.cost and turn_cost < view.cost else ""

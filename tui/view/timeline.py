@@ -12,7 +12,7 @@ from ebbtide.agent.records.usage import RequestUsage, Rewrite
 from ebbtide.agent.view.items import proportional_shares
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.text.numbers import format_dollars, tokens
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, Span, TextStyle
 
 TokenKind: TypeAlias = Literal["read", "written", "fresh", "output"]
@@ -52,14 +52,14 @@ class RequestColumn:
     """A column of the chart: one request, or several older ones together."""
 
     requests: tuple[RequestUsage, ...]
-    first: int
+    first_number: int
     """The number of its first request, counted from 1."""
     rewrites: tuple[Rewrite, ...] = ()
     """The rewrites right before its first request or between its requests."""
 
     @property
-    def last(self) -> int:
-        return self.first + len(self.requests) - 1
+    def last_number(self) -> int:
+        return self.first_number + len(self.requests) - 1
 
     @property
     def usage(self) -> Usage:
@@ -88,7 +88,7 @@ def request_columns(
     """Return at most `width` columns of one request each; if there are more requests, older ones share columns. A
     rewrite after the last request gets its own column."""
     width = max(width, 1)
-    has_late_rewrite = any(rewrite.requests >= len(requests) for rewrite in rewrites)
+    has_late_rewrite = any(rewrite.request_count >= len(requests) for rewrite in rewrites)
     request_width = max(width - 1, 1) if has_late_rewrite and width > 1 else width
     bounds = [0]
     for column_size in _column_sizes(len(requests), request_width):
@@ -97,11 +97,11 @@ def request_columns(
         RequestColumn(
             tuple(requests[start:end]),
             start + 1,
-            tuple(rewrite for rewrite in rewrites if start <= rewrite.requests < end),
+            tuple(rewrite for rewrite in rewrites if start <= rewrite.request_count < end),
         )
         for start, end in itertools.pairwise(bounds)
     ]
-    late_rewrites = tuple(rewrite for rewrite in rewrites if rewrite.requests >= len(requests))
+    late_rewrites = tuple(rewrite for rewrite in rewrites if rewrite.request_count >= len(requests))
     if late_rewrites and width > 1:
         columns.append(RequestColumn((), len(requests) + 1, late_rewrites))
     return tuple(columns)
@@ -176,7 +176,7 @@ def _merge_cells(cells: Sequence[Span], is_spaced: bool = False) -> Line:
     return tuple(spans)
 
 
-def legend(max_tokens: int, width: int, columns: Sequence[RequestColumn] = ()) -> Line:
+def legend_line(max_tokens: int, width: int, columns: Sequence[RequestColumn] = ()) -> Line:
     """Return the maximum of the plot and the legend of its glyphs and letters, cut to the width."""
     spans: list[Span] = [("Requests ", "strong"), (f"(max {tokens(max_tokens)})  ", "dim")]
     remaining_width = width - sum(len(text) for text, _ in spans)
@@ -205,12 +205,16 @@ def column_figures(column: RequestColumn) -> str:
     usage, cost = column.usage, total_cost(column.requests)
     hit_rate = usage.cache_read / usage.prompt if usage.prompt else 0.0
     request_count = len(column.requests)
-    requests_text = f"request {column.first:,}" if request_count == 1 else f"requests {column.first:,}–{column.last:,}"
+    requests_text = (
+        f"request {column.first_number:,}"
+        if request_count == 1
+        else f"requests {column.first_number:,}–{column.last_number:,}"
+    )
     purpose = column.requests[0].purpose
     purpose_text = f", {purpose} by {column.requests[0].model}" if request_count == 1 and purpose != "step" else ""
     count_text = f", {pluralize(request_count, 'request')}" if request_count > 1 else ""
     sizes = f"{tokens(usage.cache_read)} read, {tokens(usage.cache_write)} written, {tokens(usage.input)} fresh"
-    return sanitised_line(
+    return sanitise_line(
         f"{requests_text}{purpose_text}{count_text}: {sizes}, {tokens(usage.output)} output, {hit_rate:.0%} hit, "
         f"{format_dollars(cost)}"
     )

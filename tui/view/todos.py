@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ebbtide.tools.tool_traits import role_of
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code, strip_backticks
 from ebbtide.tui.view.blocks import Block, Call
-from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, RowChosen, report_panel
+from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, RowChosen, build_report_panel
 
 if TYPE_CHECKING:  # the message module loads only after the first paint
     from ebbtide.agent.control_calls import TodoItem
@@ -67,14 +67,14 @@ def todo_summary(items: "Sequence[TodoItem]") -> str:
     if not unfinished:
         return ""
     current = next((item for item in unfinished if item.status == "doing"), unfinished[0])
-    return f"{progress_text(items)} · {strip_backticks(sanitised_line(current.text))}"
+    return f"{progress_text(items)} · {strip_backticks(sanitise_line(current.text))}"
 
 
-def todos_panel(items: "Sequence[TodoItem]") -> Panel:
+def build_todos_panel(items: "Sequence[TodoItem]") -> Panel:
     """Return the to-do panel."""
     heading: Line = (("To do  ", "strong"), (progress_text(items) or "empty", "dim"))
     close = PanelAction(("f3",), run=_close, needs_row=False)
-    return replace(report_panel("todos", heading, todo_lines(items)), actions=(close,))
+    return replace(build_report_panel("todos", heading, todo_lines(items)), actions=(close,))
 
 
 async def _close(row: PanelRow, _: str) -> RowChosen:
@@ -88,7 +88,7 @@ def todo_lines(items: "Sequence[TodoItem]") -> tuple[Line, ...]:
 
 def _todo_line(item: "TodoItem") -> Line:
     mark, style = _MARKS.get(item.status, ("·", "dim"))
-    text = sanitised_line(item.text)
+    text = sanitise_line(item.text)
     text_style: TextStyle = "dim" if item.status == "done" else "strong" if item.status == "doing" else "text"
     return (
         (f"{mark} ", style),

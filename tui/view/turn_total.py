@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.text.numbers import format_dollars, seconds, tokens
+from ebbtide.tui.text.numbers import format_dollars, format_duration, tokens
 from ebbtide.tui.view.blocks import SessionView, TurnTotal
 
 if TYPE_CHECKING:  # event modules load only after the first paint
@@ -20,11 +20,11 @@ class TurnTimer:
     def __init__(self, now: float) -> None:
         self._last_time, self._counted_seconds, self._is_asked = now, 0.0, False
 
-    def elapsed_at(self, now: float, *, is_asked: bool) -> float:
+    def elapsed_at(self, now: float, *, is_waiting: bool) -> float:
         """Return the seconds counted until `now`. Must be called whenever a question may have opened or closed."""
         if not self._is_asked:
             self._counted_seconds += now - self._last_time
-        self._last_time, self._is_asked = now, is_asked
+        self._last_time, self._is_asked = now, is_waiting
         return self._counted_seconds
 
 
@@ -71,7 +71,7 @@ def _time_and_cost(total: TurnTotal) -> tuple[str, ...]:
     if total.seconds is None:
         return ()
     price = format_dollars(total.cost) if total.cost else f"{tokens(total.tokens)} tokens" if total.tokens else ""
-    return (seconds(total.seconds), price)
+    return (format_duration(total.seconds), price)
 
 
 def _changed_file_count(total: TurnTotal) -> int:

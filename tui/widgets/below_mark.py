@@ -7,10 +7,10 @@ from textual.message import Message
 from textual.widget import Widget
 
 from ebbtide.tui.text.spans import Line
-from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.text.styles import clipped_text, get_palette
 
 
-class BelowMark(Widget):
+class NewContentIndicator(Widget):
     """A short note at the lower edge while there is unseen content below. A click on it jumps there."""
 
     DEFAULT_CSS = """
@@ -41,10 +41,10 @@ class BelowMark(Widget):
         self.refresh(layout=True)
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
-        return clipped_text((below_line(self._count, container.width),), palette_of(self.app.theme_variables)).cell_len
+        return clipped_text((below_line(self._count, container.width),), get_palette(self.app.theme_variables)).cell_len
 
     def render(self) -> Text:
-        return clipped_text((below_line(self._count, self.size.width),), palette_of(self.app.theme_variables))
+        return clipped_text((below_line(self._count, self.size.width),), get_palette(self.app.theme_variables))
 
     def on_click(self, event: events.Click) -> None:
         event.stop()

@@ -9,7 +9,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from ebbtide.tui.text.spans import Line
-from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.text.styles import clipped_text, get_palette
 from ebbtide.tui.widgets.selection import with_style
 
 
@@ -32,9 +32,9 @@ class ChoiceList(ScrollView, can_focus=False):
         self._rows: Sequence[tuple[int, Line]] = ()
         self._marked_index = 0
 
-    def show(self, rows: Sequence[tuple[int, Line]], marked: int) -> None:
-        """Replace the lines, and scroll to the `marked` choice."""
-        self._rows, self._marked_index = rows, marked
+    def show(self, rows: Sequence[tuple[int, Line]], marked_index: int) -> None:
+        """Replace the lines, and scroll to the `marked_index` choice."""
+        self._rows, self._marked_index = rows, marked_index
         self.virtual_size = Size(self.size.width, len(rows))
         self._scroll_to_marked()
         self.refresh()
@@ -61,7 +61,7 @@ class ChoiceList(ScrollView, can_focus=False):
         if index >= len(self._rows):
             return Strip.blank(width, self.rich_style)
         choice, line = self._rows[index]
-        palette = palette_of(self.app.theme_variables)
+        palette = get_palette(self.app.theme_variables)
         strip = Strip(clipped_text([line], palette).render(self.app.console)).adjust_cell_length(width)
         strip = strip.apply_style(self.rich_style)
         return with_style(strip, palette.selected) if choice == self._marked_index else strip

@@ -6,9 +6,9 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from ebbtide.tui.prompt.completion import PromptCompletion
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import strip_backticks
-from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.text.styles import get_palette
 from ebbtide.tui.widgets.listing import Listing
 
 
@@ -27,12 +27,12 @@ class Completions(Listing, can_focus=False):
         if tuple(candidates) == self.candidates:
             return
         self.candidates = tuple(candidates)
-        column = max((cell_len(sanitised_line(candidate.label)) for candidate in candidates), default=0) + 2
+        column = max((cell_len(sanitise_line(candidate.label)) for candidate in candidates), default=0) + 2
 
         def paint(index: int, width: int) -> Text:
             candidate = self.candidates[index]
-            label, description = sanitised_line(candidate.label), strip_backticks(sanitised_line(candidate.help))
-            dim = palette_of(self.app.theme_variables).dim
+            label, description = sanitise_line(candidate.label), strip_backticks(sanitise_line(candidate.description))
+            dim = get_palette(self.app.theme_variables).dim
             text = Text.assemble(label, " " * (column - cell_len(label)), (description, dim), end="")
             text.truncate(max(1, width), overflow="ellipsis")
             return text
@@ -45,9 +45,9 @@ class Completions(Listing, can_focus=False):
     def selected_candidate(self) -> PromptCompletion | None:
         if not self.candidates or self.is_outdated:
             return None
-        return self.candidates[self.marked]
+        return self.candidates[self.marked_index]
 
-    def step(self, step: int) -> None:
+    def move_mark(self, step: int) -> None:
         """Mark the next or previous candidate, wrapping around."""
         if self.candidates:
-            self.move_mark((self.marked + step) % len(self.candidates) - self.marked)
+            self.move_mark((self.marked_index + step) % len(self.candidates) - self.marked_index)

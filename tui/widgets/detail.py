@@ -9,9 +9,9 @@ from textual.widgets import Static
 from textual.worker import Worker
 
 from ebbtide.agent.errors import AgentError
-from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.sanitise import sanitise
 from ebbtide.tui.text.spans import Line
-from ebbtide.tui.text.styles import palette_of, wrapped_text
+from ebbtide.tui.text.styles import get_palette, wrapped_text
 from ebbtide.tui.text.unified_diff import parse_diff
 from ebbtide.tui.view.panel import DiffText, LoadedText, PagedText, PanelContent, PanelRow, row_details
 from ebbtide.tui.widgets.diffview import DiffView
@@ -43,27 +43,29 @@ class Detail(Vertical):
         is_loaded = self._loading is None or self._loading.is_finished
         return is_loaded and (self._pages.settled or not self._pages.display)
 
-    def show(self, row: PanelRow, *, tail: bool = False) -> None:
-        """Show the details of a row. `tail`: whether to scroll to their last line."""
+    def show(self, row: PanelRow, *, scrolls_to_end: bool = False) -> None:
+        """Show the details of a row. `scrolls_to_end`: whether to scroll to their last line."""
         if not isinstance(row.content, LoadedText):
             self.show_lines(row_details(row))
         if row.content is None or row.content != self._content:
             self._show_content(row.content)
-        if row.value != self._row_value or tail:
-            self.call_after_refresh(self._details.scroll_end if tail else self._details.scroll_home, animate=False)
+        if row.value != self._row_value or scrolls_to_end:
+            self.call_after_refresh(
+                self._details.scroll_end if scrolls_to_end else self._details.scroll_home, animate=False
+            )
         self._row_value = row.value
 
     def show_lines(self, lines: Sequence[Line]) -> None:
         """Show these lines above the content."""
-        self.query_one("#said", Static).update(wrapped_text(lines, palette_of(self.app.theme_variables)))
+        self.query_one("#said", Static).update(wrapped_text(lines, get_palette(self.app.theme_variables)))
         self._details.display = bool(lines)
 
-    def scroll_lines(self, lines: int) -> None:
+    def scroll_lines(self, line_count: int) -> None:
         """Scroll down by that many lines; up if negative."""
         if self._pages.display:
-            self._pages.scroll_lines(lines)
+            self._pages.scroll_lines(line_count)
         else:
-            self._details.scroll_relative(y=lines, animate=False)
+            self._details.scroll_relative(y=line_count, animate=False)
 
     def scroll_page(self, direction: int) -> None:
         """Scroll one page down (1) or up (-1)."""
@@ -114,7 +116,7 @@ class Detail(Vertical):
         try:
             self.show_lines(await load())
         except AgentError as error:
-            self.show_lines([((sanitised(str(error)), "warn"),)])
+            self.show_lines([((sanitise(str(error)), "warn"),)])
 
     @property
     def _details(self) -> VerticalScroll:

@@ -15,13 +15,13 @@ from ebbtide.tui.render.diff_rows import (
     DiffLayout,
     FileRow,
     GapRow,
-    code_layout,
-    diff_layout,
+    build_code_layout,
+    build_diff_layout,
     first_change,
     without_file_name,
 )
 from ebbtide.tui.render.prose import PaletteConsole
-from ebbtide.tui.text.styles import Palette, palette_of
+from ebbtide.tui.text.styles import Palette, get_palette
 from ebbtide.tui.text.unified_diff import FileDiff
 
 
@@ -57,13 +57,13 @@ class DiffView(ScrollView, can_focus=True):
         change_layout: Callable[[DiffLayout], DiffLayout] = without_file_name if is_named else lambda layout: layout
         self._show(
             lambda width, max_rows: change_layout(
-                diff_layout(files, width=width, max_rows=max_rows, hint="; press m for more")
+                build_diff_layout(files, width=width, max_rows=max_rows, hint="; press m for more")
             )
         )
 
     def show_code(self, text: str, language: str, marks: Sequence[tuple[int, int]] = ()) -> None:
         """Show code. `marks`: ranges of the text to highlight."""
-        self._show(lambda width, max_rows: code_layout(text, language, max_rows, "; press m for more", marks))
+        self._show(lambda width, max_rows: build_code_layout(text, language, max_rows, "; press m for more", marks))
 
     def _show(self, make_layout: Callable[[int, int], DiffLayout]) -> None:
         self._make_layout, self._max_rows = make_layout, MAX_INITIAL_ROWS
@@ -73,7 +73,7 @@ class DiffView(ScrollView, can_focus=True):
 
     def action_more(self) -> None:
         """Show twice as many lines."""
-        if self._layout.left_out:
+        if self._layout.omitted_count:
             self._max_rows *= 2
             self._draw(self._width)
             self.refresh(layout=True)
@@ -98,7 +98,7 @@ class DiffView(ScrollView, can_focus=True):
         if self._drawn is None or end_index <= first_index:
             return
         starts = [self._drawn.first_line_of(index) for index in range(first_index + 1)]
-        bottom = self._drawn.first_line_of(end_index) if end_index < len(self._layout.rows) else self._drawn.count
+        bottom = self._drawn.first_line_of(end_index) if end_index < len(self._layout.rows) else self._drawn.line_count
         top = next((start for start in starts if start >= bottom - self.size.height), starts[-1])
         self.scroll_to(y=top, animate=False, force=True, immediate=True)
 
@@ -110,18 +110,18 @@ class DiffView(ScrollView, can_focus=True):
         """Draw for a width; the row at the top of the screen stays there."""
         top_row = self._drawn.row_at(self.scroll_offset.y) if self._drawn is not None else 0
         previous = self._layout
-        self._palette = palette_of(self.app.theme_variables)
+        self._palette = get_palette(self.app.theme_variables)
         self._layout = self._make_layout(width, self._max_rows)
         self._drawn = RenderedDiff(self._layout, width, PaletteConsole(self._palette))
         self._drawn_width = width
-        self.virtual_size = Size(width, self._drawn.count)
+        self.virtual_size = Size(width, self._drawn.line_count)
         if previous.rows and top_row:
             self.scroll_to(y=self._drawn.first_line_of(top_row), animate=False, force=True, immediate=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         if width != self._drawn_width or self._drawn is None:
             self._draw(width)
-        return self._drawn.count if self._drawn is not None else 0
+        return self._drawn.line_count if self._drawn is not None else 0
 
     def on_resize(self) -> None:
         if self._width != self._drawn_width:
@@ -131,7 +131,7 @@ class DiffView(ScrollView, can_focus=True):
     def notify_style_update(self) -> None:
         """Redraw with the colours of the new theme."""
         super().notify_style_update()
-        if self._drawn is not None and palette_of(self.app.theme_variables) != self._palette:
+        if self._drawn is not None and get_palette(self.app.theme_variables) != self._palette:
             self._draw(self._drawn_width)
 
     def render_line(self, y: int) -> Strip:
@@ -139,7 +139,7 @@ class DiffView(ScrollView, can_focus=True):
         if self._drawn is None or self._drawn_width != width:
             self._draw(width)
         index = y + self.scroll_offset.y
-        if self._drawn is None or index >= self._drawn.count:
+        if self._drawn is None or index >= self._drawn.line_count:
             return Strip.blank(width, self.rich_style)
-        line: list[Segment] = self._drawn.line(index)
+        line: list[Segment] = self._drawn.get_line(index)
         return Strip(line).adjust_cell_length(width).apply_style(self.rich_style)

@@ -13,13 +13,13 @@ from textual.widgets.input import Selection
 
 from ebbtide.tui.text.graphemes import grapheme_end, grapheme_start
 from ebbtide.tui.text.sanitise import (
-    invisible_count,
-    invisible_count_text,
+    count_invisible_characters,
+    describe_invisible_count,
     line_with_control_pictures,
-    normalised_paste,
+    normalise_paste,
 )
 from ebbtide.tui.text.spans import parse_inline_code
-from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.text.styles import clipped_text, get_palette
 from ebbtide.tui.view.panel import PanelAction, PanelRow
 from ebbtide.tui.widgets.text_box import TextBox
 
@@ -62,7 +62,7 @@ class Field(Input):
     def _on_paste(self, event: events.Paste) -> None:
         event.prevent_default()
         event.stop()
-        self.replace(normalised_paste(event.text).rstrip("\n"), *sorted(self.selection))
+        self.replace(normalise_paste(event.text).rstrip("\n"), *sorted(self.selection))
 
     # Drawing
 
@@ -78,13 +78,13 @@ class Field(Input):
         return cell_len(self._displayed_value[:position])
 
     def render_line(self, y: int) -> Strip:
-        strip, warning = super().render_line(y), invisible_count_text(invisible_count(self.value))
+        strip, warning = super().render_line(y), describe_invisible_count(count_invisible_characters(self.value))
         while warning and 2 * len(warning) > strip.cell_length:
             warning = warning.rpartition(" ")[0]
         if y or not warning:
             return strip
         warning_segments = clipped_text(
-            [parse_inline_code(f"  {warning}", "warn")], palette_of(self.app.theme_variables)
+            [parse_inline_code(f"  {warning}", "warn")], get_palette(self.app.theme_variables)
         ).render(self.app.console)
         cropped = strip.crop(0, strip.cell_length - len(warning) - 2)
         return Strip.join([cropped, Strip(warning_segments).apply_style(self.rich_style)])
@@ -138,7 +138,7 @@ class NoteField(Field):
         self.request = (action, row)
         self.value = request.initial_text(row)
         self.placeholder = request.placeholder(row)
-        self.select_on_focus = request.replaces
+        self.select_on_focus = request.replaces_initial_text
         self.password = request.is_hidden
         self.cursor_position = len(self.value)
         self.display = True

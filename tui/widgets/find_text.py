@@ -85,7 +85,7 @@ class MatchNumbers:
         row = bisect_right(self._ends, index)
         return TextMatch(row, index - self._count_before(row))
 
-    def number_of(self, match: TextMatch) -> int | None:
+    def index_of(self, match: TextMatch) -> int | None:
         """Return the index of a match among all matches; None if the match no longer exists."""
         if match.row >= len(self._ends) or match.match_index >= self._ends[match.row] - self._count_before(match.row):
             return None

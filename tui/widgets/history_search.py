@@ -10,8 +10,8 @@ from textual.widgets import Input, Static
 
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.prompt.history import HistorySearch, search_history
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line
-from ebbtide.tui.text.styles import Palette, clipped_text, palette_of
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line
+from ebbtide.tui.text.styles import Palette, clipped_text, get_palette
 from ebbtide.tui.view.key_hints import key_hint_lines
 from ebbtide.tui.widgets.field import Field
 
@@ -39,7 +39,7 @@ class HistorySearchBar(Vertical):
 
     def __init__(self, entries: tuple[str, ...]) -> None:
         super().__init__()
-        self.chosen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.result: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """The accepted message; empty if the search was cancelled."""
         self._entries = entries
         self._search = search_history("", entries)
@@ -47,7 +47,7 @@ class HistorySearchBar(Vertical):
     def compose(self) -> ComposeResult:
         yield Static(id="past-found")
         with Horizontal(id="past-line"):
-            yield Static(Text("history ", palette_of(self.app.theme_variables).dim), id="past-mark")
+            yield Static(Text("history ", get_palette(self.app.theme_variables).dim), id="past-mark")
             yield Field(id="past-sought", compact=True, placeholder="search earlier messages")
             yield Static(id="past-count")
 
@@ -80,8 +80,8 @@ class HistorySearchBar(Vertical):
         self._close_with("")
 
     def _close_with(self, message: str) -> None:
-        if not self.chosen.done():
-            self.chosen.set_result(message)
+        if not self.result.done():
+            self.result.set_result(message)
 
     def _process_key(self, key: str) -> bool:
         match key:
@@ -99,9 +99,9 @@ class HistorySearchBar(Vertical):
         return True
 
     def _show_result(self) -> None:
-        palette, search = palette_of(self.app.theme_variables), self._search
+        palette, search = get_palette(self.app.theme_variables), self._search
         self.query_one("#past-found", Static).update(match_text(search, palette))
-        count_text = f" {search.at + 1:,} of {len(search.found):,}" if search.found else " no match"
+        count_text = f" {search.index + 1:,} of {len(search.matches):,}" if search.matches else " no match"
         key_hints = next((key_hints for min_width, key_hints in _KEY_HINTS if self.size.width >= min_width), "")
         text = Text.assemble(
             (f"{count_text}   ", palette.text), clipped_text(key_hint_lines(key_hints, self.size.width), palette)
@@ -111,7 +111,7 @@ class HistorySearchBar(Vertical):
 
 def match_text(search: HistorySearch, palette: Palette) -> Text:
     """Return the current message with the match highlighted, cut to the lines around the match."""
-    start, end = search.place
+    start, end = search.match_range
     lines = search.current.split("\n")
     first_index = (
         max(search.current.count("\n", 0, start) - MAX_MESSAGE_LINES + 2, 0) if len(lines) > MAX_MESSAGE_LINES else 0
@@ -126,7 +126,7 @@ def match_text(search: HistorySearch, palette: Palette) -> Text:
             (line[left:right], palette.current_match),
             (line[right:], palette.text),
         ):
-            text.append(sanitised_line(sanitised(segment)), style)
+            text.append(sanitise_line(sanitise(segment)), style)
         line_start += len(line) + 1
     if len(lines) > first_index + MAX_MESSAGE_LINES:
         text.append(f" … {pluralize(len(lines) - first_index - MAX_MESSAGE_LINES, 'more line')}", palette.dim)

@@ -5,7 +5,7 @@ from textual.geometry import Size
 from textual.widget import Widget
 
 from ebbtide.tui.text.spans import TextStyle, parse_inline_code
-from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.text.styles import clipped_text, get_palette
 from ebbtide.tui.view.key_hints import key_hint_lines
 
 
@@ -14,14 +14,14 @@ class KeyLine(Widget):
 
     DEFAULT_CSS = "KeyLine { height: auto; width: 1fr; }"
 
-    def __init__(self, keys: str = "", *, id: str | None = None) -> None:
+    def __init__(self, key_hints: str = "", *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.text = keys
+        self.text = key_hints
         self._message_style: TextStyle | None = None
 
-    def show(self, keys: str) -> None:
+    def show(self, key_hints: str) -> None:
         """Show key hints: phrases separated by two spaces."""
-        self._set_text(keys, None)
+        self._set_text(key_hints, None)
 
     def show_message(self, text: str, style: TextStyle = "dim") -> None:
         """Show a message instead of the hints."""
@@ -38,7 +38,7 @@ class KeyLine(Widget):
         return self._rendered_text(self.size.width)
 
     def _rendered_text(self, width: int) -> Text:
-        palette = palette_of(self.app.theme_variables)
+        palette = get_palette(self.app.theme_variables)
         if self._message_style is None:
             return clipped_text(key_hint_lines(self.text, width), palette)
         message = clipped_text([parse_inline_code(self.text, self._message_style)], palette)

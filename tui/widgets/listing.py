@@ -9,7 +9,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.text.styles import get_palette
 from ebbtide.tui.widgets.selection import with_style
 
 
@@ -21,34 +21,34 @@ class Listing(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.marked = 0
+        self.marked_index = 0
         self._count = 0
         self._paint_line: Callable[[int, int], Text] = lambda index, width: Text()
 
     def show(self, count: int, paint_line: Callable[[int, int], Text]) -> None:
         """Show `count` lines and mark the first one. `paint_line` draws the line with an index, for a width."""
-        self.marked = 0
+        self.marked_index = 0
         self.replace_lines(count, paint_line)
         self.scroll_to(y=0, animate=False, force=True, immediate=True)
         self.post_message(self.RowHighlighted())
 
-    def replace_lines(self, count: int, paint: Callable[[int, int], Text]) -> None:
+    def replace_lines(self, count: int, paint_line: Callable[[int, int], Text]) -> None:
         """Replace the lines. The mark and the scroll position stay."""
         self._count = count
-        self._paint_line = paint
-        self.marked = max(0, min(self.marked, count - 1))
+        self._paint_line = paint_line
+        self.marked_index = max(0, min(self.marked_index, count - 1))
         self.virtual_size = Size(self.scrollable_content_region.width, count)
         self.refresh()
 
     def move_mark(self, step: int) -> None:
         """Move the mark by that many lines, at most to the first or last one."""
-        self._mark(self.marked + step)
+        self._mark(self.marked_index + step)
 
     def _mark(self, index: int) -> None:
         index = max(0, min(index, self._count - 1))
-        if index == self.marked or not self._count:
+        if index == self.marked_index or not self._count:
             return
-        self.marked = index
+        self.marked_index = index
         self._scroll_to_marked()
         self.refresh()
         self.post_message(self.RowHighlighted())
@@ -57,8 +57,8 @@ class Listing(ScrollView, can_focus=True):
         """Scroll to the marked line, or to the top if one of the first two lines is marked, because the first may be a
         heading. Does nothing before the first layout."""
         if height := self.size.height:
-            top = min(self.marked, max(self.scroll_offset.y, self.marked - height + 1))
-            top = 0 if self.marked < min(2, height) else top
+            top = min(self.marked_index, max(self.scroll_offset.y, self.marked_index - height + 1))
+            top = 0 if self.marked_index < min(2, height) else top
             self.scroll_to(y=top, animate=False, force=True, immediate=True)
 
     def on_resize(self) -> None:
@@ -76,4 +76,6 @@ class Listing(ScrollView, can_focus=True):
         text.truncate(max(1, width), overflow="ellipsis")
         strip = Strip(text.render(self.app.console)).adjust_cell_length(width)
         strip = strip.apply_style(self.rich_style)
-        return with_style(strip, palette_of(self.app.theme_variables).selected) if index == self.marked else strip
+        return (
+            with_style(strip, get_palette(self.app.theme_variables).selected) if index == self.marked_index else strip
+        )

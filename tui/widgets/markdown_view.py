@@ -4,10 +4,10 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ebbtide.tui.render.blocks import AnswerPainter
+from ebbtide.tui.render.blocks import AnswerRenderer
 from ebbtide.tui.render.diff_lines import SegmentLine
 from ebbtide.tui.render.prose import PaletteConsole
-from ebbtide.tui.text.styles import Palette, palette_of
+from ebbtide.tui.text.styles import Palette, get_palette
 
 
 class MarkdownView(ScrollView, can_focus=False):
@@ -45,12 +45,12 @@ class MarkdownView(ScrollView, can_focus=False):
             self.scroll_to(y=y * len(self._lines) // previous_count, animate=False, force=True, immediate=True)
 
     def _lines_for(self, width: int) -> list[SegmentLine]:
-        palette = palette_of(self.app.theme_variables)
+        palette = get_palette(self.app.theme_variables)
         if palette != self._palette:
             self._lines_by_width.clear()
             self._palette = palette
         if width not in self._lines_by_width:
-            drawn = AnswerPainter(width, PaletteConsole(palette)).draw(self._text)
+            drawn = AnswerRenderer(width, PaletteConsole(palette)).render(self._text)
             self._lines_by_width = {**dict(list(self._lines_by_width.items())[-1:]), width: drawn}
         return self._lines_by_width[width]
 
@@ -65,7 +65,7 @@ class MarkdownView(ScrollView, can_focus=False):
     def notify_style_update(self) -> None:
         """Redraw with the colours of the new theme."""
         super().notify_style_update()
-        if self._lines and palette_of(self.app.theme_variables) != self._palette:
+        if self._lines and get_palette(self.app.theme_variables) != self._palette:
             self._draw(self._drawn_width)
 
     def render_line(self, y: int) -> Strip:

@@ -8,9 +8,9 @@ from textual.worker import Worker
 
 from ebbtide.agent.archive.listing import ContentPage
 from ebbtide.agent.errors import AgentError
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line
-from ebbtide.tui.text.styles import palette_of
-from ebbtide.tui.view.panel import PagedTexts
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line
+from ebbtide.tui.text.styles import get_palette
+from ebbtide.tui.view.panel import ContentSource
 
 
 class Pages(Vertical):
@@ -18,7 +18,7 @@ class Pages(Vertical):
 
     def __init__(self) -> None:
         super().__init__()
-        self._texts: PagedTexts | None = None
+        self._texts: ContentSource | None = None
         self._ref = ""
         self._page = ContentPage((), 1, 0)
         self._text_to_find = ""
@@ -36,7 +36,7 @@ class Pages(Vertical):
         """The number of lines that fit into the view."""
         return max(1, self.query_one("#content").size.height)
 
-    def show(self, texts: PagedTexts, ref: str, contained_text: str = "") -> None:
+    def show(self, texts: ContentSource, ref: str, contained_text: str = "") -> None:
         """Show the start of the referenced content, or the page that contains `contained_text`."""
         self._texts = texts
         self._page = ContentPage((), 1, 0)
@@ -45,12 +45,12 @@ class Pages(Vertical):
     def scroll_lines(self, lines: int) -> None:
         """Scroll down by that many lines; up if negative."""
         if self._ref:
-            self._load_page(self._ref, max(1, self._page.first + lines))
+            self._load_page(self._ref, max(1, self._page.first_line + lines))
 
     def on_resize(self) -> None:
         """Load as many lines as now fit."""
         if self._ref:
-            self._load_page(self._ref, self._page.first, self._text_to_find)
+            self._load_page(self._ref, self._page.first_line, self._text_to_find)
 
     def fit_to_size(self) -> None:
         """Load as many lines as fit after the next layout."""
@@ -64,23 +64,23 @@ class Pages(Vertical):
         self._reading = self.run_worker(show, group="page", exclusive=True)
 
     async def _load_and_show(self, ref: str, first_line: int, contained_text: str) -> None:
-        palette = palette_of(self.app.theme_variables)
+        palette = get_palette(self.app.theme_variables)
         assert self._texts is not None
         try:
             if contained_text:
                 first_line = max(1, await self._texts.find_line(ref, contained_text) - 1)
             self._page = await self._texts.page(ref, first_line, self.page_height)
         except AgentError as error:
-            self._show_loaded(ref, Text(sanitised(str(error)), palette.warn))
+            self._show_loaded(ref, Text(sanitise(str(error)), palette.warning))
         else:
             self._text_to_find = ""
-            text = "\n".join(sanitised_line(line) for line in self._page.lines)
+            text = "\n".join(sanitise_line(line) for line in self._page.lines)
             self._show_loaded(
                 page_heading(ref, self._page), Text(text, palette.text, no_wrap=True, overflow="ellipsis")
             )
 
     def _show_loaded(self, heading: str, content: Text) -> None:
-        palette = palette_of(self.app.theme_variables)
+        palette = get_palette(self.app.theme_variables)
         self.query_one("#what", Static).update(Text(heading, palette.dim))
         self.query_one("#content", Static).update(content)
         self.settled = True
@@ -88,9 +88,9 @@ class Pages(Vertical):
 
 def page_heading(ref: str, page: ContentPage) -> str:
     """Return the heading: the reference and the line numbers shown."""
-    last_line = page.first + len(page.lines) - 1
+    last_line = page.first_line + len(page.lines) - 1
     if not page.lines:
         return f"{ref}  empty"
-    if last_line == page.first:
-        return f"{ref}  line {last_line:,} of {page.total:,}"
-    return f"{ref}  lines {page.first:,}-{last_line:,} of {page.total:,}"
+    if last_line == page.first_line:
+        return f"{ref}  line {last_line:,} of {page.line_count:,}"
+    return f"{ref}  lines {page.first_line:,}-{last_line:,} of {page.line_count:,}"

@@ -16,9 +16,9 @@ from ebbtide.tui import terminal, widgets
 from ebbtide.tui.prompt.completion import PromptCompletion, file_completions, mentioned_path
 from ebbtide.tui.prompt.files import ProjectFiles
 from ebbtide.tui.prompt.history import History
-from ebbtide.tui.prompt.pastes import Pastes, dropped_picture
-from ebbtide.tui.slash_commands import PromptMode, command_awaiting_argument, prompt_mode
-from ebbtide.tui.text.sanitise import invisible_count_text, normalised_paste
+from ebbtide.tui.prompt.pastes import Pastes, dropped_image
+from ebbtide.tui.slash_commands import PromptMode, command_awaiting_argument, detect_prompt_mode
+from ebbtide.tui.text.sanitise import describe_invisible_count, normalise_paste
 from ebbtide.tui.text.spans import strip_backticks
 from ebbtide.tui.widgets.completions import Completions
 from ebbtide.tui.widgets.pasted_units import PlaceholderKeys, char_index
@@ -138,7 +138,7 @@ class PromptInput(TextBox):
 
     def set_text(self, text: str) -> None:
         """Replace the text and move the cursor to the end."""
-        self.load_text(normalised_paste(text))
+        self.load_text(normalise_paste(text))
         self.move_cursor(self.document.end)
 
     def stash(self) -> bool:
@@ -198,26 +198,26 @@ class PromptInput(TextBox):
         self._file_search = asyncio.create_task(search())
 
     def _show_mode(self) -> None:
-        mode = prompt_mode(self.text)
+        mode = detect_prompt_mode(self.text)
         self.set_class(mode == "shell", "shell")
         self.set_class(mode == "memory", "memory")
         command = command_awaiting_argument(self.text)
         title = (
             escape(f"{command.usage}  {strip_backticks(command.help)}") if command is not None else _MODE_TITLES[mode]
         )
-        invisible_note = invisible_count_text(self._pastes.invisible_char_count(self.text))
+        invisible_note = describe_invisible_count(self._pastes.invisible_char_count(self.text))
         self.set_class(bool(invisible_note), "invisible")
         self.border_title = "  ".join(filter(None, (invisible_note, title)))
 
     def paste(self, text: str) -> None:
-        image = dropped_picture(text, os.environ)
-        if image is None or not self.add_picture(image):
-            super().paste(self._pastes.fold(text))
+        image = dropped_image(text, os.environ)
+        if image is None or not self.add_image(image):
+            super().paste(self._pastes.collapse(text))
 
-    def add_picture(self, data: bytes) -> bool:
+    def add_image(self, data: bytes) -> bool:
         """Insert an image at the cursor. If its type is not supported, show why and return False."""
         try:
-            self.insert(f"{self._pastes.add_picture(data)} ")
+            self.insert(f"{self._pastes.add_image(data)} ")
         except ValueError as error:
             self.post_message(self.HintRequested(str(error)))
             return False
@@ -236,10 +236,10 @@ class PromptInput(TextBox):
     async def _paste_image(self) -> None:
         """Paste the image in the clipboard or, if there is none, text copied in this program."""
         try:
-            self.add_picture(await terminal.clipboard.picture(os.environ))
-        except terminal.clipboard.NoPicture as error:
+            self.add_image(await terminal.clipboard.read_clipboard_image(os.environ))
+        except terminal.clipboard.NoClipboardImageError as error:
             if self.app.clipboard:
-                self.insert(self._pastes.fold(normalised_paste(self.app.clipboard)))
+                self.insert(self._pastes.collapse(normalise_paste(self.app.clipboard)))
             else:
                 self.post_message(self.HintRequested(str(error)))
 
@@ -252,10 +252,10 @@ class PromptInput(TextBox):
     def uses_vim(self) -> bool:
         return self._vim is not None
 
-    def use_vim(self, on: bool) -> None:
+    def use_vim(self, is_enabled: bool) -> None:
         """Turn vi keys on or off."""
         self._vim = None
-        if on:
+        if is_enabled:
             self._vim = widgets.vimkeys.VimKeys(self, self._show_older, self._show_newer)
         self._show_vim()
 
@@ -320,13 +320,13 @@ class PromptInput(TextBox):
             return False
         match key:
             case "up" | "down":
-                self._completions.step(-1 if key == "up" else 1)
+                self._completions.move_mark(-1 if key == "up" else 1)
             case "escape":
                 self._completions.offer(())
             case "tab":
                 self._insert_candidate(candidate)
-            case "enter" if candidate.final or self.text == candidate.insert.rstrip():
-                self.set_text(candidate.insert)
+            case "enter" if candidate.is_final or self.text == candidate.text_before.rstrip():
+                self.set_text(candidate.text_before)
                 self._submit()
             case "enter":
                 self._insert_candidate(candidate)
@@ -335,14 +335,14 @@ class PromptInput(TextBox):
         return True
 
     def _insert_candidate(self, candidate: PromptCompletion) -> None:
-        self.set_text(candidate.insert)
-        if candidate.behind:
+        self.set_text(candidate.text_before)
+        if candidate.text_after:
             location = self.cursor_location
-            self.insert(candidate.behind)
+            self.insert(candidate.text_after)
             self.move_cursor(location)
         self._completions.offer(())
         self._completed_text = self.text
-        if candidate.insert.endswith("/"):
+        if candidate.text_before.endswith("/"):
             self._completed_text = ""  # offer the contents of the folder next
 
     def _handle_enter(self) -> None:
@@ -358,7 +358,7 @@ class PromptInput(TextBox):
         if not text:
             return
         if self.text[0].isspace():
-            self.prompt_history.rest()
+            self.prompt_history.reset()
         else:
             self.prompt_history.add(self._pastes.expand(text))
         self._completions.offer(())

@@ -11,8 +11,8 @@ from textual.widgets import Input, Static
 
 from ebbtide.agent.errors import UsageError
 from ebbtide.tui.terminal.editor_screen import edit_in_editor
-from ebbtide.tui.text.sanitise import invisible_count, invisible_count_text, sanitised
-from ebbtide.tui.text.styles import palette_of, wrapped_text
+from ebbtide.tui.text.sanitise import count_invisible_characters, describe_invisible_count, sanitise
+from ebbtide.tui.text.styles import get_palette, wrapped_text
 from ebbtide.tui.view.key_hints import key_hint_lines
 from ebbtide.tui.view.question import (
     Answer,
@@ -38,7 +38,7 @@ from ebbtide.tui.view.question_lines import (
 from ebbtide.tui.widgets.choices import ChoiceList
 from ebbtide.tui.widgets.field import CommandField, Field
 from ebbtide.tui.widgets.keyline import KeyLine
-from ebbtide.tui.widgets.question_subject import scroll_subject, subject_widget
+from ebbtide.tui.widgets.question_subject import create_subject_widget, scroll_subject
 
 _MIN_BORDER_HEIGHT, _MIN_BORDER_WIDTH = 6, 30
 """Minimum height and width of the panel for a border."""
@@ -101,7 +101,7 @@ class QuestionPanel(Vertical, can_focus=True):
 
     def compose(self) -> ComposeResult:
         yield Static(id="headline")
-        yield subject_widget(self.spec.subject, id="subject")
+        yield create_subject_widget(self.spec.subject, id="subject")
         yield CommandField(id="command", compact=True)
         yield Static(id="reason")
         yield ChoiceList()
@@ -184,8 +184,8 @@ class QuestionPanel(Vertical, can_focus=True):
         width = max(1, parent_width or self.screen.size.width)
         max_lines = max(1, self._available_lines(self._is_expanded))
         inner_width = width if width < _MIN_BORDER_WIDTH or max_lines < _MIN_BORDER_HEIGHT else width - 2
-        palette, spec = palette_of(self.app.theme_variables), self.spec
-        entry_kind = self._text_entry.how if self._text_entry is not None else ""
+        palette, spec = get_palette(self.app.theme_variables), self.spec
+        entry_kind = self._text_entry.kind if self._text_entry is not None else ""
         headline_line, reason_lines = headline_and_reason(spec, inner_width, self._position)
         headline, reason = wrapped_text([headline_line], palette), wrapped_text(reason_lines, palette)
         subject_height = 0
@@ -250,10 +250,10 @@ class QuestionPanel(Vertical, can_focus=True):
     def _show_keys(self) -> None:
         if self._has_widgets:
             invisible_char_count = (
-                invisible_count(self.query_one(CommandField).text) if self._text_entry is not None else 0
+                count_invisible_characters(self.query_one(CommandField).text) if self._text_entry is not None else 0
             )
             hints = "  ".join(
-                filter(None, (invisible_count_text(invisible_char_count), self._key_hints(self._hidden_lines)))
+                filter(None, (describe_invisible_count(invisible_char_count), self._key_hints(self._hidden_lines)))
             )
             self.query_one(KeyLine).show(hints)
 
@@ -329,7 +329,7 @@ class QuestionPanel(Vertical, can_focus=True):
         choice = self.marked_choice
         if choice is None:
             return
-        if self.spec.allows_several:
+        if self.spec.allows_multiple:
             self._report_answer(selected_answer(self.spec, self._state, self._field.value.strip()))
         elif choice.text_entry is not None:
             self._open_entry(choice.text_entry)
@@ -337,10 +337,10 @@ class QuestionPanel(Vertical, can_focus=True):
             self._report_answer(choice.answer)
 
     def _open_entry(self, entry: TextEntry) -> None:
-        if entry.how == "editor":
+        if entry.kind == "editor":
             return self._edit_in_editor(entry)
         self._text_entry = entry
-        if entry.how == "command":
+        if entry.kind == "command":
             field = self.query_one(CommandField)
             field.text = entry.initial_text
             field.move_cursor(field.document.end)
@@ -368,12 +368,12 @@ class QuestionPanel(Vertical, can_focus=True):
             self._warn("no changes made")
 
     def _warn(self, text: str) -> None:
-        self.query_one(KeyLine).show_message(sanitised(text), "warn")
+        self.query_one(KeyLine).show_message(sanitise(text), "warn")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         value = event.value
-        if self.spec.allows_several:
+        if self.spec.allows_multiple:
             value = selected_answer(self.spec, self._state, value.strip())
         self._answer_with_text(self._text_entry or self.spec.free_text, value)
 
@@ -383,7 +383,7 @@ class QuestionPanel(Vertical, can_focus=True):
 
     def _answer_with_text(self, entry: TextEntry | None, text: str) -> bool:
         """Answer with the written text; return False if it is not a valid answer."""
-        answer = entry.answer(text) if entry is not None else None
+        answer = entry.parse_answer(text) if entry is not None else None
         if answer is not None:
             self._report_answer(answer)
         return answer is not None

@@ -7,9 +7,9 @@ from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ebbtide.tui.render.diff_rows import without_blank_ends
-from ebbtide.tui.text.sanitise import sanitised
-from ebbtide.tui.text.styles import palette_of, wrapped_text
+from ebbtide.tui.render.diff_rows import without_blank_edges
+from ebbtide.tui.text.sanitise import sanitise
+from ebbtide.tui.text.styles import get_palette, wrapped_text
 from ebbtide.tui.text.unified_diff import parse_diff
 from ebbtide.tui.view.call_titles import argument_lines
 from ebbtide.tui.view.question import Subject
@@ -17,7 +17,7 @@ from ebbtide.tui.widgets.diffview import DiffView
 from ebbtide.tui.widgets.markdown_view import MarkdownView
 
 
-def subject_widget(subject: Subject, *, id: str) -> Widget:
+def create_subject_widget(subject: Subject, *, id: str) -> Widget:
     """Return a widget for the subject. It takes no focus, and its `get_content_height` returns the height of its
     content."""
     match subject.kind:
@@ -65,7 +65,7 @@ class _CodeView(DiffView, can_focus=False):
         subject = self._subject
         match subject.kind:
             case "diff":
-                self.show_diff(tuple(map(without_blank_ends, parse_diff(subject.text))), is_named=subject.is_named)
+                self.show_diff(tuple(map(without_blank_edges, parse_diff(subject.text))), is_named=subject.is_named)
             case "arguments":
                 self.show_code("\n".join(argument_lines(subject.arguments)), "yaml")
             case _:
@@ -87,9 +87,9 @@ class _TextView(VerticalScroll, can_focus=False):
 
     @property
     def _subject_text(self) -> Text:
-        palette = palette_of(self.app.theme_variables)
+        palette = get_palette(self.app.theme_variables)
         if self._subject.kind == "words":
-            return Text(sanitised(self._subject.text), palette.text)
+            return Text(sanitise(self._subject.text), palette.text)
         return wrapped_text(self._subject.lines, palette)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:

@@ -8,8 +8,8 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from ebbtide.tui.session.queue import MAX_QUEUE_LINES, QueuedMessage, first_visible, queue_lines
-from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.session.queue import MAX_QUEUE_LINES, QueuedMessage, first_visible_index, queue_lines
+from ebbtide.tui.text.styles import clipped_text, get_palette
 
 
 class QueueLines(Widget, can_focus=True):
@@ -74,7 +74,7 @@ class QueueLines(Widget, can_focus=True):
         self.refresh(layout=True)
 
     def render(self) -> Text:
-        return clipped_text(queue_lines(self._items, self._marked_index), palette_of(self.app.theme_variables))
+        return clipped_text(queue_lines(self._items, self._marked_index), get_palette(self.app.theme_variables))
 
     def on_focus(self) -> None:
         self._marked_index = len(self._items) - 1 if self._items else None
@@ -85,7 +85,7 @@ class QueueLines(Widget, can_focus=True):
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        index = first_visible(len(self._items), self._marked_index) + event.y
+        index = first_visible_index(len(self._items), self._marked_index) + event.y
         if index < len(self._items):
             self.post_message(self.EditRequested(self._items[index]))
 

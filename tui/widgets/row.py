@@ -23,7 +23,7 @@ from ebbtide.tui.view.blocks import (
 
 if TYPE_CHECKING:  # the renderer loads when there is something to draw
     from ebbtide.agent.config.options import ThoughtsName
-    from ebbtide.tui.render.blocks import AnswerPainter
+    from ebbtide.tui.render.blocks import AnswerRenderer
     from ebbtide.tui.render.prose import PaletteConsole
 
 
@@ -49,7 +49,7 @@ class BlockRow:
     def __init__(
         self,
         block: Block,
-        above: Block | None,
+        block_above: Block | None,
         width: int,
         detail: DetailLevel = "normal",
         thoughts: "ThoughtsName" = "line",
@@ -68,42 +68,42 @@ class BlockRow:
         self.is_in_panel = is_in_panel
         """Whether the to-do list is in the side panel, so that only its title line is shown here."""
         self.is_expanded = self._is_initially_expanded
-        self.blank_lines_above = _blank_lines_between(above, block, detail)
+        self.blank_lines_above = _blank_lines_between(block_above, block, detail)
         self.is_measured = False
         """Whether `height` was measured and is not an estimate."""
         self.strips: list[Strip] | None = None
-        self._painter: AnswerPainter | None = None
+        self._painter: AnswerRenderer | None = None
         self._size_estimate = _text_size(block)
         self.height = self.blank_lines_above + self._estimate_height(width)
 
-    def replace_block(self, block: Block, above: Block | None) -> None:
+    def replace_block(self, block: Block, block_above: Block | None) -> None:
         """Show another block. The height does not change until the block is drawn."""
         if not (isinstance(block, AnswerText) and isinstance(self.block, AnswerText) and _has_grown(self.block, block)):
             self._painter = None
         has_other_type = type(block) is not type(self.block)
         self.block = block
-        self.blank_lines_above = _blank_lines_between(above, block, self.detail)
+        self.blank_lines_above = _blank_lines_between(block_above, block, self.detail)
         self._size_estimate = _text_size(block)
         if has_other_type:
             self.is_expanded = self._is_initially_expanded
         self.displayed = block
         self.strips, self.is_measured = None, False
 
-    def set_displayed(self, drawn: DisplayedBlock, width: int) -> bool:
+    def set_displayed(self, displayed: DisplayedBlock, width: int) -> bool:
         """Set what is drawn for the block; return whether that changed."""
-        if drawn is self.displayed or drawn == self.displayed:
+        if displayed is self.displayed or displayed == self.displayed:
             return False
-        was_hidden, self.displayed = self.displayed is None, drawn
+        was_hidden, self.displayed = self.displayed is None, displayed
         self.strips, self.is_measured = None, False
-        if drawn is None:
+        if displayed is None:
             self.height, self.is_measured = 0, True
         elif was_hidden:
             self.height = self.blank_lines_above + self._estimate_height(width)
         return True
 
-    def update_gap(self, above: DisplayedBlock) -> bool:
+    def update_gap(self, block_above: DisplayedBlock) -> bool:
         """Update the number of blank lines above the block; return whether it changed."""
-        gap = _blank_lines_between(above, self.displayed, self.detail)
+        gap = _blank_lines_between(block_above, self.displayed, self.detail)
         if self.displayed is None or gap == self.blank_lines_above:
             return False
         self.height += gap - self.blank_lines_above
@@ -171,9 +171,9 @@ class BlockRow:
             return render.blocks.render_lookups(self.displayed, width, console)
         if not isinstance(self.block, AnswerText):
             return render.blocks.render_block(self.displayed or self.block, self._effective_detail, width, console)
-        painter = self._painter or render.blocks.AnswerPainter(width, console)
-        self._painter = painter if self.block.streaming else None
-        return painter.draw(self.block.text)
+        painter = self._painter or render.blocks.AnswerRenderer(width, console)
+        self._painter = painter if self.block.is_streaming else None
+        return painter.render(self.block.text)
 
 
 def _text_size(block: Block) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from textual.strip import Strip
 
 from ebbtide.tools.tool_traits import role_of
-from ebbtide.tui.view.block_groups import grouped_blocks
+from ebbtide.tui.view.block_groups import group_blocks
 from ebbtide.tui.view.blocks import Block, Call, DetailLevel, ReasoningBlock
 from ebbtide.tui.widgets.row import BlockRow
 
@@ -37,12 +37,12 @@ class RowStack:
         """Start lines of the first rows; the others are computed when needed."""
         self._cached_rows: OrderedDict[int, BlockRow] = OrderedDict()
 
-    def show(self, past: Sequence[Block], turn: Sequence[Block]) -> None:
-        """Set the blocks. Blocks that are the same objects as before are skipped, and so is all of `past` if it is the
-        same tuple."""
-        rows, first_index = self.rows, len(past) if past is self._past_blocks else 0
-        blocks = turn if first_index else (*past, *turn)
-        self._past_blocks = past
+    def show(self, past_blocks: Sequence[Block], turn_blocks: Sequence[Block]) -> None:
+        """Set the blocks. Blocks that are the same objects as before are skipped, and so is all of `past_blocks` if it
+        is the same tuple."""
+        rows, first_index = self.rows, len(past_blocks) if past_blocks is self._past_blocks else 0
+        blocks = turn_blocks if first_index else (*past_blocks, *turn_blocks)
+        self._past_blocks = past_blocks
         row_count = first_index + len(blocks)
         del rows[row_count:], self._starts[row_count + 1 :]
         above = rows[first_index - 1].block if first_index else None
@@ -72,9 +72,7 @@ class RowStack:
         rows = self.rows[first_index:]
         first_changed = None
         is_separate = [row.is_expanded or row.is_ungrouped for row in rows]
-        displayed = (
-            grouped_blocks([row.block for row in rows], is_separate.__getitem__) if self.detail != "full" else []
-        )
+        displayed = group_blocks([row.block for row in rows], is_separate.__getitem__) if self.detail != "full" else []
         hides_reasoning = self.thoughts == "hidden" and self.detail != "full"
         for index, row in enumerate(rows):
             block = (
@@ -101,18 +99,18 @@ class RowStack:
         if first_changed is not None:
             del self._starts[first_changed + 1 :]
 
-    def prepend_blocks(self, past: Sequence[Block], turn: Sequence[Block], count: int) -> None:
+    def prepend_blocks(self, past_blocks: Sequence[Block], turn_blocks: Sequence[Block], count: int) -> None:
         """Prepend `count` earlier blocks, and replace the first row with another one. The remaining rows keep their
         lines and state."""
         remaining = self.rows[1:]
         self._past_blocks, self._starts = (), [0]
         self.rows.clear()
-        self.show(past[: count + 1], ())
+        self.show(past_blocks[: count + 1], ())
         if remaining and self.rows:
             remaining[0].replace_block(remaining[0].block, self.rows[-1].block)  # the block above it has changed
         self.rows += remaining
         self._past_blocks, self._starts = (), [0]
-        self.show(past, turn)
+        self.show(past_blocks, turn_blocks)
 
     def replace_blocks(self, blocks: Sequence[Block], unchanged_count: int) -> None:
         """Replace the blocks. The last `unchanged_count` blocks equal the current ones, whose drawn lines are kept."""
@@ -186,11 +184,11 @@ class RowStack:
             evicted_row.strips = None
         return strips
 
-    def measure(self, indices: Iterable[int], needed_lines: int) -> bool:
+    def measure(self, row_indexes: Iterable[int], needed_lines: int) -> bool:
         """Draw unmeasured rows in this order until the rows fill `needed_lines` lines; return whether a height
         changed."""
         has_changed = False
-        for index in indices:
+        for index in row_indexes:
             if needed_lines <= 0:
                 break
             row = self.rows[index]

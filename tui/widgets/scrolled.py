@@ -6,7 +6,7 @@ from rich.style import Style
 from textual.geometry import Size
 
 from ebbtide.tui import render
-from ebbtide.tui.text.styles import Palette, palette_of
+from ebbtide.tui.text.styles import Palette, get_palette
 from ebbtide.tui.widgets.selection import SelectableRows
 
 
@@ -153,7 +153,7 @@ class ScrolledRows(SelectableRows):
         """Called when a theme or a style has changed."""
         super().notify_style_update()
         self._base_style = None
-        palette = palette_of(self.app.theme_variables)
+        palette = get_palette(self.app.theme_variables)
         if palette != self._palette:
             self._palette = palette
             if self._stack.console is not None:
@@ -162,7 +162,7 @@ class ScrolledRows(SelectableRows):
 
     def _prepare_console(self) -> bool:
         if self._stack.console is None and self.is_attached:
-            self._set_palette(self._palette or palette_of(self.app.theme_variables))
+            self._set_palette(self._palette or get_palette(self.app.theme_variables))
         return self._stack.console is not None
 
     def _set_palette(self, palette: Palette) -> None:

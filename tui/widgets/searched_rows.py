@@ -46,13 +46,13 @@ class SearchedRows(ScrolledRows):
         uncached = self.finder.uncached_blocks([row.block for row in self._stack.rows])
         self.finder.cache_texts(await asyncio.to_thread(widgets.find_text.search_texts, uncached))
 
-    def find(self, words: str) -> "SearchResult":
+    def find(self, search_text: str) -> "SearchResult":
         """Highlight the matches and go to the last one that is not below the screen as it was when the search began."""
         if self._search is None:
             bottom, _ = self._stack.locate(self.scroll_offset.y + self.size.height - 1)
             origin = (self._is_following, self._stack.locate(self.scroll_offset.y))
             self._search = widgets.transcript_search.TranscriptSearch(self._stack, self.finder, bottom, origin)
-        return self._go_to_match(self._search.search(words))
+        return self._go_to_match(self._search.search(search_text))
 
     def find_next(self, step: int) -> "SearchResult":
         """Go to the next match, down (1) or up (-1), wrapping around."""
@@ -94,6 +94,6 @@ class SearchedRows(ScrolledRows):
         if self._search is None or self._palette is None:
             return strip
         for span, is_current in self._search.spans_in_line(index, line):
-            style = self._palette.current_match if is_current else self._palette.found
+            style = self._palette.current_match if is_current else self._palette.search_match
             strip = with_style_on_range(strip, span.start, span.end, style)
         return strip

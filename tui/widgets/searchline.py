@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Static
 
-from ebbtide.tui.text.styles import Palette, clipped_text, palette_of
+from ebbtide.tui.text.styles import Palette, clipped_text, get_palette
 from ebbtide.tui.view.key_hints import key_hint_lines
 from ebbtide.tui.widgets.field import Field
 
@@ -58,12 +58,12 @@ class SearchLine(Horizontal):
         self.focus_field()
         self._field.action_select_all()
 
-    def show_result(self, result: "SearchResult", columns: int) -> None:
+    def show_result(self, result: "SearchResult", width: int) -> None:
         """Show the number of matches, and key hints if there is room."""
         count_text = (
-            f"{result.number:,} of {result.total:,}" if result.total else "no match" if self.search_text else ""
+            f"{result.match_number:,} of {result.total:,}" if result.total else "no match" if self.search_text else ""
         )
-        hint_lines = key_hint_lines(_KEYS, columns) if columns >= _MIN_HINTS_WIDTH else []
+        hint_lines = key_hint_lines(_KEYS, width) if width >= _MIN_HINTS_WIDTH else []
         self._set_status(
             lambda palette: Text(f"{count_text}   " if hint_lines else count_text, palette.text).append_text(
                 clipped_text(hint_lines, palette)
@@ -79,7 +79,7 @@ class SearchLine(Horizontal):
         self._draw()
 
     def _draw(self) -> None:
-        palette = palette_of(self.app.theme_variables)
+        palette = get_palette(self.app.theme_variables)
         self.query_one("#search-mark", Static).update(Text("find ", palette.dim))
         self.query_one("#places", Static).update(self._draw_status(palette))
 

@@ -60,10 +60,10 @@ def with_style(strip: Strip, style: Style) -> Strip:
     return Strip(Segment.apply_style(strip, post_style=style), strip.cell_length)
 
 
-def with_style_on_range(strip: Strip, first: int, last: int, style: Style) -> Strip:
-    """Return the strip with a style applied to the characters from `first` up to, but not including, `last`."""
+def with_style_on_range(strip: Strip, start: int, end: int, style: Style) -> Strip:
+    """Return the strip with a style applied to the characters from `start` up to, but not including, `end`."""
     text = strip.text
-    left, right = cell_len(text[:first]), cell_len(text[:last])
+    left, right = cell_len(text[:start]), cell_len(text[:end])
     if left >= right:
         return strip
     pieces = strip.divide([left, right, strip.cell_length])

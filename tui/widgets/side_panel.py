@@ -8,18 +8,18 @@ from textual import events
 from textual.widget import Widget
 
 from ebbtide.tui.text.spans import Line
-from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.text.styles import clipped_text, get_palette
 from ebbtide.tui.view.blocks import Block, Call, SessionView
 from ebbtide.tui.view.side_panel import (
     CallEffects,
     FileLineCounts,
     ServerLine,
     SidePanelState,
-    effects_of_calls,
-    file_at,
+    build_side_panel_state,
+    collect_call_effects,
+    file_at_line,
     merge_effects,
     side_panel_lines,
-    side_panel_state,
 )
 
 
@@ -70,7 +70,7 @@ class SidePanel(Widget):
         if not self.display and not self.has_class("empty"):
             return
         if view.past_blocks is not self._past_blocks:
-            self._past_blocks, self._past_effects = view.past_blocks, effects_of_calls(view.past_blocks)
+            self._past_blocks, self._past_effects = view.past_blocks, collect_call_effects(view.past_blocks)
         self._servers_and_queue = servers, queued_count
         finished_calls = tuple(
             block.call_id for block in view.turn_blocks if isinstance(block, Call) and block.status == "done"
@@ -82,7 +82,7 @@ class SidePanel(Widget):
             if self._counted_files is None
             else replace(self._past_effects, files=self._counted_files)
         )
-        state = side_panel_state(view, merge_effects(past_effects, self._turn_effects), servers, queued_count)
+        state = build_side_panel_state(view, merge_effects(past_effects, self._turn_effects), servers, queued_count)
         if state != self._state:
             self._state = state
             self.set_class(state.is_empty, "empty")
@@ -92,17 +92,17 @@ class SidePanel(Widget):
         uncounted_blocks = [
             block for block in turn if not (isinstance(block, Call) and block.call_id in self._counted_calls)
         ]
-        return replace(effects_of_calls(turn), files=effects_of_calls(uncounted_blocks).files)
+        return replace(collect_call_effects(turn), files=collect_call_effects(uncounted_blocks).files)
 
     @property
     def lines(self) -> tuple[Line, ...]:
         return side_panel_lines(self._state, self.content_size.width)
 
     def render(self) -> Text:
-        return clipped_text(self.lines, palette_of(self.app.theme_variables))
+        return clipped_text(self.lines, get_palette(self.app.theme_variables))
 
     async def on_click(self, event: events.Click) -> None:
         """Open the session's changes at the clicked file."""
-        name = file_at(self._state, self.lines, event.y - self.content_region.y + self.region.y)
+        name = file_at_line(self._state, self.lines, event.y - self.content_region.y + self.region.y)
         if name is not None:
             await self.run_action(f"app.command('files', {name!r})")

@@ -3,7 +3,7 @@
 from rich.text import Text
 from textual.widget import Widget
 
-from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.text.styles import clipped_text, get_palette
 from ebbtide.tui.view.blocks import SessionView
 from ebbtide.tui.view.status import StatusLineState, status_line
 
@@ -35,7 +35,7 @@ class StatusBar(Widget):
             BROWSING_KEY_HINTS if self.screen.focused is not None and self.screen.focused.id == "transcript" else ""
         )
         text = clipped_text(
-            [status_line(self._state, self.size.width, key_hints)], palette_of(self.app.theme_variables)
+            [status_line(self._state, self.size.width, key_hints)], get_palette(self.app.theme_variables)
         )
         text.truncate(max(1, self.size.width), overflow="ellipsis")
         return text

@@ -4,7 +4,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual.strip import Strip
 
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.styles import Palette
 from ebbtide.tui.view.blocks import USER_BAR, UserText
 from ebbtide.tui.widgets.row_stack import RowStack
@@ -26,7 +26,7 @@ def message_row_above(stack: RowStack, top: int) -> int | None:
 def sticky_strip(text: str, width: int, palette: Palette) -> Strip:
     """Return the start of a message as one line of exactly `width` cells."""
     key_hint = _KEY_HINT if width >= _MIN_KEY_HINT_WIDTH else ""
-    first_line = sanitised_line(next((line for line in text.splitlines() if line.strip()), ""))
+    first_line = sanitise_line(next((line for line in text.splitlines() if line.strip()), ""))
     text_width = max(0, width - 2 - len(key_hint))
     visible_line = (
         first_line if cell_len(first_line) <= text_width else f"{set_cell_size(first_line, max(0, text_width - 1))}…"

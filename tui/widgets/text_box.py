@@ -13,7 +13,7 @@ from textual.expand_tabs import expand_tabs_inline
 from textual.widgets import TextArea
 
 from ebbtide.tui.text.graphemes import grapheme_end, grapheme_start
-from ebbtide.tui.text.sanitise import normalised_paste, with_control_pictures
+from ebbtide.tui.text.sanitise import normalise_paste, with_control_pictures
 
 TextPosition = tuple[int, int]
 """Line and column, both counted from 0."""
@@ -120,7 +120,7 @@ class TextBox(TextArea):
         event.prevent_default()
         event.stop()
         if not self.read_only:
-            self.paste(normalised_paste(event.text))
+            self.paste(normalise_paste(event.text))
 
     def paste(self, text: str) -> None:
         """Insert text at the cursor, replacing the selection."""

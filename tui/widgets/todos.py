@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 from textual.widget import Widget
 
-from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.text.styles import get_palette
 from ebbtide.tui.view.blocks import Block, SessionView
 from ebbtide.tui.view.todos import IN_PROGRESS_MARK, todo_summary, todos_from_blocks
 
@@ -35,14 +35,14 @@ class TodoLine(Widget):
         if view.past_blocks is not self._past_blocks:
             self._past_blocks, self._past_items = view.past_blocks, todos_from_blocks(view.past_blocks) or ()
         items = todos_from_blocks(view.turn_blocks)
-        summary = todo_summary(self._past_items if items is None else items) if view.busy else ""
+        summary = todo_summary(self._past_items if items is None else items) if view.is_busy else ""
         if summary != self._summary:
             self._summary = summary
             self.set_class(bool(summary), "working")
             self.refresh()
 
     def render(self) -> Text:
-        palette = palette_of(self.app.theme_variables)
+        palette = get_palette(self.app.theme_variables)
         return Text.assemble(
             (f"{IN_PROGRESS_MARK} ", palette.accent), (self._summary, palette.dim), ("  F3 show all", palette.faint),
             no_wrap=True, overflow="ellipsis", end="",

@@ -11,7 +11,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from ebbtide.tui.text.sanitise import normalised_paste
+from ebbtide.tui.text.sanitise import normalise_paste
 from ebbtide.tui.view.block_groups import LookupGroup
 from ebbtide.tui.view.blocks import (
     AnswerText,
@@ -360,7 +360,7 @@ class TranscriptView(SearchedRows, can_focus=True):
 
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
-        self.post_message(self.TranscriptLeft(normalised_paste(event.text)))
+        self.post_message(self.TranscriptLeft(normalise_paste(event.text)))
 
     def _toggle_row(self, index: int) -> None:
         """Expand or collapse a row. The lines above it stay where they are if possible."""

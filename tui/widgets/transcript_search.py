@@ -13,7 +13,7 @@ from ebbtide.tui.widgets.row_stack import RowStack
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    number: int = 0
+    match_number: int = 0
     """Number of the current match, counted from 1; 0 if there is none."""
     total: int = 0
 
@@ -43,18 +43,18 @@ class TranscriptSearch:
         self._current_match = numbers.match_at(max(0, numbers.count_up_to(self._bottom_row) - 1)) if numbers else None
         return self._result(numbers)
 
-    def shift_rows(self, rows: int) -> None:
+    def shift_rows(self, row_count: int) -> None:
         """Shift row numbers after rows were inserted at the top."""
         is_following, (row, line) = self.origin
-        self.origin, self._bottom_row = (is_following, (row + rows, line)), self._bottom_row + rows
+        self.origin, self._bottom_row = (is_following, (row + row_count, line)), self._bottom_row + row_count
         self._matches_by_row.clear()
         if self._current_match is not None:
-            self._current_match = TextMatch(self._current_match.row + rows, self._current_match.match_index)
+            self._current_match = TextMatch(self._current_match.row + row_count, self._current_match.match_index)
 
     def move_to_match(self, step: int) -> SearchResult:
         """Go to the next or previous match, wrapping around."""
         numbers = self._match_numbers()
-        index = numbers.number_of(self._current_match) if self._current_match is not None else None
+        index = numbers.index_of(self._current_match) if self._current_match is not None else None
         if not numbers:
             self._current_match = None
         else:
@@ -112,7 +112,7 @@ class TranscriptSearch:
         return MatchNumbers(self._finder.match_counts([row.block for row in self._stack.rows], self._search_text))
 
     def _result(self, numbers: MatchNumbers) -> SearchResult:
-        index = numbers.number_of(self._current_match) if self._current_match is not None else None
+        index = numbers.index_of(self._current_match) if self._current_match is not None else None
         return SearchResult(index + 1 if index is not None else 0, len(numbers))
 
 

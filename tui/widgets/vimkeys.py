@@ -41,7 +41,7 @@ class VimKeys:
         text = self._area.text
         step = press_key(self.vim, key, text, char_index(text, self._area.cursor_location))
         self.vim = step.vim
-        match step.ask:
+        match step.request:
             case "pass":
                 return False
             case "undo":

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.session import Event
-from ebbtide.agent.headless.stop import interrupted_by_signals
+from ebbtide.agent.headless.stop import stop_on_signals
 from ebbtide.agent.integrations.batch.journal import BatchJournal
 from ebbtide.agent.integrations.batch.task_run import TaskRun
 from ebbtide.agent.integrations.batch.tasks import BatchTask
@@ -64,13 +64,13 @@ class Batch:
 
     tasks: Sequence[BatchTask]
     journal: BatchJournal
-    sessions: Callable[[BatchTask, Path | None], Sessions]
+    open_sessions: Callable[[BatchTask, Path | None], Sessions]
     """Opens the project's sessions for a task, in the given folder or, if that is None, in the task's own. The caller
     closes them. Raises `AgentError`."""
-    store: Sessions
+    store_sessions: Sessions
     """Keeps the store open during the batch, because opening it is slow."""
     progress: BatchProgress
-    jobs: int
+    max_concurrent_tasks: int
     """Number of tasks that run at the same time."""
     max_cost: float | None = None
     """Cost limit for all tasks in US dollars, including earlier runs."""
@@ -78,7 +78,7 @@ class Batch:
     """The worktrees, if each task gets its own; otherwise None."""
     max_time: float | None = None
     """Default time limit of a task in seconds."""
-    running: list[TaskRun] = field(default_factory=list)
+    running_tasks: list[TaskRun] = field(default_factory=list)
     _shared_sessions: dict[str, Sessions] = field(default_factory=dict)
     """Open sessions, by settings. Tasks with equal settings share them."""
     _unfinished_by_settings: Counter[str] = field(default_factory=Counter)
@@ -97,32 +97,32 @@ class Batch:
         results = self.journal.results
         self._finished_cost = sum(_result_cost(results[task.id]) for task in self.tasks if task.id in results)
         unfinished = [task for task in self.tasks if task.id not in results]
-        pending = iter(sorted(unfinished, key=lambda task: task.id not in self.journal.begun))
-        self._unfinished_by_settings = Counter(task.settings for task in unfinished)
+        pending = iter(sorted(unfinished, key=lambda task: task.id not in self.journal.started_tasks))
+        self._unfinished_by_settings = Counter(task.options_key for task in unfinished)
         if unfinished or self.worktrees is not None:
-            await self._run_all(pending, min(self.jobs, len(unfinished)))
+            await self._run_all(pending, min(self.max_concurrent_tasks, len(unfinished)))
         return self._build_result()
 
     async def _run_all(self, pending: Iterator[BatchTask], worker_count: int) -> None:
         try:
-            await self.store.library()
+            await self.store_sessions.open_library()
             await self._remove_leftover_worktrees()
-            with interrupted_by_signals(self.interrupt):
+            with stop_on_signals(self.interrupt):
                 async with asyncio.TaskGroup() as group:
                     for _ in range(worker_count):
                         group.create_task(self._run_worker(pending))
         finally:
-            for sessions in (*self._shared_sessions.values(), self.store):
+            for sessions in (*self._shared_sessions.values(), self.store_sessions):
                 await sessions.close()
 
     async def _remove_leftover_worktrees(self) -> None:
         """Remove the worktrees of finished tasks that a killed run could not remove. If Git fails, they are kept."""
-        results, begun = self.journal.results, self.journal.begun
-        finished = ((task, begun[task.id].session) for task in self.tasks if task.id in results and task.id in begun)
+        results, begun = self.journal.results, self.journal.started_tasks
+        finished = ((task, begun[task.id].session_id) for task in self.tasks if task.id in results and task.id in begun)
         for task, session in self.worktrees.leftover_tasks(finished) if self.worktrees is not None else ():
             if self.worktrees is not None and "commit" in results[task.id]:
                 with suppress(AgentError, GitError):
-                    root = self.sessions(task, None).root
+                    root = self.open_sessions(task, None).root
                     worktree = await asyncio.to_thread(self.worktrees.enter, task, session, root)
                     await asyncio.to_thread(self.worktrees.remove, worktree, results[task.id])
 
@@ -134,7 +134,7 @@ class Batch:
     @property
     def cost(self) -> float:
         """Cost so far in US dollars, without requests whose price is unknown."""
-        return self._finished_cost + sum(run.cost for run in self.running)
+        return self._finished_cost + sum(run.cost for run in self.running_tasks)
 
     async def _run_worker(self, pending: Iterator[BatchTask]) -> None:
         """Run tasks one after another, until none are left or the batch ends."""
@@ -149,21 +149,21 @@ class Batch:
                 self._interrupt_running()
 
     async def _run_task(self, task: BatchTask) -> None:
-        begun = self.journal.begun.get(task.id)
+        begun = self.journal.started_tasks.get(task.id)
         is_resumed = begun is not None and begun.digest == task.digest
-        session_id = begun.session if begun is not None and is_resumed else secrets.token_hex(ID_BYTES)
+        session_id = begun.session_id if begun is not None and is_resumed else secrets.token_hex(ID_BYTES)
         run = TaskRun(
             task, session_id, was_stopped=task.id in self.journal.interrupted_ids, should_stop=self._is_over_budget
         )
         run.max_time = task.options.get("max_time", self.max_time)
-        self.running.append(run)
+        self.running_tasks.append(run)
         try:
             if not is_resumed:
                 await asyncio.to_thread(self.journal.record_start, task, session_id)
             self.progress.begin(run, goes_on=is_resumed)
             worktree = await self._run_in_sessions(run)
         finally:
-            self.running.remove(run)
+            self.running_tasks.remove(run)
             self._finished_cost += run.cost
         self._blocked_reason = run.blocked_reason or self._blocked_reason
         if run.batch_problem:
@@ -181,8 +181,8 @@ class Batch:
             if self.worktrees is None:
                 await run.run(sessions, partial(self.progress.show, run))
             else:
-                worktree = await asyncio.to_thread(self.worktrees.enter, run.task, run.session, sessions.root)
-                worktree_sessions = self.sessions(run.task, worktree.folder)
+                worktree = await asyncio.to_thread(self.worktrees.enter, run.task, run.session_id, sessions.root)
+                worktree_sessions = self.open_sessions(run.task, worktree.folder)
                 try:
                     await run.run(worktree_sessions, partial(self.progress.show, run))
                 finally:
@@ -196,21 +196,21 @@ class Batch:
     async def _shared_sessions_for(self, task: BatchTask) -> Sessions:
         """Return open sessions for a task; tasks with equal settings share them. Raises `AgentError`."""
         async with self._opening_lock:
-            if task.settings not in self._shared_sessions:
-                sessions = self.sessions(task, None)
+            if task.options_key not in self._shared_sessions:
+                sessions = self.open_sessions(task, None)
                 try:
-                    await sessions.library()
+                    await sessions.open_library()
                 except AgentError:
                     await sessions.close()
                     raise
-                self._shared_sessions[task.settings] = sessions
-            return self._shared_sessions[task.settings]
+                self._shared_sessions[task.options_key] = sessions
+            return self._shared_sessions[task.options_key]
 
     async def _release_sessions(self, task: BatchTask) -> None:
-        self._unfinished_by_settings[task.settings] -= 1
+        self._unfinished_by_settings[task.options_key] -= 1
         if (
-            self._unfinished_by_settings[task.settings] <= 0
-            and (sessions := self._shared_sessions.pop(task.settings, None)) is not None
+            self._unfinished_by_settings[task.options_key] <= 0
+            and (sessions := self._shared_sessions.pop(task.options_key, None)) is not None
         ):
             await sessions.close()
 
@@ -230,11 +230,11 @@ class Batch:
                 self.journal.record_result(run.task, {**result, **worktree_field, "worktree_error": str(error)})
 
     def _interrupt_running(self) -> None:
-        if self.running:
+        if self.running_tasks:
             with suppress(OSError):  # the disk is full, which is reported when a result cannot be written
-                self.journal.record_interruption(*(run.task.id for run in self.running))
-        for run in self.running:
-            run.stop.request()
+                self.journal.record_interruption(*(run.task.id for run in self.running_tasks))
+        for run in self.running_tasks:
+            run.stopper.request()
 
     def _is_over_budget(self) -> bool:
         return self.max_cost is not None and self.cost >= self.max_cost

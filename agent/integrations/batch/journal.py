@@ -27,7 +27,7 @@ class StartedTask:
 
     digest: str
     """Digest of the task when it was started."""
-    session: str
+    session_id: str
 
 
 class BatchJournal:
@@ -49,7 +49,7 @@ class BatchJournal:
             result_rows, results_end = self._read_entries(output, _is_result) if output.exists() else ([], 0)
             self.results: dict[str, Mapping[str, Any]] = {str(result["id"]): result for result in result_rows}
             """Results of finished tasks, by id."""
-            self.begun: dict[str, StartedTask] = {
+            self.started_tasks: dict[str, StartedTask] = {
                 row["begun"]: StartedTask(row["task"], row["session"]) for row in journal_rows if "begun" in row
             }
             """All tasks that were started, finished or not, by id."""
@@ -68,7 +68,7 @@ class BatchJournal:
         """Record that a task starts, with the id of its session."""
         with self._write_lock:
             _append_line(self._journal_descriptor, {"begun": task.id, "task": task.digest, "session": session})
-        self.begun[task.id] = StartedTask(task.digest, session)
+        self.started_tasks[task.id] = StartedTask(task.digest, session)
 
     def record_interruption(self, *ids: str) -> None:
         """Record that these tasks are being interrupted."""

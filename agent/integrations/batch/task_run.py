@@ -6,19 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ebbtide.agent.crash import crash_error, secrets_of
+from ebbtide.agent.crash import config_secrets, crash_error
 from ebbtide.agent.errors import AgentError, StoreFailed
 from ebbtide.agent.events.session import Event, ReplyFinished
 from ebbtide.agent.headless.answers import read_answer
 from ebbtide.agent.headless.json_output import result_json
 from ebbtide.agent.headless.result import RunOutcome
-from ebbtide.agent.headless.stop import RunStopper, stopped_after
-from ebbtide.agent.headless.turns import Turns
+from ebbtide.agent.headless.stop import RunStopper, stop_after
+from ebbtide.agent.headless.turns import HeadlessTurns
 from ebbtide.agent.integrations.batch.tasks import BatchTask
 from ebbtide.agent.messages import Assistant, Conversation
 from ebbtide.agent.session import Session
 from ebbtide.agent.sessions import Sessions
-from ebbtide.tools.sandbox.system import known_sandbox_kind
+from ebbtide.tools.sandbox.system import detected_sandbox_kind
 
 RESUME_PROMPT = (
     "The program was stopped while you were working on this task. Continue where you left off without repeating "
@@ -34,15 +34,15 @@ class TaskRun:
     """A running or finished task."""
 
     task: BatchTask
-    session: str
+    session_id: str
     """The id of its session."""
     was_stopped: bool = False
     """Whether it was interrupted before; the last reply in its session may be incomplete."""
     max_time: float | None = None
     """Time limit in seconds."""
-    stop: RunStopper = field(default_factory=RunStopper)
+    stopper: RunStopper = field(default_factory=RunStopper)
     outcome: RunOutcome = field(default_factory=RunOutcome)
-    started: float = field(default_factory=time.time)
+    started_at: float = field(default_factory=time.time)
     """When the run started, in Unix seconds."""
     should_stop: Callable[[], bool] = lambda: False
     """Returns whether the run should stop; called after each complete reply that another request would follow."""
@@ -65,9 +65,9 @@ class TaskRun:
     async def run(self, sessions: Sessions, show: Callable[[Event], None]) -> None:
         """Run the task. Errors are recorded in its outcome."""
         outcome = self.outcome
-        outcome.session = self.session
+        outcome.session = self.session_id
         try:
-            with stopped_after(self.stop, self.max_time):
+            with stop_after(self.stopper, self.max_time):
                 await self._run_in_session(sessions, show)
         except StoreFailed as error:
             outcome.fail(error.code, str(error), error.exit_code)
@@ -77,33 +77,33 @@ class TaskRun:
         except AgentError as error:
             outcome.fail(error.code, str(error), error.exit_code)
         except Exception as error:  # noqa: BLE001  # a bug ends one task and becomes its result
-            crash = crash_error(error, sessions.config.folders.logs, tuple(secrets_of(sessions.config, os.environ)))
+            crash = crash_error(error, sessions.config.folders.logs, tuple(config_secrets(sessions.config, os.environ)))
             outcome.fail(crash.code, str(crash), crash.exit_code)
         if outcome.stop_reason == "interrupted":
-            outcome.record_end(self.stop.cause)
+            outcome.record_end(self.stopper.cause)
         if outcome.error is not None and outcome.error.code in _FATAL_CODES:
             self.batch_problem = outcome.error.message
 
     async def _run_in_session(self, sessions: Sessions, show: Callable[[Event], None]) -> None:
-        outcome, library = self.outcome, await sessions.library()
-        was_stored = await library.has_session(self.session)
-        opening = sessions.open(self.session) if was_stored else sessions.open(new_id=self.session)
-        session = await self.stop.interrupt.race(opening)
+        outcome, library = self.outcome, await sessions.open_library()
+        was_stored = await library.has_session(self.session_id)
+        opening = sessions.open(self.session_id) if was_stored else sessions.open(new_id=self.session_id)
+        session = await self.stopper.interrupt.race(opening)
         if session is None:
             outcome.mark_interrupted()
             return
-        self._open_session = self.stop.session = session
+        self._open_session = self.stopper.session = session
         outcome.mode, outcome.model = session.mode, session.model
 
         def on_event(event: Event) -> None:
             show(event)
             if isinstance(event, ReplyFinished) and event.stop_reason in ("calls", "pause") and self.should_stop():
-                self.stop.request()
+                self.stopper.request()
 
         session.set_listener(on_event)
         try:
             stored_answer = self._stored_answer(session.history) if was_stored else None
-            if self.stop.interrupt.is_requested():
+            if self.stopper.interrupt.is_requested():
                 outcome.mark_interrupted()
             elif stored_answer is not None:
                 outcome.result = stored_answer
@@ -111,17 +111,17 @@ class TaskRun:
             else:
                 # The session may have been stored before its first message.
                 prompt = RESUME_PROMPT if session.history.messages else self.task.prompt
-                await Turns(session, outcome, on_event, self.stop, self.task.schema).run_turn(prompt)
+                await HeadlessTurns(session, outcome, on_event, self.stopper, self.task.output_schema).run_turn(prompt)
         finally:
             outcome.usage, outcome.cost = session.usage.usage, session.cost
             await session.close()
             self._open_session = None
-        outcome.sandbox = "off" if sessions.config.sandbox == "off" else known_sandbox_kind()
+        outcome.sandbox = "off" if sessions.config.sandbox == "off" else detected_sandbox_kind()
 
     def result_line(self) -> dict[str, Any]:
         """Return the task's entry in the results file."""
-        end_fields = {"exit_code": self.outcome.exit_code, "seconds": round(time.time() - self.started, 3)}
-        return {"id": self.task.given_id, **result_json(self.outcome.as_result), **end_fields}
+        end_fields = {"exit_code": self.outcome.exit_code, "seconds": round(time.time() - self.started_at, 3)}
+        return {"id": self.task.original_id, **result_json(self.outcome.to_result), **end_fields}
 
     def _stored_answer(self, conversation: Conversation) -> str | None:
         """Return the final answer in the session, if the task was killed after answering but before its result was
@@ -134,7 +134,7 @@ class TaskRun:
             or not last_message.text.strip()
         ):
             return None
-        if self.task.schema is None:
+        if self.task.output_schema is None:
             return last_message.text
-        text, problems = read_answer(last_message.text, self.task.schema)
+        text, problems = read_answer(last_message.text, self.task.output_schema)
         return None if problems else text

@@ -20,20 +20,20 @@ class BatchTask:
 
     id: str
     """Id of the task, unique within the batch; the line number if the file gives none."""
-    line: int
+    line_number: int
     """Line number, from 1."""
     prompt: str
     digest: str
     """Digest of the task without its id. If the content of a task changes, it counts as a new task."""
-    given_id: str | int
+    original_id: str | int
     """The id as written in the file."""
     options: Mapping[str, Any]
     """Options by flag name, with `_` for `-`: any of `TASK_OPTIONS` except `output_schema`."""
-    schema: Mapping[str, object] | None = None
+    output_schema: Mapping[str, object] | None = None
     """JSON Schema that the answer must match."""
 
     @property
-    def settings(self) -> str:
+    def options_key(self) -> str:
         """A key that is equal for tasks with equal options."""
         return json.dumps(self.options, sort_keys=True)
 
@@ -80,7 +80,7 @@ def read_tasks(content: bytes) -> tuple[Sequence[BatchTask], Sequence[str]]:
         try:
             task = _parse_task(line_number, line)
             if task.id in tasks:
-                raise ValueError(f"the task in line {tasks[task.id].line} also has the id `{task.id}`")
+                raise ValueError(f"the task in line {tasks[task.id].line_number} also has the id `{task.id}`")
             tasks[task.id] = task
         except (ValueError, RecursionError) as error:
             problems.append(f"line {line_number}: {error}")

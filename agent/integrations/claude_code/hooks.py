@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
-from ebbtide.agent.config.hook_tables import HOOK_EVENTS, HookEntry, HookEvent, ProgramCall
+from ebbtide.agent.config.hook_tables import HOOK_EVENTS, ClientAction, HookEntry, HookEvent
 from ebbtide.agent.headless.stream_events import HookCalled, HookLeft, OutputEvent
 from ebbtide.agent.hooks.declarations import DeclaredHook
 
@@ -15,7 +15,7 @@ _BLOCKING_EVENTS = frozenset({"UserPromptSubmit", "PreToolUse", "PermissionReque
 """Events for which a missing answer blocks the action."""
 
 
-class ProgramHooks:
+class ClientHooks:
     """Pending hook requests of one run."""
 
     def __init__(self, show: Callable[[OutputEvent], None]) -> None:
@@ -23,7 +23,7 @@ class ProgramHooks:
         self._pending: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
         self._has_client_exited = False
 
-    async def ask(self, callback: str, payload: bytes) -> bytes:
+    async def ask(self, callback_id: str, payload: bytes) -> bytes:
         """Ask the client's hook; see `AskProgram`."""
         request: Mapping[str, Any] = json.loads(payload)
         if self._has_client_exited:
@@ -31,7 +31,7 @@ class ProgramHooks:
         request_id = f"hook-{uuid4().hex[:12]}"
         answer = self._pending[request_id] = asyncio.get_running_loop().create_future()
         try:
-            self._show(HookCalled(request_id, callback, request))
+            self._show(HookCalled(request_id, callback_id, request))
             return json.dumps(await answer).encode()
         except _ProgramExited:
             return _answer_without_program(request)
@@ -41,9 +41,9 @@ class ProgramHooks:
         finally:
             del self._pending[request_id]
 
-    def handle_response(self, id: str, response: Mapping[str, Any]) -> bool:
+    def handle_response(self, request_id: str, response: Mapping[str, Any]) -> bool:
         """Handle a response; return whether it answers a hook request."""
-        answer = self._pending.get(id)
+        answer = self._pending.get(request_id)
         if answer is None:
             return False
         if answer.done():
@@ -79,7 +79,7 @@ def parse_hooks(declared: object) -> tuple[Sequence[DeclaredHook], Sequence[str]
     """Return the hooks declared in an `initialize` request, and the problems with them, each as a clause."""
     problems = list[str]()
     hooks = [*_declared_hooks(declared, problems)]
-    problems += filter(None, (hook.problem for hook in hooks))
+    problems += filter(None, (hook.unusable_reason for hook in hooks))
     return hooks, problems
 
 
@@ -111,5 +111,5 @@ def _group_hooks(
         problems.append(f"the matcher or the timeout of a hook for `{event}` is invalid")
         return
     for callback_id in ids:
-        call = ProgramCall(str(callback_id), must_answer=group.get("onFailure") not in (None, "continue"))
+        call = ClientAction(str(callback_id), must_answer=group.get("onFailure") not in (None, "continue"))
         yield DeclaredHook(HookEntry(event, matcher, call, timeout), "user", "the program that drives the session")

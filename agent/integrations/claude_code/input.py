@@ -7,7 +7,7 @@ from ebbtide.agent.channel import Answer
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
 from ebbtide.agent.headless.input_messages import (
-    AnswerGiven,
+    ClientAnswer,
     ControlRequest,
     InputRequest,
     InterruptRequest,
@@ -17,18 +17,18 @@ from ebbtide.agent.headless.input_messages import (
     RefusedLine,
     SetupRequest,
     image_from_base64,
-    json_object,
+    parse_json_object,
 )
 from ebbtide.agent.headless.line_reader import InputLine
 from ebbtide.agent.headless.message_queue import UserMessage
 from ebbtide.agent.headless.stream_events import OutputEvent
 from ebbtide.agent.hooks.tool_names import claude_name_and_arguments
-from ebbtide.agent.integrations.claude_code.hooks import ProgramHooks, parse_hooks
-from ebbtide.agent.integrations.claude_code.messages import OUR_MODES, suggested_update
+from ebbtide.agent.integrations.claude_code.hooks import ClientHooks, parse_hooks
+from ebbtide.agent.integrations.claude_code.messages import MODES_BY_CLAUDE_NAME, suggested_update
 from ebbtide.agent.messages import Image, Text, ToolCall, User
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.catalog import builtin_tools
-from ebbtide.tools.foreign_calls import translated_arguments
+from ebbtide.tools.catalog import create_builtin_tools
+from ebbtide.tools.foreign_calls import translate_arguments
 from ebbtide.tools.schema import schema_violations
 
 _RULE_SCOPES: Mapping[str, Literal["session", "project"]] = {
@@ -49,7 +49,7 @@ class ClaudeInput:
     ) -> None:
         """`root` is the working folder. `commands` and `models` are offered to the client."""
         self._root = root
-        self._hooks = ProgramHooks(show)
+        self._hooks = ClientHooks(show)
         self._init_response: Mapping[str, object] = {
             "commands": [{"name": name, "description": "", "argumentHint": ""} for name in commands],
             "models": [{"value": name, "displayName": name, "description": ""} for name in models],
@@ -62,7 +62,7 @@ class ClaudeInput:
 
     def read(self, line: InputLine) -> InputRequest | None:
         """Parse a line; None if it requires no action. Raises `RefusedLine`."""
-        value = json_object(line)
+        value = parse_json_object(line)
         match value:
             case None:
                 return None
@@ -87,9 +87,9 @@ class ClaudeInput:
                 answer = response.get("response") or {}
                 if not isinstance(answer, Mapping):
                     raise RefusedLine(f"the `response` to `{request_id}` must be an object")
-                return AnswerGiven(request_id, answer)
+                return ClientAnswer(request_id, answer)
             case {"type": "control_response", "response": {"request_id": str(request_id)} as response}:
-                return AnswerGiven(request_id, {"behavior": "deny", "message": str(response.get("error", ""))})
+                return ClientAnswer(request_id, {"behavior": "deny", "message": str(response.get("error", ""))})
             case _:
                 raise RefusedLine("it is not a valid `user`, `control_request` or `control_response`")
 
@@ -155,7 +155,7 @@ class ClaudeInput:
             case "set_model":
                 model = request.get("model")
                 return ControlRequest(request_id, ModelRequest("" if model in (None, "default") else str(model)))
-            case "set_permission_mode" if (mode := OUR_MODES.get(str(request.get("mode")))) is not None:
+            case "set_permission_mode" if (mode := MODES_BY_CLAUDE_NAME.get(str(request.get("mode")))) is not None:
                 return ControlRequest(request_id, ModeRequest(mode))
             case "set_permission_mode":
                 return ControlRequest(request_id, None, {}, f"unknown mode `{request.get('mode')}`")
@@ -200,10 +200,10 @@ def _converted_arguments(
     name: str, claude_name: str, updated_input: Mapping[str, Any], root: str
 ) -> Mapping[str, object]:
     """Return the arguments of a call as changed by the client, under this program's names. Raises `RefusedLine`."""
-    schema = next((tool.schema for tool in builtin_tools() if tool.name == name), {})
+    schema = next((tool.schema for tool in create_builtin_tools() if tool.name == name), {})
     properties = schema.get("properties")
     try:
-        return translated_arguments(
+        return translate_arguments(
             name, claude_name, updated_input, tuple(properties) if isinstance(properties, Mapping) else (), root
         )
     except ToolError as error:

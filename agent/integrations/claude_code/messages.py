@@ -40,13 +40,15 @@ from ebbtide.agent.headless.stream_events import (
     OutputEvent,
     RunStarted,
 )
-from ebbtide.agent.hooks.tool_names import CLAUDE_MODES, claude_name_and_arguments, claude_views
-from ebbtide.agent.integrations.claude_code.reply_parts import ReplyParts
+from ebbtide.agent.hooks.tool_names import CLAUDE_MODES, claude_name_and_arguments, to_claude_calls
+from ebbtide.agent.integrations.claude_code.reply_parts import ReplyStreamConverter
 from ebbtide.agent.messages import ToolCall, Usage
 
 ClaudeMessage: TypeAlias = dict[str, Any]
 
-OUR_MODES: Mapping[str, Mode] = {claude_mode: mode for mode, claude_mode in CLAUDE_MODES.items()} | {"auto": "auto"}
+MODES_BY_CLAUDE_NAME: Mapping[str, Mode] = {claude_mode: mode for mode, claude_mode in CLAUDE_MODES.items()} | {
+    "auto": "auto"
+}
 _SERVER_STATES = {"ready": "connected", "starting": "pending", "needs_login": "needs-auth", "disabled": "disabled"}
 _RESULT_SUBTYPES: Mapping[RunStop, str] = {
     "answered": "success", "denied": "success", "step_limit": "error_max_turns", "cost_limit": "error_max_budget_usd",
@@ -68,17 +70,17 @@ def suggested_update(question: PermissionAsked) -> ClaudeMessage | None:
     if not question.offers:
         return None
     tool, _, rule_content = question.offers[0].partition("(")
-    name = claude_views(ToolCall("", tool, {}), "/")[0].name
+    name = to_claude_calls(ToolCall("", tool, {}), "/")[0].name
     rule = {"toolName": name} | ({"ruleContent": rule_content.removesuffix(")")} if rule_content else {})
     return {"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session"}
 
 
-class ClaudeMessages:
+class ClaudeMessageConverter:
     """Converts events to messages, with a result for each turn."""
 
     def __init__(self, clock: Callable[[], float], *, includes_partials: bool = False) -> None:
         """`clock` returns seconds. `includes_partials` adds partial messages."""
-        self._parts = ReplyParts() if includes_partials else None
+        self._parts = ReplyStreamConverter() if includes_partials else None
         self._clock = clock
         self._started: RunStarted | None = None
         self._model = ""

@@ -7,7 +7,7 @@ from ebbtide.agent.events.session import ReasoningDelta, ReplyFinished, RetrySch
 from ebbtide.agent.headless.stream_events import OutputEvent
 from ebbtide.agent.messages import StopReason
 
-Part: TypeAlias = dict[str, Any]
+StreamEventJson: TypeAlias = dict[str, Any]
 _Kind: TypeAlias = Literal["text", "thinking"]
 
 _STOP_REASONS: Mapping[StopReason, str] = {
@@ -20,7 +20,7 @@ _STOP_REASONS: Mapping[StopReason, str] = {
 """Stop reasons of the Messages API. All others end the turn."""
 
 
-class ReplyParts:
+class ReplyStreamConverter:
     """The stream events of one run."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class ReplyParts:
         self._is_open = False
         """Whether a reply has begun but not ended."""
 
-    def convert(self, event: OutputEvent, message: str, model: str) -> Iterator[Part]:
+    def convert(self, event: OutputEvent, message: str, model: str) -> Iterator[StreamEventJson]:
         """Yield the stream events for a session event. `message` is the id of the reply of the current step."""
         match event:
             case StepStarted():
@@ -46,13 +46,13 @@ class ReplyParts:
             case ReplyFinished(purpose="step", stop_reason=stop_reason, usage=usage) if self._is_open:
                 yield from self._end_message(_STOP_REASONS.get(stop_reason, "end_turn"), usage.output)
 
-    def _start_message(self, message_id: str, model: str) -> Iterator[Part]:
+    def _start_message(self, message_id: str, model: str) -> Iterator[StreamEventJson]:
         self._index, self._open_block, self._is_open = 0, None, True
         header = {"id": message_id, "type": "message", "role": "assistant", "model": model, "content": []}
         empty_fields = {"stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 0, "output_tokens": 0}}
         yield {"type": "message_start", "message": {**header, **empty_fields}}
 
-    def _write_delta(self, kind: _Kind, delta: Part) -> Iterator[Part]:
+    def _write_delta(self, kind: _Kind, delta: StreamEventJson) -> Iterator[StreamEventJson]:
         if self._open_block != kind:
             yield from self._end_block()
             empty = {"text": ""} if kind == "text" else {"thinking": "", "signature": ""}
@@ -60,12 +60,12 @@ class ReplyParts:
             yield {"type": "content_block_start", "index": self._index, "content_block": {"type": kind, **empty}}
         yield {"type": "content_block_delta", "index": self._index, "delta": delta}
 
-    def _end_block(self) -> Iterator[Part]:
+    def _end_block(self) -> Iterator[StreamEventJson]:
         if self._open_block is not None:
             yield {"type": "content_block_stop", "index": self._index}
             self._index, self._open_block = self._index + 1, None
 
-    def _end_message(self, stop_reason: str, output_tokens: int = 0) -> Iterator[Part]:
+    def _end_message(self, stop_reason: str, output_tokens: int = 0) -> Iterator[StreamEventJson]:
         yield from self._end_block()
         self._is_open = False
         delta = {"stop_reason": stop_reason, "stop_sequence": None}

@@ -10,7 +10,7 @@ from ebbtide.agent.headless.progress import Progress
 from ebbtide.agent.headless.result import RunOutcome
 from ebbtide.agent.headless.stream_events import OutputEvent
 from ebbtide.agent.integrations.claude_code.input import ClaudeInput
-from ebbtide.agent.integrations.claude_code.messages import ClaudeMessages
+from ebbtide.agent.integrations.claude_code.messages import ClaudeMessageConverter
 from ebbtide.agent.session import Session
 from ebbtide.agent.sessions import Sessions
 
@@ -19,10 +19,10 @@ class ClaudeOutput:
     """Prints messages as events happen, and a result at the end of each turn."""
 
     def __init__(self, out: TextIO, progress: Progress | None = None, *, includes_partials: bool = False) -> None:
-        """See `ClaudeMessages`."""
+        """See `ClaudeMessageConverter`."""
         self._out = out
         self._progress = progress
-        self._messages = ClaudeMessages(time.monotonic, includes_partials=includes_partials)
+        self._messages = ClaudeMessageConverter(time.monotonic, includes_partials=includes_partials)
         self._has_result = False
         """Whether the result of the latest turn was printed."""
 
@@ -56,7 +56,10 @@ class ClaudeFormat:
     def input(self, sessions: Sessions, session: Session, show: Callable[[OutputEvent], None]) -> ClaudeInput:
         extensions = session.extensions.usable_by_user() if session.extensions is not None else ()
         return ClaudeInput(
-            str(session.root), show, tuple(extension.name for extension in extensions), sessions.models()
+            str(session.working_folder),
+            show,
+            tuple(extension.name for extension in extensions),
+            sessions.available_models(),
         )
 
     def exit_code(self, outcome: RunOutcome) -> int:

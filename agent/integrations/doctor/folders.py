@@ -12,7 +12,7 @@ from ebbtide.agent.integrations.doctor.check_result import CheckResult
 MAX_CHECKED_FILES = 10_000
 
 
-def examine_folders(folders: Folders) -> Iterator[CheckResult]:
+def check_folders(folders: Folders) -> Iterator[CheckResult]:
     """Check that the program's data can be written, and that only the user can read it."""
     data = folders.data
     if problem := access_problem(data):

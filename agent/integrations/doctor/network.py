@@ -10,8 +10,8 @@ from ebbtide.agent.config.options import PROVIDERS
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.integrations.doctor.check_result import CheckResult
-from ebbtide.agent.providers.factory import proxy_route, reach_provider
-from ebbtide.agent.providers.setup import default_model, provider_address
+from ebbtide.agent.providers.factory import check_provider, proxy_route
+from ebbtide.agent.providers.setup import find_address, find_default_model
 
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
@@ -19,12 +19,12 @@ REPLY_TIMEOUT_S = 15.0
 """Timeout for a server's answer, in seconds."""
 
 
-def examine_network(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
+def check_network(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Check the proxies and certificates in the environment, without network access."""
     hosts_by_proxy: dict[str, list[str]] = {}
     for name in providers_in_use(config, environment):
         try:
-            url = provider_address(name, config.provider(name), environment)
+            url = find_address(name, config.provider(name), environment)
             route = proxy_route(url)
         except AgentError as error:
             yield CheckResult("network", "broken", str(error))
@@ -52,7 +52,7 @@ def _check_certificates(environment: Mapping[str, str]) -> CheckResult:
     return CheckResult("certificates", "well", "from this system")
 
 
-def examine_providers(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
+def check_providers(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Check whether the servers of the providers in use answer and accept the key. Each server gets one free
     request."""
     names = providers_in_use(config, environment)
@@ -69,7 +69,7 @@ async def _check_providers(
 
 async def _check_provider(name: str, config: Config, environment: Mapping[str, str]) -> CheckResult:
     try:
-        host, status, milliseconds = await reach_provider(name, config, environment, REPLY_TIMEOUT_S)
+        host, status, milliseconds = await check_provider(name, config, environment, REPLY_TIMEOUT_S)
     except AgentError as error:
         return CheckResult("provider", "broken", f"{name}: {error}")
     except TimeoutError:
@@ -87,7 +87,7 @@ def providers_in_use(config: Config, environment: Mapping[str, str]) -> Sequence
     providers = [model.partition("/")[0] for model in models if model]
     if not config.model:
         with suppress(AgentError):  # the model check reports this
-            providers.append(default_model(config.providers, environment).partition("/")[0])
+            providers.append(find_default_model(config.providers, environment).partition("/")[0])
     providers_with_address = [name for name, provider in config.providers.items() if provider.base_url]
     return [
         name

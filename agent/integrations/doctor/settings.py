@@ -9,19 +9,19 @@ from ebbtide.agent.errors import AgentError, ConfigError
 from ebbtide.agent.integration_rows import DOCTOR_CHECKS, load_integration
 from ebbtide.agent.integrations.doctor.check_result import CheckResult
 from ebbtide.agent.providers.keys import KeyStore, stored_key
-from ebbtide.agent.providers.setup import default_model, find_endpoint, key_variable, uses_key_command
+from ebbtide.agent.providers.setup import find_default_model, find_endpoint, key_variable, uses_key_command
 from ebbtide.tools.outputs.extent import join_limited
 from ebbtide.tools.process.shell import child_environment
 from ebbtide.tools.process.user_variables import withheld_direnv_variables
 from ebbtide.tools.sandbox.network_namespace import namespace_problem
-from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, detect_sandbox
 
 DoctorCheck: TypeAlias = Callable[[Config, Mapping[str, str]], Iterator[CheckResult]]
 
 
-def examine_settings(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
+def check_settings(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Check the configuration files, the model and the API keys."""
-    files = [config.folders.config / "config.toml", config.project / ".ebb" / "config.toml"]
+    files = [config.folders.config / "config.toml", config.project_folder / ".ebb" / "config.toml"]
     existing_files = [str(path) for path in files if path.exists()]
     yield CheckResult(
         "configuration",
@@ -41,7 +41,7 @@ def examine_settings(config: Config, environment: Mapping[str, str]) -> Iterator
 def _check_sandbox(config: Config) -> CheckResult:
     if config.sandbox == "off":
         return CheckResult("sandbox", "well", "commands run without one (`agent.sandbox` is `off`)")
-    match found_sandbox():
+    match detect_sandbox():
         case SandboxProgram(kind=kind, note=note):
             no_network_reason = namespace_problem()
             description = f"commands run in {kind}"
@@ -55,7 +55,7 @@ def _check_sandbox(config: Config) -> CheckResult:
                 "note" if note or no_network_reason else "well",
                 "; ".join(filter(None, (description, note, network))),
             )
-        case NoSandbox(why=reason):
+        case NoSandbox(problem=reason):
             if config.sandbox == "require":
                 return CheckResult("sandbox", "broken", f"no sandbox is available, so commands are refused: {reason}")
             return CheckResult(
@@ -89,7 +89,7 @@ def _check_keys(config: Config, environment: Mapping[str, str]) -> Iterator[Chec
         stored_keys = {}
         yield CheckResult("keys", "broken", str(error))
     for name, key in stored_keys.items():
-        location = "the keyring of this system" if key.place == "keyring" else f"`{store.path}`"
+        location = "the keyring of this system" if key.storage == "keyring" else f"`{store.path}`"
         if stored_key(environment, name) is None:
             yield CheckResult(
                 "keys", "broken", f"{location} does not return the key for {name}; run `ebb key set {name}` again"
@@ -110,7 +110,7 @@ def _check_keys(config: Config, environment: Mapping[str, str]) -> Iterator[Chec
 def _check_models(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     for model in (config.model, *config.fallback_models):
         try:
-            chosen_model = model or default_model(config.providers, environment)
+            chosen_model = model or find_default_model(config.providers, environment)
             provider = chosen_model.partition("/")[0]
             if provider in PROVIDERS and provider != "scripted":
                 find_endpoint(provider, config.provider(provider), environment)

@@ -14,7 +14,7 @@ from ebbtide.agent.records.damage import message_numbers
 from ebbtide.agent.records.garbage import excess_note
 from ebbtide.agent.records.message_rows import decode_message
 from ebbtide.agent.records.rows import decode_snapshot, decode_summary_row
-from ebbtide.agent.records.store_access import opened_store
+from ebbtide.agent.records.store_access import open_store_briefly
 from ebbtide.agent.view.visible import numbered_outputs
 from ebbtide.store.archive import MIN_ORPHAN_AGE_SECONDS, ArchiveStore
 from ebbtide.store.blobs import Blobs
@@ -32,11 +32,11 @@ UNREADABLE_ADVICE = "resuming the session shows a placeholder for what cannot be
 _RECALL_REFERENCE = re.compile(r"\[recall:r([1-9]\d{0,17})\]")
 
 
-def examine_store(
-    folders: Folders, report: ReportProgress, *, deep: bool = False, max_stored_bytes: int | None = None
+def check_store(
+    folders: Folders, report: ReportProgress, *, should_read_blobs: bool = False, max_stored_bytes: int | None = None
 ) -> Iterator[CheckResult]:
-    """Check the database, all references and the blobs. `deep`: read all blobs. `max_stored_bytes`: the user's limit on
-    stored outputs; None if there is none."""
+    """Check the database, all references and the blobs. `should_read_blobs`: read all blobs. `max_stored_bytes`: the
+    user's limit on stored outputs; None if there is none."""
     path = folders.data / "sessions.db"
     if not path.exists() and not path.with_name(f"{path.name}-wal").exists():
         yield CheckResult("store", "well", "no sessions yet")
@@ -59,8 +59,8 @@ def examine_store(
         text = f"`{path}` is intact: {database_check.size / 1e6:,.1f} MB, schema {database_check.version}"
         yield CheckResult("store", "well", text)
     try:
-        with opened_store(folders) as store:
-            yield from _check_references(store, report, deep=deep)
+        with open_store_briefly(folders) as store:
+            yield from _check_references(store, report, deep=should_read_blobs)
             yield from _check_unused_data(store, folders)
             yield from _check_stored_size(store, max_stored_bytes)
     except StoreFailed as error:

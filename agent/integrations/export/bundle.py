@@ -29,12 +29,12 @@ _MEMBER_NAME = re.compile(r"manifest\.json|rows/[a-z]+\.jsonl|blobs/[0-9a-f]{64}
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-class BadBundle(UsageError):
+class InvalidBundle(UsageError):
     """The file is not an exported session, is damaged, or was written by a newer version."""
 
 
 @dataclass(frozen=True, slots=True)
-class BundlePart:
+class TableEntry:
     """The rows of one table."""
 
     count: int
@@ -44,7 +44,7 @@ class BundlePart:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     session: Mapping[str, Any]
-    rows: Mapping[str, BundlePart]
+    rows: Mapping[str, TableEntry]
     blobs: Mapping[str, int]
     """Size in bytes by digest."""
     exported: float
@@ -56,7 +56,7 @@ class BundleWriter:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION_LEVEL)
-        self._rows: dict[str, BundlePart] = {}
+        self._rows: dict[str, TableEntry] = {}
         self._blobs: dict[str, int] = {}
 
     def add_blob(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
@@ -77,7 +77,7 @@ class BundleWriter:
                 digest.update(line)
                 entry.write(line)
                 count += 1
-        self._rows[table] = BundlePart(count, digest.hexdigest())
+        self._rows[table] = TableEntry(count, digest.hexdigest())
 
     def finish(self, session: Mapping[str, object], now: float) -> Manifest:
         manifest = Manifest(session, self._rows, self._blobs, now)
@@ -106,15 +106,15 @@ def _zip_entry(name: str) -> zipfile.ZipInfo:
 
 
 class Bundle:
-    """A bundle opened for reading. Every method can raise `BadBundle`. Nothing is ever written to a path that the file
-    names."""
+    """A bundle opened for reading. Every method can raise `InvalidBundle`. Nothing is ever written to a path that the
+    file names."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
             self._file = open_regular_file(path)
         except OSError as error:
-            raise BadBundle(f"cannot read `{path}`: {error.strerror or error}") from error
+            raise InvalidBundle(f"cannot read `{path}`: {error.strerror or error}") from error
         try:
             self.manifest = self._open_manifest()
         except BaseException:
@@ -125,15 +125,15 @@ class Bundle:
         try:
             self._zip = zipfile.ZipFile(self._file)
         except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
-            raise BadBundle(
+            raise InvalidBundle(
                 f"`{self._path}` is not an exported session, or only a part of one: {error}; export it again"
             ) from error
         names = self._zip.namelist()
         for name in names:
             if name.startswith("/") or "\\" in name or ".." in name.split("/"):
-                raise BadBundle(f"`{self._path}` was not imported: it contains `{name}`, a path outside its folder")
+                raise InvalidBundle(f"`{self._path}` was not imported: it contains `{name}`, a path outside its folder")
         if _MANIFEST not in names:
-            raise BadBundle(f"`{self._path}` is not an exported session: it has no `{_MANIFEST}`")
+            raise InvalidBundle(f"`{self._path}` is not an exported session: it has no `{_MANIFEST}`")
         manifest = self._read_manifest(len(names))
         if any(not _MEMBER_NAME.fullmatch(name) for name in names) or len(set(names)) < len(names):
             raise self.damage_error("it contains files that do not belong to a session")
@@ -155,15 +155,15 @@ class Bundle:
         except (ValueError, RecursionError) as error:
             raise self.damage_error(f"its manifest cannot be read: {error}") from error
         if not isinstance(body, dict) or body.get("format") != FORMAT_NAME or not isinstance(body.get("version"), int):
-            raise BadBundle(f"`{self._path}` is not an exported session")
+            raise InvalidBundle(f"`{self._path}` is not an exported session")
         if body["version"] > FORMAT_VERSION:
-            raise BadBundle(
+            raise InvalidBundle(
                 f"`{self._path}` has version {body['version']} of the format, but this program supports only "
                 f"{FORMAT_VERSION}: update this program"
             )
         try:
             rows = {
-                str(table): BundlePart(int(table_entry["count"]), str(table_entry["sha256"]))
+                str(table): TableEntry(int(table_entry["count"]), str(table_entry["sha256"]))
                 for table, table_entry in body["rows"].items()
             }
             blobs = {str(digest): int(size) for digest, size in body["blobs"].items()}
@@ -195,7 +195,7 @@ class Bundle:
         if (count, digest.hexdigest()) != (expected.count, expected.sha256):
             raise self.damage_error(f"`{table}` does not match its manifest")
 
-    def _part(self, table: str) -> BundlePart:
+    def _part(self, table: str) -> TableEntry:
         if table not in self.manifest.rows:
             raise self.damage_error(f"its manifest does not list `{table}`")
         return self.manifest.rows[table]
@@ -225,9 +225,9 @@ class Bundle:
         self._zip.close()
         self._file.close()
 
-    def damage_error(self, problem: str) -> BadBundle:
+    def damage_error(self, problem: str) -> InvalidBundle:
         """Return the error to raise for a damaged file."""
-        return BadBundle(f"`{self._path}` is damaged and was not imported: {problem}; export the session again")
+        return InvalidBundle(f"`{self._path}` is damaged and was not imported: {problem}; export the session again")
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
@@ -236,4 +236,4 @@ class Bundle:
         except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError) as error:
             raise self.damage_error(str(error)) from error
         except OSError as error:
-            raise BadBundle(f"cannot read `{self._path}`: {error.strerror or error}") from error
+            raise InvalidBundle(f"cannot read `{self._path}`: {error.strerror or error}") from error

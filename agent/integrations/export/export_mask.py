@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
-from ebbtide.agent.records.codec import as_json
+from ebbtide.agent.records.codec import to_json
 from ebbtide.store.transfer import TransferRow
-from ebbtide.tools.secrets.key_formats import detect_secrets, incomplete_secret_start
+from ebbtide.tools.secrets.key_formats import detect_secrets, find_incomplete_secret
 from ebbtide.tools.secrets.redaction import find_secrets, secret_forms
-from ebbtide.tools.secrets.secret_pieces import FoundSecret
+from ebbtide.tools.secrets.secret_pieces import SecretSpan
 
 MASK_CHAR = "*"
 MAX_SEARCHED_LINE_BYTES = 1 << 16
@@ -21,7 +21,7 @@ _UNMASKED_COLUMNS = ("role", "kind", "media_type", "purpose")
 """Columns whose values come from this program and contain no secrets."""
 
 
-class ExportMask:
+class SecretMask:
     """Masks the secrets of an environment, and anything that looks like a secret. Without an environment, it masks
     nothing."""
 
@@ -34,28 +34,28 @@ class ExportMask:
         }
         self.digests: dict[str, str] = {}
         """Digests of the exported outputs, by their digests in the store."""
-        self.count = 0
+        self.masked_count = 0
         """Number of secrets masked in the written data."""
 
-    def masked_row(self, row: TransferRow) -> TransferRow:
+    def mask_row(self, row: TransferRow) -> TransferRow:
         if not self.is_on:
             return row
         masked_cells = {name: self._masked_cell(name, cell) for name, cell in row.items() if isinstance(cell, str)}
         return {**row, **masked_cells}
 
-    def masked_text(self, text: str, name: str = "") -> str:
+    def mask_text(self, text: str, name: str = "") -> str:
         """Return the text with its secrets masked. `name` is the name of its field, which may indicate a secret."""
         # In a long text without whitespace, such as a signature or encrypted data, only known keys are masked, because
         # providers reject it if any other character changes.
         is_one_word = len(text) > MAX_LABELLED_CHARS and len(text.split(maxsplit=1)) == 1
         if name and not is_one_word:
             label = f"{name}: "
-            return self.masked_text(label + text)[len(label) :]
+            return self.mask_text(label + text)[len(label) :]
         secrets = detect_secrets(text, self._secret_forms) if is_one_word else find_secrets(text, self._secret_forms)
-        self.count += len(secrets)
+        self.masked_count += len(secrets)
         return _mask_secrets(text, secrets) if secrets else text
 
-    def masked_chunks(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    def mask_chunks(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Mask chunks of bytes, keeping their total size."""
         if not self.is_on:
             yield from chunks
@@ -64,7 +64,7 @@ class ExportMask:
         for chunk in chunks:
             text = pending + _decode_latin1(chunk)
             secrets = find_secrets(text, self._byte_forms)
-            end = min(incomplete_secret_start(text, self._byte_forms), _last_lines_start(text))
+            end = min(find_incomplete_secret(text, self._byte_forms), _last_lines_start(text))
             end = min([end, *(secret.start for secret in secrets if secret.start < end < secret.end)])
             pending = text[end:]
             yield self._mask_decoded(text[:end])
@@ -72,25 +72,25 @@ class ExportMask:
 
     def _mask_decoded(self, text: str) -> bytes:
         secrets = find_secrets(text, self._byte_forms)
-        self.count += len(secrets)
+        self.masked_count += len(secrets)
         return _mask_secrets(text, secrets).encode("latin-1")
 
     def _masked_cell(self, name: str, cell: str) -> str:
         if name in _UNMASKED_COLUMNS:
             return cell
         if name != "body":
-            return self.digests.get(cell) or self.masked_text(cell)
+            return self.digests.get(cell) or self.mask_text(cell)
         try:
             body = json.loads(cell)
         except (ValueError, RecursionError):
-            return self.masked_text(cell)
+            return self.mask_text(cell)
         masked = self._masked_value(body)
-        return cell if masked == body else as_json(cast(Mapping[str, object], masked))
+        return cell if masked == body else to_json(cast(Mapping[str, object], masked))
 
     def _masked_value(self, value: object, name: str = "") -> object:
         match value:
             case str():
-                return self.digests.get(value) or self.masked_text(value, name)
+                return self.digests.get(value) or self.mask_text(value, name)
             case dict():
                 return {key: self._masked_value(item, key) for key, item in value.items()}
             case list():
@@ -108,7 +108,7 @@ def _decode_latin1(data: bytes) -> str:
     return data.decode("latin-1")
 
 
-def _mask_secrets(text: str, secrets: Iterable[FoundSecret]) -> str:
+def _mask_secrets(text: str, secrets: Iterable[SecretSpan]) -> str:
     pieces, offset = list[str](), 0
     for secret in secrets:
         pieces += [text[offset : secret.start], re.sub(r"[^\n]", MASK_CHAR, text[secret.start : secret.end])]

@@ -8,18 +8,18 @@ from pathlib import Path
 
 from ebbtide.agent.archive.content import LogFile
 from ebbtide.agent.integrations.export.bundle import BundleWriter
-from ebbtide.agent.integrations.export.export_mask import ExportMask
+from ebbtide.agent.integrations.export.export_mask import SecretMask
 from ebbtide.store.blobs import Blobs
 from ebbtide.store.errors import StoreError
 from ebbtide.store.transfer import TransferRow
 from ebbtide.tools.outputs.stored import Content
 
 
-class ExportedOutputs:
+class OutputWriter:
     """Writes the bytes of outputs to a bundle, each once."""
 
     def __init__(
-        self, blobs: Blobs | None, writer: BundleWriter, files: Mapping[tuple[int, str], str], mask: ExportMask
+        self, blobs: Blobs | None, writer: BundleWriter, files: Mapping[tuple[int, str], str], mask: SecretMask
     ) -> None:
         """`files` maps messages and calls to the plain files in which earlier versions stored outputs. It may be filled
         after this call."""
@@ -37,12 +37,12 @@ class ExportedOutputs:
             return
         for digest in dict.fromkeys(str(row["digest"]) for row in rows if row["digest"] is not None):
             with suppress(StoreError), closing(self._blobs.open(digest)) as reader:
-                masked_digest = _sha256_of(self._mask.masked_chunks(reader.chunks()))
+                masked_digest = _sha256_of(self._mask.mask_chunks(reader.chunks()))
                 if self._mask.is_on or masked_digest == digest:
                     self._mask.digests[digest] = masked_digest
-        self._mask.count = 0  # the masked secrets are counted when they are written
+        self._mask.masked_count = 0  # the masked secrets are counted when they are written
 
-    def exported_row(self, row: TransferRow) -> TransferRow:
+    def export_row(self, row: TransferRow) -> TransferRow:
         """Write the bytes of an output to the bundle, and return its row as exported. Unreadable content counts as
         removed."""
         if row["digest"] is None:
@@ -63,13 +63,13 @@ class ExportedOutputs:
         if log is None:
             return row
         with closing(log):
-            digest = _sha256_of(self._mask.masked_chunks(log.chunks()))
+            digest = _sha256_of(self._mask.mask_chunks(log.chunks()))
             if digest not in self._written_digests:
                 self._write(digest, log)
             return {**row, "digest": digest, "size": log.size, "lines": log.lines}
 
     def _write(self, digest: str, content: Content) -> None:
-        self._writer.add_blob(digest, content.size, self._mask.masked_chunks(content.chunks()))
+        self._writer.add_blob(digest, content.size, self._mask.mask_chunks(content.chunks()))
         self._written_digests.add(digest)
 
 

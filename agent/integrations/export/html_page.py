@@ -44,10 +44,10 @@ _SUMMARY_ARGUMENTS = ("command", "path", "file_path", "pattern", "query", "url",
 """Arguments that summarise a call, in order of preference."""
 
 
-def html_pieces(session: ReadableSession) -> Iterator[str]:
+def render_html_chunks(session: ReadableSession) -> Iterator[str]:
     """Yield the page in pieces. The texts of `session` must be printable."""
     head, tail = _template().split("<!-- messages -->\n")
-    title = escape(" ".join(session.about.title.split()) or "A session")
+    title = escape(" ".join(session.details.title.split()) or "A session")
     facts = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in _facts(session) if value)
     yield Template(head).substitute(title=title, facts=facts, timeline=_timeline_figure(session))
     for item in messages_with_outputs(session.entries()):
@@ -64,7 +64,7 @@ def _template() -> str:
 
 def _facts(session: ReadableSession) -> Iterator[tuple[str, str]]:
     """Yield the names and values shown at the top of the page; the values are HTML."""
-    about = session.about
+    about = session.details
     yield "session", f"<code>{escape(about.id)}</code>"
     yield "model", escape(about.model)
     if about.project:
@@ -79,7 +79,7 @@ def _facts(session: ReadableSession) -> Iterator[tuple[str, str]]:
 
 def html_agent(agent: AgentTranscript) -> Iterator[str]:
     """Yield the session of a sub-agent as a collapsed block. The call that started it links to this block."""
-    message_count = f'<span class="status">{pluralize(agent.about.messages, "message")}</span>'
+    message_count = f'<span class="status">{pluralize(agent.details.messages, "message")}</span>'
     prompt_line = escape(_summary_line(agent.prompt))
     summary_html = f"<b>Agent {escape(agent.name)}</b> <code>{prompt_line}</code>{message_count}"
     yield f'<details class="agent" id="{_agent_anchor(agent)}"><summary>{summary_html}</summary>\n'
@@ -99,7 +99,7 @@ def html_message(item: MessageWithOutputs, agents: Sequence[AgentTranscript] = (
             pieces, author, css_class = [*_model_pieces(message, item.outputs, agents)], "Model", "model"
     if not pieces:
         return ""
-    time_text = "" if item.entry.at is None else f" · {_local_time(item.entry.at)}"
+    time_text = "" if item.entry.timestamp is None else f" · {_local_time(item.entry.timestamp)}"
     model = f" · {escape(message.model)}" if isinstance(message, Assistant) and message.model else ""
     head = f'<header><a href="#{anchor}">{author}</a>{model}{time_text}</header>'
     return f'<article class="{css_class}" id="{anchor}">{head}\n{"".join(pieces)}</article>\n'
@@ -162,7 +162,7 @@ def _summary_line(text: str) -> str:
 
 
 def _agent_anchor(agent: AgentTranscript) -> str:
-    return f"agent-{re.sub('[^0-9a-f-]', '', agent.about.id)}"
+    return f"agent-{re.sub('[^0-9a-f-]', '', agent.details.id)}"
 
 
 def _agent_link(agent: AgentTranscript) -> str:
@@ -227,8 +227,8 @@ def _timeline_figure(session: ReadableSession) -> str:
     columns = timeline_columns(session.requests(), session.request_count)
     if not columns:
         return ""
-    chart = f"{timeline_svg(columns, session.rewrites, session.limit)}{timeline_legend()}"
-    return f"<figure>{chart}<figcaption>{timeline_totals(columns, session.limit)}</figcaption></figure>\n"
+    chart = f"{timeline_svg(columns, session.rewrites, session.token_limit)}{timeline_legend()}"
+    return f"<figure>{chart}<figcaption>{timeline_totals(columns, session.token_limit)}</figcaption></figure>\n"
 
 
 def _local_time(timestamp: float) -> str:

@@ -17,7 +17,7 @@ from ebbtide.agent.messages import (
     ToolOutput,
     UserPart,
 )
-from ebbtide.agent.records.codec import as_json
+from ebbtide.agent.records.codec import to_json
 from ebbtide.agent.records.usage import RequestUsage
 
 FORMAT_VERSION = 1
@@ -25,14 +25,14 @@ FORMAT_VERSION = 1
 time."""
 
 
-def json_pieces(session: ReadableSession) -> Iterator[str]:
-    yield _open_object({"format": "ebbtide-session", "version": FORMAT_VERSION, "session": asdict(session.about)})
+def render_json_chunks(session: ReadableSession) -> Iterator[str]:
+    yield _open_object({"format": "ebbtide-session", "version": FORMAT_VERSION, "session": asdict(session.details)})
     yield from _list_field("messages", map(_message_json, session.entries()))
     yield from _list_field("requests", map(_request_json, session.requests()))
     yield from _list_field("rewrites", map(asdict, session.rewrites))
     yield ',\n"agents":['
     for index, agent in enumerate(session.agents):
-        yield f"{',' if index else ''}\n{_open_object({'agent': agent.name, 'session': asdict(agent.about)})}"
+        yield f"{',' if index else ''}\n{_open_object({'agent': agent.name, 'session': asdict(agent.details)})}"
         yield from _list_field("messages", map(_message_json, agent.entries()))
         yield "}"
     yield "]}\n"
@@ -40,13 +40,13 @@ def json_pieces(session: ReadableSession) -> Iterator[str]:
 
 def _open_object(fields: Mapping[str, object]) -> str:
     """Return the object without its closing brace, so that more fields can follow."""
-    return as_json(fields).removesuffix("}")
+    return to_json(fields).removesuffix("}")
 
 
 def _list_field(name: str, values: Iterable[object]) -> Iterator[str]:
     yield f',\n"{name}":['
     for index, value in enumerate(values):
-        yield f"{',' if index else ''}\n{as_json(value)}"
+        yield f"{',' if index else ''}\n{to_json(value)}"
     yield "]"
 
 
@@ -55,7 +55,7 @@ def _message_json(entry: PositionedMessage) -> dict[str, object]:
     author_fields: dict[str, object] = (
         {"role": "assistant", "model": message.model} if isinstance(message, Assistant) else {"role": "user"}
     )
-    time_field = {} if entry.at is None else {"at": entry.at}
+    time_field = {} if entry.timestamp is None else {"at": entry.timestamp}
     parts = [part for part in map(_part_json, message.parts) if part is not None]
     return {"position": entry.position, **author_fields, **time_field, "parts": parts}
 
@@ -89,4 +89,10 @@ def _output_json(output: ToolOutput) -> dict[str, object]:
 
 def _request_json(request: RequestUsage) -> dict[str, object]:
     token_fields = {name: getattr(request.usage, name) for name in ("input", "cache_read", "cache_write", "output")}
-    return {"at": request.at, "model": request.model, "purpose": request.purpose, **token_fields, "cost": request.cost}
+    return {
+        "at": request.created_at,
+        "model": request.model,
+        "purpose": request.purpose,
+        **token_fields,
+        "cost": request.cost,
+    }

@@ -14,8 +14,8 @@ from ebbtide.agent.messages import Assistant, Image, Reasoning, Text, ToolCall, 
 from ebbtide.agent.prompt.code_blocks import fenced_lines
 
 
-def markdown_pieces(session: ReadableSession) -> Iterator[str]:
-    about = session.about
+def render_markdown_chunks(session: ReadableSession) -> Iterator[str]:
+    about = session.details
     facts = (f"session {about.id}", f"model {about.model}", f"cost {cost_text(about.cost)}")
     yield _joined_lines([f"# {_one_line(about.title) or 'A session'}", "", *(f"- {_one_line(fact)}" for fact in facts)])
     for item in messages_with_outputs(session.entries()):

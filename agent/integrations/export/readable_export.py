@@ -9,8 +9,8 @@ from ebbtide.agent.archive.session_page import info_from_listing
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.integrations import export
-from ebbtide.agent.integrations.export.json_page import json_pieces
-from ebbtide.agent.integrations.export.markdown_page import markdown_pieces
+from ebbtide.agent.integrations.export.json_page import render_json_chunks
+from ebbtide.agent.integrations.export.markdown_page import render_markdown_chunks
 from ebbtide.agent.integrations.export.transcript_entries import (
     AgentTranscript,
     PositionedMessage,
@@ -24,14 +24,14 @@ from ebbtide.agent.records.damage import restore_messages
 from ebbtide.agent.records.images import with_image_bytes
 from ebbtide.agent.records.rows import decode_request_mark
 from ebbtide.agent.records.session_lookup import find_session, project_name
-from ebbtide.agent.records.store_access import opened_store
+from ebbtide.agent.records.store_access import open_store_briefly
 from ebbtide.agent.records.usage import RequestUsage, Rewrite, request_usage_from_row, rewrite_from_row
 from ebbtide.store.catalogue import Catalogue, ListedRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.store.usage import UsageStore
 
-ReadableForm: TypeAlias = Literal["html", "json", "md"]
-READABLE_FORMS: tuple[ReadableForm, ...] = get_args(ReadableForm)
+ReadableFormat: TypeAlias = Literal["html", "json", "md"]
+READABLE_FORMATS: tuple[ReadableFormat, ...] = get_args(ReadableFormat)
 
 MESSAGES_PER_BATCH = 50
 """Number of messages read into memory at a time."""
@@ -46,38 +46,40 @@ class ReadableExportResult:
     """Problems with individual messages, such as unreadable ones; empty if there are none."""
 
 
-def session_from_messages(
-    about: SessionDetails, messages: Sequence[Message], requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite]
+def readable_session_from_messages(
+    details: SessionDetails, messages: Sequence[Message], requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite]
 ) -> ReadableSession:
     """Return the readable form of a session whose messages are in memory."""
     entries = [PositionedMessage(position, message) for position, message in enumerate(messages)]
-    return ReadableSession(about, lambda: entries, lambda: requests, len(requests), rewrites)
+    return ReadableSession(details, lambda: entries, lambda: requests, len(requests), rewrites)
 
 
-def readable_pieces(
-    form: ReadableForm, session: ReadableSession, environment: Mapping[str, str] | None
+def render_chunks(
+    readable_format: ReadableFormat, session: ReadableSession, environment: Mapping[str, str] | None
 ) -> Iterator[str]:
     """Yield the exported text in pieces. If an environment is given, its secrets and anything that looks like one are
     removed."""
-    match form:
+    match readable_format:
         case "json":
-            yield from json_pieces(Redactor(environment).redacted_session(session))
+            yield from render_json_chunks(Redactor(environment).redact_session(session))
         case "md":
-            yield from markdown_pieces(Redactor(environment).redacted_session(session))
+            yield from render_markdown_chunks(Redactor(environment).redact_session(session))
         case "html":
-            yield from export.html_page.html_pieces(Redactor(environment, printable_text).redacted_session(session))
+            yield from export.html_page.render_html_chunks(
+                Redactor(environment, printable_text).redact_session(session)
+            )
 
 
 def export_readable(
     config: Config,
-    prefix: str,
-    form: ReadableForm,
+    id_prefix: str,
+    readable_format: ReadableFormat,
     write: Callable[[str], object],
     environment: Mapping[str, str] | None,
 ) -> ReadableExportResult:
     """Write a stored session with `write`. Raises `AgentError`, and any error that `write` raises."""
-    with opened_store(config.folders) as store:
-        row = find_session(store, prefix, project_name(config))
+    with open_store_briefly(config.folders) as store:
+        row = find_session(store, id_prefix, project_name(config))
         (listed_row,) = Catalogue(store).sessions_by_id((row.id,)) or (None,)
         if listed_row is None:
             raise StoreFailed(f"session `{row.id}` was deleted in the meantime", "missing")
@@ -87,17 +89,17 @@ def export_readable(
         usage = UsageStore(store)
         session = ReadableSession(
             _session_details(listed_row),
-            lambda: _read_entries(store, info.id, info.messages, problems, include_images=form == "html"),
+            lambda: _read_entries(store, info.id, info.messages, problems, include_images=readable_format == "html"),
             lambda: map(request_usage_from_row, usage.requests(info.id)),
             usage.request_count(info.id),
             tuple(map(rewrite_from_row, store.rewrites(info.id))),
             _last_request_limit(store, info.id),
             tuple(
-                _read_agent_transcript(store, agent_row, problems, include_images=form == "html")
+                _read_agent_transcript(store, agent_row, problems, include_images=readable_format == "html")
                 for agent_row in agents
             ),
         )
-        for piece in readable_pieces(form, session, environment):
+        for piece in render_chunks(readable_format, session, environment):
             write(piece)
         return ReadableExportResult(info.id, info.title, info.messages, "; ".join(dict.fromkeys(problems)))
 

@@ -14,13 +14,13 @@ from ebbtide.agent.config.options import MODES, stricter_mode
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.integrations.export.bundle import Bundle, BundleWriter, bundle_line
-from ebbtide.agent.integrations.export.export_mask import ExportMask
-from ebbtide.agent.integrations.export.exported_outputs import ExportedOutputs
+from ebbtide.agent.integrations.export.export_mask import SecretMask
+from ebbtide.agent.integrations.export.exported_outputs import OutputWriter
 from ebbtide.agent.integrations.export.written_file import atomic_file
 from ebbtide.agent.records.message_rows import decode_message
 from ebbtide.agent.records.rows import blob_digests, body_without_files, decode_summary_row, legacy_output_files
 from ebbtide.agent.records.session_lookup import find_session, project_name
-from ebbtide.agent.records.store_access import opened_store
+from ebbtide.agent.records.store_access import open_store_briefly
 from ebbtide.store.blobs import Blobs
 from ebbtide.store.errors import StoreError
 from ebbtide.store.session_rows import SESSION_ID, MessageRow, SessionRow, SummaryRow
@@ -71,7 +71,7 @@ class ImportedSession:
 
 def export_session(
     config: Config,
-    prefix: str,
+    id_prefix: str,
     file: IO[bytes] | Path | None,
     *,
     force: bool = False,
@@ -80,9 +80,9 @@ def export_session(
     """Export a session to a file, by default to a new file in the current folder that is named after the session. The
     file appears only once it is complete. An existing file is replaced only with `force`. If an environment is given,
     its secrets and anything that looks like a secret are masked. Raises `AgentError`."""
-    mask = ExportMask(environment)
-    with opened_store(config.folders) as store:
-        row = find_session(store, prefix, project_name(config))
+    mask = SecretMask(environment)
+    with open_store_briefly(config.folders) as store:
+        row = find_session(store, id_prefix, project_name(config))
         if file is not None and not isinstance(file, Path):
             return _write_bundle(store, row.id, file, mask)
         with atomic_file(file or default_name(row.id), force=force, alternative=FORCE_HINT) as new_file:
@@ -96,11 +96,11 @@ def default_name(session: str) -> Path:
 def import_session(config: Config, path: Path) -> ImportedSession:
     """Import an exported session, either completely or not at all. It keeps its id, unless that is taken. Raises
     `AgentError`."""
-    with closing(Bundle(path)) as bundle, opened_store(config.folders) as store:
+    with closing(Bundle(path)) as bundle, open_store_briefly(config.folders) as store:
         return _import_bundle(store, bundle, config)
 
 
-def _write_bundle(store: SessionStore, session: str, file: IO[bytes], mask: ExportMask) -> ExportedSession:
+def _write_bundle(store: SessionStore, session: str, file: IO[bytes], mask: SecretMask) -> ExportedSession:
     rows = TransferStore(store).read_session(session)
     if rows is None:
         raise StoreFailed(f"session `{session}` was deleted in the meantime", "missing")
@@ -108,25 +108,25 @@ def _write_bundle(store: SessionStore, session: str, file: IO[bytes], mask: Expo
         return _fill_bundle(store, rows, writer, mask)
 
 
-def _fill_bundle(store: SessionStore, rows: SessionRows, writer: BundleWriter, mask: ExportMask) -> ExportedSession:
+def _fill_bundle(store: SessionStore, rows: SessionRows, writer: BundleWriter, mask: SecretMask) -> ExportedSession:
     files: dict[tuple[int, str], str] = {}
     """Plain files in which earlier versions stored outputs, by message and call."""
-    outputs = ExportedOutputs(store.blobs, writer, files, mask)
+    outputs = OutputWriter(store.blobs, writer, files, mask)
     outputs.prepare_digests(rows.tables["outputs"])
 
     def messages() -> Iterator[TransferRow]:
         for row in TransferStore(store).messages(rows.session.id, rows.session.messages):
             files.update(legacy_output_files(_message_row(row)))
-            yield mask.masked_row(_without_paths(row))
+            yield mask.mask_row(_without_paths(row))
 
     writer.add_rows(MESSAGES_TABLE, messages())
-    output_rows = tuple(map(outputs.exported_row, rows.tables["outputs"]))
+    output_rows = tuple(map(outputs.export_row, rows.tables["outputs"]))
     for table in rows.tables:
-        writer.add_rows(table, output_rows if table == "outputs" else map(mask.masked_row, rows.tables[table]))
+        writer.add_rows(table, output_rows if table == "outputs" else map(mask.mask_row, rows.tables[table]))
     row = rows.session
     fields = ("id", "project", "title", "model", "mode", "created", "updated", "parent", "forked", "family")
-    manifest = writer.finish(mask.masked_row({field: getattr(row, field) for field in fields}), time.time())
-    masked_count = mask.count if mask.is_on else None
+    manifest = writer.finish(mask.mask_row({field: getattr(row, field) for field in fields}), time.time())
+    masked_count = mask.masked_count if mask.is_on else None
     return ExportedSession(
         row.id, row.title, row.messages, len(manifest.blobs), tuple(outputs.unreadable), masked_count
     )
@@ -240,7 +240,7 @@ def _identical_session(store: SessionStore, exported_id: str, bundle: Bundle) ->
     """Return the stored session that has the same messages as the file, under its original id or the id from an earlier
     import."""
     transfer, bundle_digest = TransferStore(store), ""
-    for session_id in (exported_id, *transfer.sessions_with(FORMER_ID_FACT, exported_id)):
+    for session_id in (exported_id, *transfer.sessions_with_fact(FORMER_ID_FACT, exported_id)):
         row = store.session(session_id)
         if row is not None:
             bundle_digest = bundle_digest or _rows_digest(_checked_messages(bundle))

@@ -22,22 +22,22 @@ _COLUMN_PARTS = (("read", "cache read"), ("written", "cache write"), ("fresh", "
 class TimelineColumn:
     """Consecutive requests drawn as one column. Mutable: requests are added to it."""
 
-    first: int
+    first_request: int
     """Number of its first request, from 1."""
-    count: int = 0
+    request_count: int = 0
     usage: Usage = Usage()  # noqa: RUF009  # a frozen value
     cost: float | None = 0.0
     """US dollars; None if any price is unknown."""
 
     def add(self, request: RequestUsage) -> None:
-        self.count += 1
+        self.request_count += 1
         self.usage += request.usage
         self.cost = None if self.cost is None or request.cost is None else self.cost + request.cost
 
     @property
     def parts(self) -> tuple[int, int, int, int]:
         """Tokens in each part of the column; for several requests, the mean per request."""
-        usage, request_count = self.usage, max(self.count, 1)
+        usage, request_count = self.usage, max(self.request_count, 1)
         return (
             usage.cache_read // request_count,
             usage.cache_write // request_count,
@@ -46,13 +46,13 @@ class TimelineColumn:
         )
 
     @property
-    def size(self) -> int:
+    def token_count(self) -> int:
         return sum(self.parts)
 
 
-def timeline_columns(requests: Iterable[RequestUsage], count: int) -> list[TimelineColumn]:
-    """Group requests into columns. `count` is the total number of requests."""
-    requests_per_column = max(1, -(-count // MAX_COLUMNS))
+def timeline_columns(requests: Iterable[RequestUsage], request_count: int) -> list[TimelineColumn]:
+    """Group requests into columns. `request_count` is the total number of requests."""
+    requests_per_column = max(1, -(-request_count // MAX_COLUMNS))
     columns: list[TimelineColumn] = []
     for index, request in enumerate(requests):
         if index % requests_per_column == 0:
@@ -61,18 +61,18 @@ def timeline_columns(requests: Iterable[RequestUsage], count: int) -> list[Timel
     return columns
 
 
-def timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite], limit: int | None) -> str:
-    """Draw the timeline. `limit` is the token limit of a request, if known."""
+def timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite], token_limit: int | None) -> str:
+    """Draw the timeline. `token_limit` is the token limit of a request, if known."""
     if not columns:
         return ""
-    max_tokens = max(max(column.size for column in columns), 1)
-    if limit is not None and limit < 4 * max_tokens:
-        max_tokens = max(max_tokens, limit)
+    max_tokens = max(max(column.token_count for column in columns), 1)
+    if token_limit is not None and token_limit < 4 * max_tokens:
+        max_tokens = max(max_tokens, token_limit)
     plot_height, column_width = (
         HEIGHT - TOP_MARGIN - BOTTOM_MARGIN,
         min((WIDTH - LEFT_MARGIN - 8) / len(columns), MAX_COLUMN_WIDTH),
     )
-    last_request = columns[-1].first + columns[-1].count - 1
+    last_request = columns[-1].first_request + columns[-1].request_count - 1
     pieces = [
         f'<svg class="timeline" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="Tokens of {last_request} requests, {len(rewrites)} rewrites of the context">'
@@ -86,13 +86,15 @@ def timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite],
         )
     for index, column in enumerate(columns):
         pieces.append(_column_svg(column, LEFT_MARGIN + index * column_width, column_width, plot_height, max_tokens))
-    if limit is not None and limit <= max_tokens:
-        y = TOP_MARGIN + plot_height * (1 - limit / max_tokens)
+    if token_limit is not None and token_limit <= max_tokens:
+        y = TOP_MARGIN + plot_height * (1 - token_limit / max_tokens)
         pieces.append(f'<line class="limit" x1="{LEFT_MARGIN}" y1="{y:.1f}" x2="{WIDTH - 8}" y2="{y:.1f}">')
-        pieces.append(f"<title>a request may take {limit:,} tokens</title></line>")
-    requests_per_column = columns[0].count
+        pieces.append(f"<title>a request may take {token_limit:,} tokens</title></line>")
+    requests_per_column = columns[0].request_count
     pieces += [
-        _rewrite_svg(rewrite, LEFT_MARGIN + min(rewrite.requests / requests_per_column, len(columns)) * column_width)
+        _rewrite_svg(
+            rewrite, LEFT_MARGIN + min(rewrite.request_count / requests_per_column, len(columns)) * column_width
+        )
         for rewrite in rewrites
     ]
     end = LEFT_MARGIN + len(columns) * column_width
@@ -107,24 +109,24 @@ def timeline_legend() -> str:
     return f'<p class="legend">{keys}<span class="key rewrite">context rewritten</span></p>'
 
 
-def timeline_totals(columns: Sequence[TimelineColumn], limit: int | None) -> str:
+def timeline_totals(columns: Sequence[TimelineColumn], token_limit: int | None) -> str:
     """Return one sentence with the totals of all requests and the limit of the last one."""
     usage = sum((column.usage for column in columns), Usage())
-    request_count = sum(column.count for column in columns)
+    request_count = sum(column.request_count for column in columns)
     input_parts = (
         f"{usage.cache_read:,} read from the cache, {usage.cache_write:,} written to it, {usage.input:,} fresh"
     )
-    limit_text = f"; limit of the last one: {limit:,}" if limit is not None else ""
+    limit_text = f"; limit of the last one: {token_limit:,}" if token_limit is not None else ""
     plural = "" if request_count == 1 else "s"
     return f"{request_count:,} request{plural}: {input_parts}, {usage.output:,} tokens of output{limit_text}"
 
 
 def _column_svg(column: TimelineColumn, x: float, column_width: float, plot_height: int, max_tokens: int) -> str:
-    is_group = column.count > 1
+    is_group = column.request_count > 1
     label = (
-        f"requests {column.first:,}–{column.first + column.count - 1:,}, each"
+        f"requests {column.first_request:,}–{column.first_request + column.request_count - 1:,}, each"
         if is_group
-        else f"request {column.first:,}"
+        else f"request {column.first_request:,}"
     )
     token_counts = ", ".join(
         f"{token_count:,} {part_label}"
@@ -146,9 +148,9 @@ def _column_svg(column: TimelineColumn, x: float, column_width: float, plot_heig
 
 
 def _rewrite_svg(rewrite: Rewrite, x: float) -> str:
-    tooltip = f"before request {rewrite.requests + 1:,}: {rewrite.reason}"
-    if rewrite.before != rewrite.after:
-        tooltip += f", {rewrite.before:,} to {rewrite.after:,} tokens"
+    tooltip = f"before request {rewrite.request_count + 1:,}: {rewrite.reason}"
+    if rewrite.previous_tokens != rewrite.new_tokens:
+        tooltip += f", {rewrite.previous_tokens:,} to {rewrite.new_tokens:,} tokens"
     if rewrite.strategies:
         tooltip += f" ({', '.join(rewrite.strategies)})"
     y = HEIGHT - BOTTOM_MARGIN

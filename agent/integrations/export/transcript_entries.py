@@ -47,7 +47,7 @@ class PositionedMessage:
 
     position: int
     message: Message
-    at: float | None = None
+    timestamp: float | None = None
     """When it was stored, in Unix seconds, if known."""
 
 
@@ -56,14 +56,14 @@ class AgentTranscript:
     """The session of a sub-agent."""
 
     name: str
-    about: SessionDetails
+    details: SessionDetails
     prompt: str
     entries: Callable[[], Iterable[PositionedMessage]]
 
     def was_started_by(self, call: ToolCall, output: ToolOutput | None) -> bool:
         """Whether this call started the sub-agent: the output refers to the sub-agent's session, or both have the same
         prompt."""
-        has_reference = output is not None and f"/{self.about.id}/" in output.text
+        has_reference = output is not None and f"/{self.details.id}/" in output.text
         return role_of(call.name) == "start_agent" and (has_reference or call.arguments.get("prompt") == self.prompt)
 
 
@@ -107,12 +107,12 @@ def _outputs_for(
 class ReadableSession:
     """All exported content of a session. Each call of `entries` or `requests` reads the data again, in order."""
 
-    about: SessionDetails
+    details: SessionDetails
     entries: Callable[[], Iterable[PositionedMessage]]
     requests: Callable[[], Iterable[RequestUsage]] = tuple
     request_count: int = 0
     rewrites: Sequence[Rewrite] = ()
-    limit: int | None = None
+    token_limit: int | None = None
     """Token limit of a request, if known."""
     agents: Sequence[AgentTranscript] = ()
     """Its sub-agents, oldest first."""
@@ -123,29 +123,29 @@ class ReadableSession:
 class Redactor:
     """Removes secrets from text: those in an environment, and anything that looks like one."""
 
-    def __init__(self, environment: Mapping[str, str] | None, clean: Callable[[str], str] = str) -> None:
-        """If `environment` is None, secrets are not removed. `clean` is applied to each text first."""
+    def __init__(self, environment: Mapping[str, str] | None, clean_text: Callable[[str], str] = str) -> None:
+        """If `environment` is None, secrets are not removed. `clean_text` is applied to each text first."""
         self._forms = None if environment is None else secret_forms(environment)
-        self._clean = clean
+        self._clean = clean_text
 
     def __call__(self, text: str) -> str:
         cleaned = self._clean(text)
         return cleaned if self._forms is None else redact_forms(cleaned, self._forms)
 
-    def redacted_session(self, session: ReadableSession) -> ReadableSession:
+    def redact_session(self, session: ReadableSession) -> ReadableSession:
         return replace(
             session,
-            about=self.redacted_value(session.about),
-            entries=lambda: map(self.redacted_value, session.entries()),
-            rewrites=self.redacted_value(tuple(session.rewrites)),
+            details=self.redact_value(session.details),
+            entries=lambda: map(self.redact_value, session.entries()),
+            rewrites=self.redact_value(tuple(session.rewrites)),
             agents=tuple(map(self._redacted_agent, session.agents)),
             is_redacted=self._forms is not None,
         )
 
     def _redacted_agent(self, agent: AgentTranscript) -> AgentTranscript:
-        return replace(self.redacted_value(agent), entries=lambda: map(self.redacted_value, agent.entries()))
+        return replace(self.redact_value(agent), entries=lambda: map(self.redact_value, agent.entries()))
 
-    def redacted_value(self, value: T, name: str = "") -> T:
+    def redact_value(self, value: T, name: str = "") -> T:
         """Return a JSON value or a dataclass with the secrets in its texts removed. `name` is the name of the value's
         field, which may indicate a secret."""
         result: object
@@ -157,13 +157,13 @@ class Redactor:
             case str():
                 result = self(value)
             case Mapping():
-                result = {self(str(key)): self.redacted_value(item, str(key)) for key, item in value.items()}
+                result = {self(str(key)): self.redact_value(item, str(key)) for key, item in value.items()}
             case list() | tuple():
-                result = type(value)(self.redacted_value(item, name) for item in value)
+                result = type(value)(self.redact_value(item, name) for item in value)
             case _ if is_dataclass(value) and not isinstance(value, type):
                 redacted_fields = [field.name for field in fields(value) if field.name not in _UNREDACTED_FIELDS]
                 result = replace(
-                    value, **{field: self.redacted_value(getattr(value, field), field) for field in redacted_fields}
+                    value, **{field: self.redact_value(getattr(value, field), field) for field in redacted_fields}
                 )
             case _:
                 result = value

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ebbtide.agent.errors import ConfigError
-from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.files.byte_order import to_utf8
 from ebbtide.tools.lazy import dataclass, regex
 
 AgentName: TypeAlias = Literal["claude", "codex", "opencode", "gemini", "aider"]
-AGENTS: Mapping[AgentName, str] = {
+AGENT_LABELS: Mapping[AgentName, str] = {
     "claude": "Claude Code",
     "codex": "Codex",
     "opencode": "opencode",
@@ -34,7 +34,7 @@ class AgentFolders:
     """The folders of each agent, whether they exist or not."""
 
     home: Path
-    settings: Path
+    xdg_config: Path
     """The XDG configuration folder."""
     claude: Path
     claude_state: Path
@@ -45,7 +45,7 @@ class AgentFolders:
     gemini: Path
 
 
-def agent_folders(environment: Mapping[str, str]) -> AgentFolders:
+def find_agent_folders(environment: Mapping[str, str]) -> AgentFolders:
     """Return the agents' folders, including overrides in the environment variables."""
     home = Path(environment.get("HOME") or Path.home())
     settings = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
@@ -54,7 +54,7 @@ def agent_folders(environment: Mapping[str, str]) -> AgentFolders:
     claude = Path(custom_folder).expanduser() if custom_folder else home / ".claude"
     return AgentFolders(
         home=home,
-        settings=settings,
+        xdg_config=settings,
         claude=claude,
         claude_state=claude / ".claude.json" if custom_folder else home / ".claude.json",
         codex=Path(environment.get("CODEX_HOME") or home / ".codex").expanduser(),
@@ -68,7 +68,7 @@ def read_settings(path: Path) -> dict[str, object]:
     """Parse a settings file: TOML, or JSON with comments and trailing commas. Return an empty table if the file does
     not exist. Raises `ConfigError`."""
     try:
-        data = read_beginning(path, MAX_SETTINGS_BYTES + 1)
+        data = read_prefix(path, MAX_SETTINGS_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:

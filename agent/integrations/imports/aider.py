@@ -7,10 +7,10 @@ from pathlib import Path
 from ebbtide.agent.integrations.imports.agent_folders import AgentFolders
 from ebbtide.agent.integrations.imports.json_lines import (
     MAX_LINE_BYTES,
+    as_text,
     open_regular_file,
+    parse_time,
     read_lines,
-    text_of,
-    unix_time,
 )
 from ebbtide.agent.integrations.imports.transcript import (
     ForeignTranscript,
@@ -85,7 +85,7 @@ class AiderTranscripts:
             for (section_start, started_text), section_end in zip(starts, ends, strict=True):
                 counts[started_text] = counts.get(started_text, 0) + 1
                 section_id = started_text if counts[started_text] == 1 else f"{started_text}#{counts[started_text]}"
-                sections.append(_Section(section_id, unix_time(started_text), section_start, section_end))
+                sections.append(_Section(section_id, parse_time(started_text), section_start, section_end))
             self._sections[path] = sections
         return self._sections[path]
 
@@ -100,7 +100,7 @@ def _entries(path: Path, section: _Section, problems: ImportProblems) -> Iterato
             if not line.is_complete:
                 problems.add(f"lines of more than {MAX_LINE_BYTES >> 20} MiB")
                 continue
-            text = text_of(line.data.decode("utf-8", "replace")).rstrip("\r\n")
+            text = as_text(line.data.decode("utf-8", "replace")).rstrip("\r\n")
             line_kind = "user" if text.startswith("#### ") else "program" if text.startswith("> ") else "reply"
             if text.strip() and (line_kind != kind or char_count > _MAX_TEXT_CHARS):
                 yield from _section_entry(kind, lines, section.started)

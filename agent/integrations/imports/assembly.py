@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from ebbtide.agent.calls.resolve import normalize_calls
+from ebbtide.agent.calls.resolve import resolve_calls
 from ebbtide.agent.integrations.imports.transcript import (
     CallEntry,
     ImportProblems,
@@ -46,7 +46,7 @@ _MAX_ID_CHARS = 40
 _MAX_NAME_CHARS = 64
 
 
-class Assembly:
+class MessageAssembler:
     """Assembles the messages of one transcript."""
 
     def __init__(self, tools: Mapping[str, Tool], root: str, problems: ImportProblems) -> None:
@@ -72,9 +72,11 @@ class Assembly:
             match entry:
                 case UserEntry():
                     parts: tuple[UserPart, ...] = (*((Text(entry.text),) if entry.text.strip() else ()), *entry.images)
-                    yield from self._add_user_message(User(parts), entry.at)
+                    yield from self._add_user_message(User(parts), entry.timestamp)
                 case ProgramEntry():
-                    yield from self._add_user_message(User((Note(entry.text),) if entry.text.strip() else ()), entry.at)
+                    yield from self._add_user_message(
+                        User((Note(entry.text),) if entry.text.strip() else ()), entry.timestamp
+                    )
                 case ReplyEntry() | CallEntry():
                     yield from self._add_reply_part(entry)
                 case OutputEntry():
@@ -82,8 +84,8 @@ class Assembly:
                 case SummaryEntry():
                     yield from self._flush_reply()
                     if entry.text.strip():
-                        yield User((Note(COMPACTED_NOTE),)), entry.at  # separates two replies
-                        yield Summary(summary=entry.text), entry.at
+                        yield User((Note(COMPACTED_NOTE),)), entry.timestamp  # separates two replies
+                        yield Summary(summary=entry.text), entry.timestamp
                         self._has_begun = True
         yield from self._flush_reply()
 
@@ -98,11 +100,11 @@ class Assembly:
         yield message, timestamp
 
     def _add_reply_part(self, entry: ReplyEntry | CallEntry) -> Iterator[TimedMessage]:
-        if (self._outputs or self._deferred_messages) and not (entry.key and entry.key == self._reply_key):
+        if (self._outputs or self._deferred_messages) and not (entry.reply_key and entry.reply_key == self._reply_key):
             yield from self._flush_reply()
-        self._reply_key = entry.key or self._reply_key
+        self._reply_key = entry.reply_key or self._reply_key
         self._model = entry.model or self._model
-        self._replied_at = self._replied_at or entry.at
+        self._replied_at = self._replied_at or entry.timestamp
         match entry:
             case ReplyEntry(kind="text"):
                 if entry.text.strip():
@@ -114,24 +116,24 @@ class Assembly:
                 self._add_call(entry)
 
     def _add_call(self, entry: CallEntry) -> None:
-        if entry.id in self._call_ids:
+        if entry.call_id in self._call_ids:
             self._problems.add("calls with a duplicate id")
             return
-        call_id = base_id = re.sub(r"[^a-zA-Z0-9_-]", "_", entry.id)[:_MAX_ID_CHARS] or "call"
+        call_id = base_id = re.sub(r"[^a-zA-Z0-9_-]", "_", entry.call_id)[:_MAX_ID_CHARS] or "call"
         suffix_number = 1
         while call_id in self._used_ids:
             suffix_number += 1
             call_id = f"{base_id[: _MAX_ID_CHARS - 8]}_{suffix_number}"
         self._used_ids.add(call_id)
-        self._call_ids[entry.id] = call_id
+        self._call_ids[entry.call_id] = call_id
         self._parts.append(ToolCall(call_id, entry.name, entry.arguments))
 
     def _add_output(self, entry: OutputEntry) -> None:
-        call_id = self._call_ids.get(entry.id)
+        call_id = self._call_ids.get(entry.call_id)
         if call_id is None or call_id in self._outputs:
             self._problems.add("outputs without a call" if call_id is None else "duplicate outputs of a call")
             return
-        self._outputs_at = entry.at
+        self._outputs_at = entry.timestamp
         self._outputs[call_id] = ToolOutput(call_id, entry.text, entry.status, entry.images)
 
     def _flush_reply(self) -> Iterator[TimedMessage]:
@@ -162,7 +164,7 @@ class Assembly:
     def _with_converted_calls(self, reply: Assistant) -> Assistant:
         """Return the reply with its calls converted to calls of this program's tools where possible; other calls stay
         unchanged."""
-        resolved = normalize_calls(reply, self._tools, tuple(self._tools), self._root)
+        resolved = resolve_calls(reply, self._tools, tuple(self._tools), self._root)
         parts = [
             self._resolve_call(part, original)
             if isinstance(part, ToolCall) and isinstance(original, ToolCall)

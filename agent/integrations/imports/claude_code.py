@@ -12,15 +12,15 @@ from ebbtide.agent.integrations.imports.json_lines import (
     MAX_LINE_BYTES,
     Line,
     Row,
-    decode_picture,
+    as_object,
+    as_text,
+    decode_image,
     head_rows,
-    object_of,
     objects_in,
     open_regular_file,
     parse_row,
+    parse_time,
     read_lines,
-    text_of,
-    unix_time,
 )
 from ebbtide.agent.integrations.imports.transcript import (
     CallEntry,
@@ -62,7 +62,7 @@ class ClaudeTranscripts:
         paths = (folders.claude / "projects").glob("*/*.jsonl")
         sessions = (path for path in paths if not path.name.startswith("agent-"))  # skips the files of sub-agents
         for file in readable_files(sessions, problems):
-            cwd = next((text_of(row.get("cwd")) for row in head_rows(file.path) if row.get("cwd")), "")
+            cwd = next((as_text(row.get("cwd")) for row in head_rows(file.path) if row.get("cwd")), "")
             yield file.transcript("claude", file.path.stem, cwd)
 
     def open_transcript(self, transcript: ForeignTranscript, problems: ImportProblems) -> OpenTranscript:
@@ -70,7 +70,7 @@ class ClaudeTranscripts:
         offsets = tree.newest_branch(problems)
         if not offsets:
             raise UnreadableTranscript("it has no messages")
-        created, updated = tree.created or transcript.updated, tree.updated or transcript.updated
+        created, updated = tree.created or transcript.updated_at, tree.updated or transcript.updated_at
         entries = _entries(transcript.path, offsets, created)
         return OpenTranscript(entries, transcript.project, tree.title, created, updated, tree.version)
 
@@ -108,16 +108,16 @@ class _Tree:
 
     def add_line(self, line: Line, row: Row) -> None:
         for kind in ("customTitle", "aiTitle", "summary"):
-            if row.get("type") in ("custom-title", "ai-title", "summary") and (title := text_of(row.get(kind)).strip()):
+            if row.get("type") in ("custom-title", "ai-title", "summary") and (title := as_text(row.get(kind)).strip()):
                 self._titles[kind] = title
         uuid = row.get("uuid")
         if not isinstance(uuid, str):
             return
-        self.updated = unix_time(row.get("timestamp"), self.updated)
+        self.updated = parse_time(row.get("timestamp"), self.updated)
         self.created = self.created or self.updated
-        self.version = text_of(row.get("version")) or self.version
+        self.version = as_text(row.get("version")) or self.version
         parent = row.get("parentUuid") or row.get("logicalParentUuid")
-        message = object_of(row.get("message"))
+        message = as_object(row.get("message"))
         blocks = objects_in(message.get("content"))
         self.nodes.append(
             _Node(
@@ -126,9 +126,9 @@ class _Tree:
                 parent if isinstance(parent, str) else "",
                 row.get("type") in ("user", "assistant"),
                 row.get("isSidechain") is True,
-                text_of(message.get("id")) if row.get("type") == "assistant" else "",
-                tuple(text_of(block.get("id")) for block in blocks if block.get("type") == "tool_use"),
-                tuple(text_of(block.get("tool_use_id")) for block in blocks if block.get("type") == "tool_result"),
+                as_text(message.get("id")) if row.get("type") == "assistant" else "",
+                tuple(as_text(block.get("id")) for block in blocks if block.get("type") == "tool_use"),
+                tuple(as_text(block.get("tool_use_id")) for block in blocks if block.get("type") == "tool_result"),
             )
         )
 
@@ -227,7 +227,7 @@ def _entries(path: Path, offsets: list[int], created: float) -> Iterator[Transcr
             line = next(read_lines(file), None)
             row = parse_row(line) if line is not None else None
             if row is not None:
-                timestamp = unix_time(row.get("timestamp"), timestamp)
+                timestamp = parse_time(row.get("timestamp"), timestamp)
                 yield from _row_entries(row, timestamp)
             elif line is not None and not line.is_complete:
                 for name, value in _ID_FIELD.findall(line.data):
@@ -239,7 +239,7 @@ def _entries(path: Path, offsets: list[int], created: float) -> Iterator[Transcr
 
 
 def _row_entries(row: Row, timestamp: float) -> Iterator[TranscriptEntry]:
-    message = object_of(row.get("message"))
+    message = as_object(row.get("message"))
     match row.get("type"):
         case "assistant" if not row.get("isApiErrorMessage") and message.get("model") != "<synthetic>":
             yield from _reply_entries(message, timestamp)
@@ -248,7 +248,7 @@ def _row_entries(row: Row, timestamp: float) -> Iterator[TranscriptEntry]:
         case "user":
             yield from _user_entries(message.get("content"), timestamp, is_meta=row.get("isMeta") is True)
         case "attachment":
-            attachment = object_of(row.get("attachment"))
+            attachment = as_object(row.get("attachment"))
             if attachment.get("type") == "queued_command":
                 yield from _user_entries(
                     attachment.get("prompt"), timestamp, is_meta=attachment.get("commandMode") != "prompt"
@@ -258,16 +258,16 @@ def _row_entries(row: Row, timestamp: float) -> Iterator[TranscriptEntry]:
 
 
 def _reply_entries(message: Row, timestamp: float) -> Iterator[TranscriptEntry]:
-    key, model = text_of(message.get("id")), text_of(message.get("model"))
+    key, model = as_text(message.get("id")), as_text(message.get("model"))
     content = message.get("content")
     for block in [{"type": "text", "text": content}] if isinstance(content, str) else objects_in(content):
         match block.get("type"):
             case "text":
-                yield ReplyEntry("text", text_of(block.get("text")), timestamp, key, model)
+                yield ReplyEntry("text", as_text(block.get("text")), timestamp, key, model)
             case "thinking":
-                yield ReplyEntry("thought", text_of(block.get("thinking")), timestamp, key, model)
+                yield ReplyEntry("thought", as_text(block.get("thinking")), timestamp, key, model)
             case "tool_use":
-                call_id, name = text_of(block.get("id")), text_of(block.get("name"))
+                call_id, name = as_text(block.get("id")), as_text(block.get("name"))
                 yield CallEntry(call_id, name or "tool", storable_arguments(block.get("input")), timestamp, key, model)
             case _:
                 pass
@@ -280,10 +280,10 @@ def _user_entries(content: object, timestamp: float, *, is_meta: bool) -> Iterat
             case "tool_result":
                 yield _output_entry(block, timestamp)
             case "text":
-                texts.append(text_of(block.get("text")))
+                texts.append(as_text(block.get("text")))
             case "image":
-                source = object_of(block.get("source"))
-                image = decode_picture(source.get("data"))
+                source = as_object(block.get("source"))
+                image = decode_image(source.get("data"))
                 images += [image] if image else []
                 texts += [] if image else ["[an image that was not imported]"]
             case "document":
@@ -319,19 +319,19 @@ def _output_entry(block: Row, timestamp: float) -> OutputEntry:
     content = block.get("content")
     texts, images = _block_texts(content), list[Image]()
     for inner_block in objects_in(content):
-        source = object_of(inner_block.get("source"))
+        source = as_object(inner_block.get("source"))
         if inner_block.get("type") == "image":
-            image = decode_picture(source.get("data"))
+            image = decode_image(source.get("data"))
             images += [image] if image else []
             texts += [] if image else ["[an image that was not imported]"]
     text = "\n".join(texts)
     status: Literal["done", "failed", "denied"] = "failed" if block.get("is_error") is True else "done"
     if status == "failed" and text.startswith(_DENIAL_PREFIXES):
         status = "denied"
-    return OutputEntry(text_of(block.get("tool_use_id")), text, timestamp, status, tuple(images))
+    return OutputEntry(as_text(block.get("tool_use_id")), text, timestamp, status, tuple(images))
 
 
 def _block_texts(content: Any) -> list[str]:  # noqa: ANN401  # any JSON
     if isinstance(content, str):
-        return [text_of(content)]
-    return [text_of(block.get("text")) for block in objects_in(content) if block.get("type") == "text"]
+        return [as_text(content)]
+    return [as_text(block.get("text")) for block in objects_in(content) if block.get("type") == "text"]

@@ -13,15 +13,15 @@ from ebbtide.agent.integrations.imports.json_lines import (
     MAX_LINE_BYTES,
     Line,
     Row,
+    as_object,
+    as_text,
     head_rows,
-    object_of,
+    image_from_url,
     objects_in,
     open_regular_file,
     parse_row,
-    picture_from_url,
+    parse_time,
     read_lines,
-    text_of,
-    unix_time,
 )
 from ebbtide.agent.integrations.imports.transcript import (
     CallEntry,
@@ -64,12 +64,12 @@ class CodexTranscripts:
                 if "subagent" in json.dumps([meta.get("source"), meta.get("thread_source")]):
                     problems.add_skipped("conversations of sub-agents")
                     continue
-                transcript_id = text_of(meta.get("id")) or file.path.stem.removeprefix("rollout-")
-                yield file.transcript("codex", transcript_id, text_of(meta.get("cwd")))
+                transcript_id = as_text(meta.get("id")) or file.path.stem.removeprefix("rollout-")
+                yield file.transcript("codex", transcript_id, as_text(meta.get("cwd")))
 
     def open_transcript(self, transcript: ForeignTranscript, problems: ImportProblems) -> OpenTranscript:
         outline = _outline(transcript.path)
-        created, updated = outline.created or transcript.updated, outline.updated or transcript.updated
+        created, updated = outline.created or transcript.updated_at, outline.updated or transcript.updated_at
         entries = _EntryReader(outline, problems).entries(transcript.path, created)
         return OpenTranscript(entries, transcript.project or outline.cwd, "", created, updated, outline.version)
 
@@ -89,7 +89,7 @@ class _Outline:
 def _session_meta(row: Row) -> Row:
     """Return the session's metadata from a line. In early versions, the first line was the metadata itself."""
     if row.get("type") == "session_meta":
-        return object_of(row.get("payload"))
+        return as_object(row.get("payload"))
     return row if "type" not in row and isinstance(row.get("id"), str) and "timestamp" in row else {}
 
 
@@ -102,11 +102,11 @@ def _outline(path: Path) -> _Outline:
             row = parse_row(line)
             if row is None:
                 continue
-            payload = object_of(row.get("payload"))
-            outline.updated = unix_time(row.get("timestamp"), outline.updated)
+            payload = as_object(row.get("payload"))
+            outline.updated = parse_time(row.get("timestamp"), outline.updated)
             outline.created = outline.created or outline.updated
-            outline.version = outline.version or text_of(_session_meta(row).get("cli_version"))
-            outline.cwd = outline.cwd or text_of(payload.get("cwd"))
+            outline.version = outline.version or as_text(_session_meta(row).get("cli_version"))
+            outline.cwd = outline.cwd or as_text(payload.get("cwd"))
             if payload.get("type") == "thread_rolled_back":
                 turn_count = payload.get("num_turns")
                 undone_turns = turns[-turn_count:] if isinstance(turn_count, int) and turn_count > 0 else []
@@ -122,7 +122,7 @@ def _conversation_item(row: Row) -> Row:
     """Return the conversation item from a line. In early versions, the line was the item itself."""
     if "payload" not in row:
         return row
-    return object_of(row.get("payload")) if row.get("type") == "response_item" else {}
+    return as_object(row.get("payload")) if row.get("type") == "response_item" else {}
 
 
 class _EntryReader:
@@ -143,10 +143,10 @@ class _EntryReader:
                 if row is None:
                     yield from self._unreadable_entries(line, timestamp)
                     continue
-                timestamp = unix_time(row.get("timestamp"), timestamp)
-                payload = object_of(row.get("payload"))
+                timestamp = parse_time(row.get("timestamp"), timestamp)
+                payload = as_object(row.get("payload"))
                 if row.get("type") == "turn_context":
-                    self._model = text_of(payload.get("model")) or self._model
+                    self._model = as_text(payload.get("model")) or self._model
                 elif row.get("type") == "compacted":
                     yield SummaryEntry(_compaction_summary(payload), timestamp)
                 else:
@@ -162,19 +162,19 @@ class _EntryReader:
             self._problems.add("lines that cannot be read")
 
     def _item_entries(self, item: Row, timestamp: float) -> Iterator[TranscriptEntry]:
-        call_id, name = text_of(item.get("call_id") or item.get("id")), text_of(item.get("name")) or "tool"
+        call_id, name = as_text(item.get("call_id") or item.get("id")), as_text(item.get("name")) or "tool"
         match item.get("type"):
             case "message":
                 yield from _message_entries(item, timestamp, self._model)
             case "reasoning":
                 for part in (*objects_in(item.get("summary")), *objects_in(item.get("content"))):
-                    yield ReplyEntry("thought", text_of(part.get("text")), timestamp, "", self._model)
+                    yield ReplyEntry("thought", as_text(part.get("text")), timestamp, "", self._model)
             case "function_call":
                 yield CallEntry(call_id, name, _parse_arguments(item.get("arguments")), timestamp, "", self._model)
             case "custom_tool_call":
                 yield CallEntry(call_id, name, storable_arguments(item.get("input")), timestamp, "", self._model)
             case "local_shell_call":
-                action = object_of(item.get("action"))
+                action = as_object(item.get("action"))
                 yield CallEntry(
                     call_id,
                     "local_shell",
@@ -193,12 +193,12 @@ def _message_entries(item: Row, timestamp: float, model: str) -> Iterator[Transc
     if item.get("type") != "message":
         return
     parts = objects_in(item.get("content"))
-    texts = [text for part in parts if (text := text_of(part.get("text"))).strip()]
+    texts = [text for part in parts if (text := as_text(part.get("text"))).strip()]
     if item.get("role") == "assistant":
         for text in texts:
             yield ReplyEntry("text", text, timestamp, "", model)
     elif item.get("role") == "user":
-        images = [image for part in parts if (image := picture_from_url(part.get("image_url"))) is not None]
+        images = [image for part in parts if (image := image_from_url(part.get("image_url"))) is not None]
         for text in texts:
             stripped_text = text.lstrip()
             if stripped_text.startswith(_EVENT_PREFIXES):
@@ -211,14 +211,14 @@ def _message_entries(item: Row, timestamp: float, model: str) -> Iterator[Transc
 
 def _compaction_summary(payload: Row) -> str:
     """Return the summary of a compaction: its text, or the last message of the replacement history."""
-    if (text := text_of(payload.get("message"))).strip():
+    if (text := as_text(payload.get("message"))).strip():
         return text
     messages = [
         message
         for message in objects_in(payload.get("replacement_history"))
         if message.get("role") in ("user", "assistant")
     ]
-    texts = (text_of(part.get("text")) for message in reversed(messages) for part in objects_in(message.get("content")))
+    texts = (as_text(part.get("text")) for message in reversed(messages) for part in objects_in(message.get("content")))
     return next((text for text in texts if text.strip() and not text.startswith(_PROGRAM_PREFIXES)), "")
 
 
@@ -237,15 +237,13 @@ def _output_entry(call_id: str, output: object, timestamp: float) -> OutputEntry
         with suppress(ValueError, RecursionError):
             output = json.loads(output)
     if isinstance(output, dict):
-        if output.get("success") is False or object_of(output.get("metadata")).get("exit_code") not in (None, 0):
+        if output.get("success") is False or as_object(output.get("metadata")).get("exit_code") not in (None, 0):
             status = "failed"
         output = output.get("output", output.get("content"))
     if isinstance(output, list):
-        images = [
-            image for part in objects_in(output) if (image := picture_from_url(part.get("image_url"))) is not None
-        ]
-        output = "\n".join(text_of(part.get("text")) for part in objects_in(output) if part.get("text"))
-    text = text_of(output)
+        images = [image for part in objects_in(output) if (image := image_from_url(part.get("image_url"))) is not None]
+        output = "\n".join(as_text(part.get("text")) for part in objects_in(output) if part.get("text"))
+    text = as_text(output)
     return OutputEntry(
         call_id, text, timestamp, "failed" if _NONZERO_EXIT.search(text[:_EXIT_SEARCH_CHARS]) else status, tuple(images)
     )

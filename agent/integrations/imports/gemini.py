@@ -17,14 +17,14 @@ from ebbtide.agent.integrations.imports.agent_folders import (
 from ebbtide.agent.integrations.imports.assembly import storable_arguments
 from ebbtide.agent.integrations.imports.json_lines import (
     Row,
-    decode_picture,
+    as_object,
+    as_text,
+    decode_image,
     head_rows,
-    object_of,
     objects_in,
     open_regular_file,
     parse_rows,
-    text_of,
-    unix_time,
+    parse_time,
 )
 from ebbtide.agent.integrations.imports.transcript import (
     CallEntry,
@@ -40,7 +40,7 @@ from ebbtide.agent.integrations.imports.transcript import (
     readable_files,
 )
 from ebbtide.agent.messages import Image
-from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.bounded import read_prefix
 
 _SETUP_PREFIXES = ("This is the Gemini CLI. We are setting up", "<session_context>")
 _MAX_PATH_CHARS = 4_096
@@ -58,8 +58,8 @@ class GeminiTranscripts:
                 problems.add_skipped("conversations of sub-agents")
                 continue
             folder = path.parent.parent
-            cwd = projects.get(folder.name) or projects.get(text_of(header.get("projectHash"))) or _project_root(folder)
-            yield file.transcript("gemini", text_of(header.get("sessionId")) or path.stem, cwd)
+            cwd = projects.get(folder.name) or projects.get(as_text(header.get("projectHash"))) or _project_root(folder)
+            yield file.transcript("gemini", as_text(header.get("sessionId")) or path.stem, cwd)
 
     def open_transcript(self, transcript: ForeignTranscript, problems: ImportProblems) -> OpenTranscript:
         if transcript.path.suffix == ".jsonl":
@@ -67,10 +67,10 @@ class GeminiTranscripts:
         else:
             meta = _read_document(transcript.path)
             messages = objects_in(meta.get("messages"))
-        created = unix_time(meta.get("startTime"), transcript.updated)
-        updated = unix_time(meta.get("lastUpdated"), transcript.updated)
+        created = parse_time(meta.get("startTime"), transcript.updated_at)
+        updated = parse_time(meta.get("lastUpdated"), transcript.updated_at)
         return OpenTranscript(
-            _entries(messages, created), transcript.project, text_of(meta.get("summary")), created, updated
+            _entries(messages, created), transcript.project, as_text(meta.get("summary")), created, updated
         )
 
 
@@ -79,7 +79,7 @@ def _project_paths(folders: AgentFolders, project: Path) -> dict[str, str]:
     paths, paths_by_name = [str(project)], dict[str, str]()
     with suppress(ConfigError):
         paths_by_name = {
-            text_of(name): path
+            as_text(name): path
             for path, name in nested_table(read_settings(folders.gemini / "projects.json"), "projects").items()
         }
     with suppress(ConfigError):
@@ -93,13 +93,13 @@ def _project_paths(folders: AgentFolders, project: Path) -> dict[str, str]:
 def _project_root(folder: Path) -> str:
     """Return the project folder recorded in the `.project_root` file; empty if there is none."""
     with suppress(OSError):
-        return read_beginning(folder / ".project_root", _MAX_PATH_CHARS).decode("utf-8", "replace").strip()
+        return read_prefix(folder / ".project_root", _MAX_PATH_CHARS).decode("utf-8", "replace").strip()
     return ""
 
 
 def _read_document(path: Path) -> Row:
     try:
-        data = read_beginning(path, MAX_SETTINGS_BYTES + 1)
+        data = read_prefix(path, MAX_SETTINGS_BYTES + 1)
     except OSError as error:
         raise UnreadableTranscript(error.strerror or str(error)) from error
     if len(data) > MAX_SETTINGS_BYTES:
@@ -108,7 +108,7 @@ def _read_document(path: Path) -> Row:
         content = json.loads(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise UnreadableTranscript(f"it is not valid JSON: {error}") from error
-    return object_of(content)
+    return as_object(content)
 
 
 def _replay_log(path: Path, problems: ImportProblems) -> tuple[Row, list[Row]]:
@@ -119,13 +119,13 @@ def _replay_log(path: Path, problems: ImportProblems) -> tuple[Row, list[Row]]:
     with open_regular_file(path) as file:
         for row in parse_rows(file, problems):
             if "$set" in row:
-                updates = dict(object_of(row["$set"]))
+                updates = dict(as_object(row["$set"]))
                 if "messages" in updates:
-                    messages = {text_of(message.get("id")): message for message in objects_in(updates.pop("messages"))}
+                    messages = {as_text(message.get("id")): message for message in objects_in(updates.pop("messages"))}
                 meta |= updates
             elif "$rewindTo" in row:
                 message_ids = [*messages]
-                target = text_of(row["$rewindTo"])
+                target = as_text(row["$rewindTo"])
                 for message in message_ids[message_ids.index(target) if target in messages else 0 :]:
                     del messages[message]
             elif isinstance(message_id := row.get("id"), str) and "type" in row:
@@ -141,7 +141,7 @@ def _replay_log(path: Path, problems: ImportProblems) -> tuple[Row, list[Row]]:
 def _entries(messages: list[Row], created: float) -> Iterator[TranscriptEntry]:
     timestamp = created
     for message in messages:
-        timestamp = unix_time(message.get("timestamp"), timestamp)
+        timestamp = parse_time(message.get("timestamp"), timestamp)
         if message.get("type") == "user":
             yield from _user_entries(message.get("content"), timestamp)
         elif message.get("type") == "gemini":
@@ -151,29 +151,29 @@ def _entries(messages: list[Row], created: float) -> Iterator[TranscriptEntry]:
 def _user_entries(content: object, timestamp: float) -> Iterator[TranscriptEntry]:
     images = list[Image]()
     for part in [{"text": content}] if isinstance(content, str) else objects_in(content):
-        text, inline_data = text_of(part.get("text")), object_of(part.get("inlineData"))
+        text, inline_data = as_text(part.get("text")), as_object(part.get("inlineData"))
         if text.strip():
             yield ProgramEntry(text, timestamp) if text.startswith(_SETUP_PREFIXES) else UserEntry(text, timestamp)
-        if (image := decode_picture(inline_data.get("data"))) is not None:
+        if (image := decode_image(inline_data.get("data"))) is not None:
             images.append(image)
     if images:
         yield UserEntry("", timestamp, tuple(images))
 
 
 def _reply_entries(message: Row, timestamp: float) -> Iterator[TranscriptEntry]:
-    key, model = text_of(message.get("id")), text_of(message.get("model"))
+    key, model = as_text(message.get("id")), as_text(message.get("model"))
     for thought in objects_in(message.get("thoughts")):
-        lines = (text_of(thought.get("subject")), text_of(thought.get("description")))
+        lines = (as_text(thought.get("subject")), as_text(thought.get("description")))
         yield ReplyEntry("thought", "\n".join(filter(None, lines)), timestamp, key, model)
     content = message.get("content")
     for part in [{"text": content}] if isinstance(content, str) else objects_in(content):
-        yield ReplyEntry("text", text_of(part.get("text")), timestamp, key, model)
+        yield ReplyEntry("text", as_text(part.get("text")), timestamp, key, model)
     calls = objects_in(message.get("toolCalls"))
     for call in calls:
-        call_id, name = text_of(call.get("id")), text_of(call.get("name")) or "tool"
+        call_id, name = as_text(call.get("id")), as_text(call.get("name")) or "tool"
         yield CallEntry(call_id, name, storable_arguments(call.get("args")), timestamp, key, model)
     for call in calls:
-        yield from _output_entries(call, unix_time(call.get("timestamp"), timestamp))
+        yield from _output_entries(call, parse_time(call.get("timestamp"), timestamp))
 
 
 def _output_entries(call: Row, timestamp: float) -> Iterator[OutputEntry]:
@@ -185,8 +185,8 @@ def _output_entries(call: Row, timestamp: float) -> Iterator[OutputEntry]:
         return
     result, texts = call.get("result"), list[str]()
     for part in [{"text": result}] if isinstance(result, str) else objects_in(result):
-        response = object_of(object_of(part.get("functionResponse")).get("response"))
-        texts += [text_of(part.get("text")), text_of(response.get("output")), text_of(response.get("error"))]
-    text = "\n".join(filter(None, texts)) or text_of(call.get("resultDisplay"))
-    status = {"error": "failed", "cancelled": "denied"}.get(text_of(call.get("status")), "done")
-    yield OutputEntry(text_of(call.get("id")), text, timestamp, status)  # type: ignore[arg-type]  # one of three
+        response = as_object(as_object(part.get("functionResponse")).get("response"))
+        texts += [as_text(part.get("text")), as_text(response.get("output")), as_text(response.get("error"))]
+    text = "\n".join(filter(None, texts)) or as_text(call.get("resultDisplay"))
+    status = {"error": "failed", "cancelled": "denied"}.get(as_text(call.get("status")), "done")
+    yield OutputEntry(as_text(call.get("id")), text, timestamp, status)  # type: ignore[arg-type]  # one of three

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from ebbtide.agent.integrations.imports.transcript import ImportProblems, UnreadableTranscript
 from ebbtide.agent.messages import Image
-from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, picture_type
+from ebbtide.tools.files.pictures import MAX_IMAGE_BYTES, image_type
 from ebbtide.tools.lazy import dataclass
 
 MAX_LINE_BYTES = 12 << 20
@@ -99,7 +99,7 @@ def head_rows(path: Path) -> Iterator[Row]:
                 yield row
 
 
-def text_of(value: object) -> str:
+def as_text(value: object) -> str:
     """Return the value if it is a string, with lone surrogates replaced; otherwise an empty string."""
     if not isinstance(value, str):
         return ""
@@ -115,11 +115,11 @@ def objects_in(value: object) -> list[Row]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def object_of(value: object) -> Row:
+def as_object(value: object) -> Row:
     return value if isinstance(value, dict) else {}
 
 
-def unix_time(value: object, default: float = 0.0) -> float:
+def parse_time(value: object, default: float = 0.0) -> float:
     """Convert a time to Unix seconds; accepts ISO strings, seconds and milliseconds."""
     if isinstance(value, str):
         with suppress(ValueError, OverflowError):
@@ -129,19 +129,19 @@ def unix_time(value: object, default: float = 0.0) -> float:
     return default
 
 
-def decode_picture(data: object) -> Image | None:
+def decode_image(data: object) -> Image | None:
     """Decode a base64 image; None if models do not accept it."""
-    if not isinstance(data, str) or not data.isascii() or len(data) * 3 // 4 > MAX_PICTURE_BYTES:
+    if not isinstance(data, str) or not data.isascii() or len(data) * 3 // 4 > MAX_IMAGE_BYTES:
         return None
     try:
-        media_type = picture_type(base64.b64decode(data, validate=True))
+        media_type = image_type(base64.b64decode(data, validate=True))
     except ValueError:
         return None
     return Image(media_type, data) if media_type else None
 
 
-def picture_from_url(url: object) -> Image | None:
+def image_from_url(url: object) -> Image | None:
     """Decode the image in a `data:` URL; None if there is none, or if models do not accept it."""
     if not isinstance(url, str) or not url.startswith("data:"):
         return None
-    return decode_picture(url.partition(";base64,")[2])
+    return decode_image(url.partition(";base64,")[2])

@@ -11,11 +11,11 @@ from ebbtide.agent.integrations.imports.agent_folders import AgentFolders, read_
 from ebbtide.agent.integrations.imports.assembly import storable_arguments
 from ebbtide.agent.integrations.imports.json_lines import (
     Row,
-    object_of,
+    as_object,
+    as_text,
+    image_from_url,
     objects_in,
-    picture_from_url,
-    text_of,
-    unix_time,
+    parse_time,
 )
 from ebbtide.agent.integrations.imports.opencode_database import OpencodeDatabase
 from ebbtide.agent.integrations.imports.transcript import (
@@ -60,12 +60,12 @@ class OpencodeTranscripts:
             source: _TranscriptSource = (
                 _DatabaseSource(transcript) if transcript.path.suffix == ".db" else _FileSource(transcript)
             )
-            created = unix_time(object_of(source.info.get("time")).get("created"), transcript.updated)
+            created = parse_time(as_object(source.info.get("time")).get("created"), transcript.updated_at)
         except StoreError as error:
             raise UnreadableTranscript(str(error)) from error
-        title, version = text_of(source.info.get("title")), text_of(source.info.get("version"))
+        title, version = as_text(source.info.get("title")), as_text(source.info.get("version"))
         entries = _entries(source, created, problems)
-        return OpenTranscript(entries, transcript.project, title, created, transcript.updated, version)
+        return OpenTranscript(entries, transcript.project, title, created, transcript.updated_at, version)
 
 
 def _database_transcripts(path: Path, problems: ImportProblems) -> Iterator[ForeignTranscript]:
@@ -81,7 +81,7 @@ def _database_transcripts(path: Path, problems: ImportProblems) -> Iterator[Fore
         if parent_id:
             problems.add_skipped("conversations of sub-agents")
             continue
-        yield ForeignTranscript("opencode", session_id, path, size, unix_time(updated), folder, f"{updated}:{size}")
+        yield ForeignTranscript("opencode", session_id, path, size, parse_time(updated), folder, f"{updated}:{size}")
 
 
 def _file_transcripts(folders: AgentFolders, problems: ImportProblems) -> Iterator[ForeignTranscript]:
@@ -92,7 +92,7 @@ def _file_transcripts(folders: AgentFolders, problems: ImportProblems) -> Iterat
         except ConfigError:
             problems.add("files that cannot be read")
             continue
-        session_id, times = text_of(info.get("id")) or path.stem, object_of(info.get("time"))
+        session_id, times = as_text(info.get("id")) or path.stem, as_object(info.get("time"))
         if info.get("parentID"):
             problems.add_skipped("conversations of sub-agents")
             continue
@@ -100,9 +100,9 @@ def _file_transcripts(folders: AgentFolders, problems: ImportProblems) -> Iterat
         size = sum(
             _file_size(part) for message in message_paths for part in (storage / "part" / message.stem).glob("*.json")
         )
-        updated = unix_time(times.get("updated"), unix_time(times.get("created")))
+        updated = parse_time(times.get("updated"), parse_time(times.get("created")))
         yield ForeignTranscript(
-            "opencode", session_id, path, size, updated, text_of(info.get("directory")), f"{updated}:{size}"
+            "opencode", session_id, path, size, updated, as_text(info.get("directory")), f"{updated}:{size}"
         )
 
 
@@ -135,7 +135,7 @@ class _FileSource:
         rows = [
             (path.stem, _read_object(path, problems)) for path in (self._storage / "message" / self._id).glob("*.json")
         ]
-        yield from sorted(rows, key=lambda row: (unix_time(object_of(row[1].get("time")).get("created")), row[0]))
+        yield from sorted(rows, key=lambda row: (parse_time(as_object(row[1].get("time")).get("created")), row[0]))
 
     def parts(self, message_id: str, problems: ImportProblems) -> Iterator[Row]:
         for path in sorted((self._storage / "part" / message_id).glob("*.json")):
@@ -176,29 +176,29 @@ def _read_object(path: Path, problems: ImportProblems) -> Row:
 
 def _parse_row(text: str, problems: ImportProblems) -> Row:
     with suppress(ValueError, RecursionError):
-        return object_of(json.loads(text))
+        return as_object(json.loads(text))
     problems.add("rows that cannot be read")
     return {}
 
 
 def _entries(source: _TranscriptSource, created: float, problems: ImportProblems) -> Iterator[TranscriptEntry]:
     timestamp = created
-    first_reverted_id = text_of(object_of(source.info.get("revert")).get("messageID"))
+    first_reverted_id = as_text(as_object(source.info.get("revert")).get("messageID"))
     try:
         for message_id, message in source.messages(problems):
             if first_reverted_id and message_id >= first_reverted_id:
                 problems.add_skipped("messages that were reverted")
                 continue
-            timestamp = unix_time(object_of(message.get("time")).get("created"), timestamp)
+            timestamp = parse_time(as_object(message.get("time")).get("created"), timestamp)
             parts = source.parts(message_id, problems)
             if message.get("role") == "user":
                 yield from _user_entries(parts, timestamp)
             elif message.get("summary") is True:
                 yield SummaryEntry(
-                    "\n".join(text_of(part.get("text")) for part in parts if part.get("type") == "text"), timestamp
+                    "\n".join(as_text(part.get("text")) for part in parts if part.get("type") == "text"), timestamp
                 )
             else:
-                yield from _reply_entries(message_id, parts, text_of(message.get("modelID")), timestamp)
+                yield from _reply_entries(message_id, parts, as_text(message.get("modelID")), timestamp)
     except StoreError as error:
         problems.add(f"rows that cannot be read: {error}")
 
@@ -206,13 +206,13 @@ def _entries(source: _TranscriptSource, created: float, problems: ImportProblems
 def _user_entries(parts: Iterator[Row], timestamp: float) -> Iterator[TranscriptEntry]:
     images = list[Image]()
     for part in parts:
-        text = text_of(part.get("text"))
+        text = as_text(part.get("text"))
         match part.get("type"):
             case "text" if part.get("ignored") is not True:
                 yield ProgramEntry(text, timestamp) if part.get("synthetic") is True else UserEntry(text, timestamp)
-            case "file" if (image := picture_from_url(part.get("url"))) is not None:
+            case "file" if (image := image_from_url(part.get("url"))) is not None:
                 images.append(image)
-            case "file" if name := text_of(part.get("filename")):
+            case "file" if name := as_text(part.get("filename")):
                 yield ProgramEntry(f"[The file {name} was attached.]", timestamp)
             case _:
                 pass
@@ -228,12 +228,12 @@ def _reply_entries(message_id: str, parts: Iterator[Row], model: str, timestamp:
             case "step-start":
                 step += 1
             case "text":
-                yield ReplyEntry("text", text_of(part.get("text")), timestamp, key, model)
+                yield ReplyEntry("text", as_text(part.get("text")), timestamp, key, model)
             case "reasoning":
-                yield ReplyEntry("thought", text_of(part.get("text")), timestamp, key, model)
+                yield ReplyEntry("thought", as_text(part.get("text")), timestamp, key, model)
             case "tool":
-                call_id, state = text_of(part.get("callID")) or text_of(part.get("id")), object_of(part.get("state"))
-                name = text_of(part.get("tool")) or "tool"
+                call_id, state = as_text(part.get("callID")) or as_text(part.get("id")), as_object(part.get("state"))
+                name = as_text(part.get("tool")) or "tool"
                 yield CallEntry(call_id, name, storable_arguments(state.get("input")), timestamp, key, model)
                 yield from _output_entries(call_id, state, timestamp)
             case _:
@@ -241,10 +241,10 @@ def _reply_entries(message_id: str, parts: Iterator[Row], model: str, timestamp:
 
 
 def _output_entries(call_id: str, state: Mapping[str, object], timestamp: float) -> Iterator[OutputEntry]:
-    timestamp = unix_time(object_of(state.get("time")).get("end"), timestamp)
+    timestamp = parse_time(as_object(state.get("time")).get("end"), timestamp)
     if state.get("status") == "completed":
-        candidates = (picture_from_url(attachment.get("url")) for attachment in objects_in(state.get("attachments")))
+        candidates = (image_from_url(attachment.get("url")) for attachment in objects_in(state.get("attachments")))
         images = tuple(image for image in candidates if image is not None)
-        yield OutputEntry(call_id, text_of(state.get("output")), timestamp, "done", images)
+        yield OutputEntry(call_id, as_text(state.get("output")), timestamp, "done", images)
     elif state.get("status") == "error":
-        yield OutputEntry(call_id, text_of(state.get("error")), timestamp, "failed")
+        yield OutputEntry(call_id, as_text(state.get("error")), timestamp, "failed")

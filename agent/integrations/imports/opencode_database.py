@@ -33,27 +33,27 @@ class OpencodeDatabase:
                 "from session order by id"
             ).fetchall()
 
-    def session(self, id: str) -> tuple[str, str, str, int] | None:
+    def session(self, session_id: str) -> tuple[str, str, str, int] | None:
         """Return the title, version, revert information and creation time in milliseconds; None if not found."""
         with translate_sqlite_errors(self._path):
             row: tuple[str, str, str, int] | None = self._connection.execute(
-                "select title, version, coalesce(revert, ''), time_created from session where id = ?", (id,)
+                "select title, version, coalesce(revert, ''), time_created from session where id = ?", (session_id,)
             ).fetchone()
         return row
 
-    def messages(self, session: str) -> Iterator[tuple[str, str]]:
+    def messages(self, session_id: str) -> Iterator[tuple[str, str]]:
         """Yield the id and JSON of each message of a session, in order."""
         with translate_sqlite_errors(self._path):
             yield from self._connection.execute(
-                "select id, data from message where session_id = ? order by time_created, id", (session,)
+                "select id, data from message where session_id = ? order by time_created, id", (session_id,)
             ).fetchall()
 
-    def parts(self, message: str) -> Iterator[str]:
+    def parts(self, message_id: str) -> Iterator[str]:
         """Yield the JSON of a message's parts, in order; an empty string for a part that is too long."""
         with translate_sqlite_errors(self._path):
             rows = self._connection.execute(
                 "select case when length(data) <= ? then data else '' end from part where message_id = ? order by id",
-                (_MAX_PART_CHARS, message),
+                (_MAX_PART_CHARS, message_id),
             )
             yield from (data for (data,) in rows)
 

@@ -18,7 +18,7 @@ from ebbtide.tools.base import ToolError
 from ebbtide.tools.files.read_write import write_bytes
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
 from ebbtide.tools.lazy import dataclass, regex
-from ebbtide.tools.secrets.key_formats import SECRET_NAME
+from ebbtide.tools.secrets.key_formats import SECRET_VARIABLE_NAME
 from ebbtide.tools.secrets.redaction import (
     REDACTION_MARK,
     find_secrets,
@@ -57,7 +57,7 @@ _SCHEMES = ("bearer", "basic", "token")
 
 
 @dataclass(frozen=True, slots=True)
-class ServerOffer:
+class ImportableServer:
     """A server configured in another program, in this program's format."""
 
     name: str
@@ -79,12 +79,12 @@ class ServerOffer:
         return redact_text(" ".join(redact_options(words)) or redact_url(url if isinstance(url, str) else ""), {})
 
     @property
-    def sets(self) -> tuple[str, ...]:
+    def set_names(self) -> tuple[str, ...]:
         """Names of the variables and headers that it sets."""
         return tuple(name for key in ("env", "headers") for name in _string_values(self.table.get(key)))
 
     @property
-    def reads(self) -> tuple[str, ...]:
+    def read_variables(self) -> tuple[str, ...]:
         """Names of the user's environment variables that it refers to."""
         texts = [*_string_list(self.table.get("command")), *_string_list(self.table.get("args"))]
         texts += [*_string_values(self.table.get("env")).values(), *_string_values(self.table.get("headers")).values()]
@@ -114,7 +114,7 @@ def _is_secret_name(name: str) -> bool:
     """Whether a variable, header, key or option with this name contains a secret."""
     if not re.fullmatch(r"[\w.-]+", name):
         return False
-    return SECRET_NAME.search(name.replace("-", "_")) is not None or "authorization" in name.lower()
+    return SECRET_VARIABLE_NAME.search(name.replace("-", "_")) is not None or "authorization" in name.lower()
 
 
 def _without_variables(text: str) -> str:
@@ -133,11 +133,11 @@ def _has_secret(text: str) -> bool:
     return bool(find_secrets(text, {})) or redact_url(address) != address
 
 
-def server_offers(folders: AgentFolders, config: Config) -> tuple[list[ServerOffer], list[str]]:
+def find_importable_servers(folders: AgentFolders, config: Config) -> tuple[list[ImportableServer], list[str]]:
     """Return the servers configured in other programs, including files of the current project, in the order of the
     files. Also return an error for each unreadable file."""
-    offers, problems = list[ServerOffer](), list[str]()
-    for agent, path, tables in _sources(folders, config.project):
+    offers, problems = list[ImportableServer](), list[str]()
+    for agent, path, tables in _sources(folders, config.project_folder):
         try:
             content = read_settings(path)
         except ConfigError as error:
@@ -149,19 +149,19 @@ def server_offers(folders: AgentFolders, config: Config) -> tuple[list[ServerOff
     return offers, problems
 
 
-Tables: TypeAlias = Callable[[Mapping[str, object]], Iterator[tuple[str, Table]]]
+GetServerTables: TypeAlias = Callable[[Mapping[str, object]], Iterator[tuple[str, Table]]]
 
 
-def _sources(folders: AgentFolders, project: Path) -> Iterator[tuple[str, Path, Tables]]:
+def _sources(folders: AgentFolders, project: Path) -> Iterator[tuple[str, Path, GetServerTables]]:
     """Yield each program with one of its files, and a function that returns the tables of servers in it."""
     yield "vscode", project / ".vscode" / "mcp.json", _tables_under("servers")
-    yield "vscode", folders.settings / "Code" / "User" / "mcp.json", _tables_under("servers")
+    yield "vscode", folders.xdg_config / "Code" / "User" / "mcp.json", _tables_under("servers")
     yield "cursor", project / ".cursor" / "mcp.json", _tables_under("mcpServers")
     yield "cursor", folders.home / ".cursor" / "mcp.json", _tables_under("mcpServers")
     yield "codex", project / ".codex" / "config.toml", _tables_under("mcp_servers")
     yield "codex", folders.codex / "config.toml", _tables_under("mcp_servers")
     yield "claude", folders.claude_state, lambda content: _claude_tables(content, project)
-    for desktop_folder in (folders.settings / "Claude", folders.home / "Library" / "Application Support" / "Claude"):
+    for desktop_folder in (folders.xdg_config / "Claude", folders.home / "Library" / "Application Support" / "Claude"):
         yield "claude-desktop", desktop_folder / "claude_desktop_config.json", _tables_under("mcpServers")
     for folder in (project, project / ".opencode", folders.opencode):
         for name in ("opencode.json", "opencode.jsonc"):
@@ -170,7 +170,7 @@ def _sources(folders: AgentFolders, project: Path) -> Iterator[tuple[str, Path, 
     yield "gemini", folders.gemini / "settings.json", _tables_under("mcpServers")
 
 
-def _tables_under(*keys: str) -> Tables:
+def _tables_under(*keys: str) -> GetServerTables:
     return lambda content: iter([("", nested_table(content, *keys))])
 
 
@@ -197,7 +197,7 @@ class _UnusableEntry(Exception):
 
 def _create_offer(
     name: str, agent: str, source: str, entry: object, content: Mapping[str, object], config: Config
-) -> ServerOffer:
+) -> ImportableServer:
     notes = list[str]()
     table: Table = {}
     try:
@@ -207,14 +207,14 @@ def _create_offer(
             raise _UnusableEntry("its name must be one line of printable characters")
         table = _convert_entry(agent, entry, notes)
         table = {
-            key: _convert_references(value, agent, _input_variables(content), config.project, notes)
+            key: _convert_references(value, agent, _input_variables(content), config.project_folder, notes)
             for key, value in table.items()
         }
         problem = declaration_problem(name, {key: SERVER_KEYS[key](value) for key, value in table.items()}, config)
     except _UnusableEntry as error:
         problem = str(error)
     display_name = "".join(character if character.isprintable() else "?" for character in name)[:80]
-    return ServerOffer(display_name, agent, source, table, tuple(dict.fromkeys(notes)), problem)
+    return ImportableServer(display_name, agent, source, table, tuple(dict.fromkeys(notes)), problem)
 
 
 def _convert_entry(agent: str, entry: Mapping[str, object], notes: list[str]) -> Table:
@@ -310,10 +310,10 @@ def _convert_references(
     return text
 
 
-def chosen_offers(offers: Sequence[ServerOffer], selectors: Sequence[str]) -> list[ServerOffer]:
+def select_servers(offers: Sequence[ImportableServer], selectors: Sequence[str]) -> list[ImportableServer]:
     """Return the offers selected by NAME, by AGENT:NAME if the name is ambiguous, or by number in the list. Raises
     `UsageError` if a selector matches none, or more than one."""
-    selected_offers = list[ServerOffer]()
+    selected_offers = list[ImportableServer]()
     for selector in selectors:
         agent, separator, name = selector.partition(":")
         matches = [
@@ -332,7 +332,7 @@ def chosen_offers(offers: Sequence[ServerOffer], selectors: Sequence[str]) -> li
     return selected_offers
 
 
-def import_problem(offer: ServerOffer, existing: Mapping[str, str], *, into_project: bool) -> str:
+def import_problem(offer: ImportableServer, existing: Mapping[str, str], *, into_project: bool) -> str:
     """Return why an offer cannot be imported; empty if it can. `existing` maps the prefixes of tool names to the names
     of existing servers."""
     if offer.problem:
@@ -348,7 +348,7 @@ def import_problem(offer: ServerOffer, existing: Mapping[str, str], *, into_proj
     return ""
 
 
-def write_offer(offer: ServerOffer, config: Config, *, into_project: bool) -> Path:
+def write_offer(offer: ImportableServer, config: Config, *, into_project: bool) -> Path:
     """Write a server to the user's configuration or to the project's `.mcp.json`, and return the path. Raises
     `ConfigError`."""
     if not into_project:

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from ebbtide.agent.config.load import find_project
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed
-from ebbtide.agent.integrations.imports.assembly import Assembly
+from ebbtide.agent.integrations.imports.assembly import MessageAssembler
 from ebbtide.agent.integrations.imports.transcript import ForeignTranscript, ImportProblems, OpenTranscript
 from ebbtide.agent.messages import (
     Assistant,
@@ -29,8 +29,8 @@ from ebbtide.agent.records.message_rows import encode_message
 from ebbtide.agent.records.recorder import session_title
 from ebbtide.agent.records.rows import encode_snapshot, encode_summary_row, output_rows
 from ebbtide.agent.records.store_access import lock_session
-from ebbtide.agent.session_settings import offload_limits
-from ebbtide.agent.view.previews import StreamedPreview, should_show_whole, stored_excerpt
+from ebbtide.agent.session_settings import build_offload_limits
+from ebbtide.agent.view.previews import StreamedPreview, should_show_in_full, stored_excerpt
 from ebbtide.store.catalogue import ORIGIN_FACT
 from ebbtide.store.errors import StoreError
 from ebbtide.store.session_rows import SessionRow
@@ -52,8 +52,8 @@ class ImportResult:
     """The result of importing one transcript."""
 
     state: ImportState
-    session: str = ""
-    messages: int = 0
+    session_id: str = ""
+    message_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class SessionWriter:
         )
 
     def import_transcript(
-        self, transcript: ForeignTranscript, opened: OpenTranscript, problems: ImportProblems
+        self, transcript: ForeignTranscript, open_transcript: OpenTranscript, problems: ImportProblems
     ) -> ImportResult:
         """Import a transcript as a new session. If it was imported before and its session has not been continued since,
         update that session and keep its id."""
@@ -95,17 +95,17 @@ class SessionWriter:
                 except StoreFailed:
                     return ImportResult("open", earlier_import.session)
                 try:
-                    return self._write(transcript, opened, problems, earlier_import.session, "renewed")
+                    return self._write(transcript, open_transcript, problems, earlier_import.session, "renewed")
                 finally:
                     lock.release()
-        return self._write(transcript, opened, problems, self._transfer.unused_id(), "new")
+        return self._write(transcript, open_transcript, problems, self._transfer.unused_id(), "new")
 
     def _imported_sessions(self, transcript: ForeignTranscript) -> list[_ImportedSession]:
         """Return the earlier imports of a transcript. A fork of an import copies its origin, so the session id in the
         origin is also checked."""
         sessions = list[_ImportedSession]()
         key = f"{transcript.agent}:{transcript.id}"
-        for session in self._transfer.sessions_with(ORIGIN_FACT, key):
+        for session in self._transfer.sessions_with_fact(ORIGIN_FACT, key):
             for fact in self._store.facts(session, ORIGIN_FACT):
                 with suppress(ValueError, KeyError, TypeError):
                     body = json.loads(fact.body)
@@ -122,14 +122,14 @@ class SessionWriter:
         state: ImportState,
     ) -> ImportResult:
         project = self._session_project(opened.project)
-        rows = _SessionRows(self._store, self._config, session, Assembly(self._tools, opened.project, problems))
+        rows = _SessionRows(self._store, self._config, session, MessageAssembler(self._tools, opened.project, problems))
         row = SessionRow(
             session, project, session_title(opened.title), "", self._config.permission_mode, opened.created,
             opened.updated,
         )  # fmt: skip
         try:
             self._transfer.write_session(
-                row, rows.messages(opened), rows.tables(transcript, opened), replaces=state == "renewed"
+                row, rows.messages(opened), rows.tables(transcript, opened), should_replace=state == "renewed"
             )
             if not row.title:
                 self._store.rename(session, rows.title)
@@ -146,7 +146,7 @@ class SessionWriter:
             project = folder
             with suppress(OSError, ValueError):
                 project = str(find_project(Path(folder))) if folder and Path(folder).is_dir() else folder
-            project = project or str(self._config.project)
+            project = project or str(self._config.project_folder)
             self._projects[folder] = project.encode("utf-8", "backslashreplace").decode()
         return self._projects[folder]
 
@@ -158,9 +158,9 @@ class _EmptyTranscript(Exception):
 class _SessionRows:
     """Yields the rows of one session as they are written."""
 
-    def __init__(self, store: SessionStore, config: Config, session: str, assembly: Assembly) -> None:
+    def __init__(self, store: SessionStore, config: Config, session: str, assembly: MessageAssembler) -> None:
         self._blobs = store.blobs
-        self._offload_limits = offload_limits(config)
+        self._offload_limits = build_offload_limits(config)
         self._session = session
         self._assembly = assembly
         self.position = 0
@@ -218,14 +218,14 @@ class _SessionRows:
         call = self._calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
         data = output.text.encode("utf-8", "surrogatepass")
         images = tuple(map(self._store_image, output.images))
-        if self._blobs is None or should_show_whole(call, len(data), self._offload_limits):
+        if self._blobs is None or should_show_in_full(call, len(data), self._offload_limits):
             return replace(output, images=images)
         preview = StreamedPreview()
         preview.add_chunk(data)
         blob = self._blobs.put([data], self._session)
         self._stored_digests.append(blob.digest)
         excerpt = stored_excerpt(
-            call.name, f"r{output_number}", blob.size, blob.lines, *preview.ends_and_matches(self._offload_limits)
+            call.name, f"r{output_number}", blob.size, blob.lines, *preview.head_tail_and_matches(self._offload_limits)
         )
         if len(excerpt.text) >= len(output.text):
             return replace(output, images=images)
@@ -275,4 +275,4 @@ class _SessionRows:
 
 
 def _version_mark(transcript: ForeignTranscript) -> str:
-    return f"{CONVERSION_VERSION}/{transcript.mark}"
+    return f"{CONVERSION_VERSION}/{transcript.version}"

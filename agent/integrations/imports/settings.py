@@ -10,7 +10,7 @@ from ebbtide.agent.calls.policy import parse_rule
 from ebbtide.agent.calls.tool_aliases import resolve_alias
 from ebbtide.agent.config.load import read_toml
 from ebbtide.agent.config.options import EFFORTS, PROVIDERS
-from ebbtide.agent.config.toml_file import write_value
+from ebbtide.agent.config.toml_file import set_key
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.integrations.imports.agent_folders import AgentFolders, AgentName, nested_table, read_settings
@@ -19,9 +19,9 @@ from ebbtide.agent.providers.registry import registry_models
 from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.bash import Bash
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 from ebbtide.tools.edit import Edit
-from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.secrets.redaction import redact_text
 from ebbtide.tools.web_fetch import WebFetch
@@ -42,10 +42,10 @@ _MAX_YAML_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class SettingOffer:
+class ImportableSetting:
     """A setting of another agent."""
 
-    what: SettingKind
+    kind: SettingKind
     agent: AgentName
     source: str
     """The file that contains it."""
@@ -69,12 +69,12 @@ class SettingOffer:
     @property
     def redacted_value(self) -> str:
         """The value, without the secrets that a command may contain."""
-        return redact_text(self.value, {}) if self.what == "key" else self.value
+        return redact_text(self.value, {}) if self.kind == "key" else self.value
 
 
-def setting_offers(folders: AgentFolders, project: Path) -> tuple[list[SettingOffer], list[str]]:
+def find_importable_settings(folders: AgentFolders, project: Path) -> tuple[list[ImportableSetting], list[str]]:
     """Return the user's settings in other agents, and an error for each unreadable file."""
-    offers, problems = list[SettingOffer](), list[str]()
+    offers, problems = list[ImportableSetting](), list[str]()
     for agent, path, read in _settings_files(folders, project):
         try:
             content = _read_aider_settings(path) if path.suffix == ".yml" else read_settings(path)
@@ -103,7 +103,7 @@ def _settings_files(folders: AgentFolders, project: Path) -> Iterator[tuple[Agen
 def _read_aider_settings(path: Path) -> dict[str, object]:
     """Return the supported keys of aider's file, `model` and `reasoning-effort`. Each must be on one line."""
     try:
-        return dict(_YAML_LINE.findall(read_beginning(path, _MAX_YAML_BYTES).decode("utf-8", "replace")))
+        return dict(_YAML_LINE.findall(read_prefix(path, _MAX_YAML_BYTES).decode("utf-8", "replace")))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
@@ -112,15 +112,15 @@ def _read_aider_settings(path: Path) -> dict[str, object]:
 
 def _create_offer(
     agent: AgentName, source: str, kind: SettingKind, original: str, key: str, value: str
-) -> SettingOffer:
+) -> ImportableSetting:
     if not key:
-        return SettingOffer(kind, agent, source, original, problem=value)
+        return ImportableSetting(kind, agent, source, original, problem=value)
     if kind == "rules":
         try:
             parse_rule(value)
         except ConfigError:
-            return SettingOffer(kind, agent, source, original, problem=_NO_EQUIVALENT)
-    return SettingOffer(kind, agent, source, original, key, value)
+            return ImportableSetting(kind, agent, source, original, problem=_NO_EQUIVALENT)
+    return ImportableSetting(kind, agent, source, original, key, value)
 
 
 def _claude_settings(content: Mapping[str, Any], home: Path) -> Iterator[FoundSetting]:
@@ -299,7 +299,7 @@ def _equivalent_tool(name: str) -> str:
     """Return the name of the equivalent tool here; empty if there is none."""
     names = {"webfetch": WebFetch.name, "websearch": WebSearch.name}
     try:
-        return resolve_alias(names.get(name, name), {}, [tool.name for tool in builtin_tools()]) or ""
+        return resolve_alias(names.get(name, name), {}, [tool.name for tool in create_builtin_tools()]) or ""
     except ToolError:
         return ""
 
@@ -319,12 +319,12 @@ def _command_rules(pattern: str) -> list[str]:
     return [f"bash({command})" if is_prefix else f"bash(={command})"]
 
 
-def setting_problem(offer: SettingOffer, config: Config) -> str:
+def setting_problem(offer: ImportableSetting, config: Config) -> str:
     """Return why a setting cannot be imported; empty if it can."""
     if offer.problem:
         return offer.problem
     current_value = _current_value(config, offer.key)
-    if offer.what == "rules":
+    if offer.kind == "rules":
         return "already configured" if isinstance(current_value, list) and offer.value in current_value else ""
     return (
         f"`{offer.key}` is {redact_text(repr(current_value), {})} in your configuration"
@@ -333,13 +333,13 @@ def setting_problem(offer: SettingOffer, config: Config) -> str:
     )
 
 
-def write_setting(offer: SettingOffer, config: Config) -> None:
+def write_setting(offer: ImportableSetting, config: Config) -> None:
     """Write a setting to the user's configuration. Raises `ConfigError`."""
     value: object = offer.value
-    if offer.what == "rules":
+    if offer.kind == "rules":
         current_value = _current_value(config, offer.key)
         value = [*(current_value if isinstance(current_value, list) else []), offer.value]
-    write_value(config.folders.config / "config.toml", offer.key, value)
+    set_key(config.folders.config / "config.toml", offer.key, value)
 
 
 def _current_value(config: Config, key: str) -> object:

@@ -19,11 +19,11 @@ class ForeignTranscript:
     path: Path
     size: int
     """Size in bytes."""
-    updated: float
+    updated_at: float
     """Modification time of its file, in Unix seconds."""
     project: str
     """The working folder of the conversation; empty if unknown."""
-    mark: str
+    version: str
     """A value that changes when the transcript changes."""
 
 
@@ -33,12 +33,12 @@ class ForeignTranscriptFile:
 
     path: Path
     size: int
-    updated: float
-    mark: str
+    updated_at: float
+    version: str
 
     def transcript(self, agent: AgentName, id: str, project: str) -> ForeignTranscript:
         """Return the transcript in this file, with its agent, id and project."""
-        return ForeignTranscript(agent, id, self.path, self.size, self.updated, project, self.mark)
+        return ForeignTranscript(agent, id, self.path, self.size, self.updated_at, project, self.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class UserEntry:
     """Text or images from the user."""
 
     text: str
-    at: float
+    timestamp: float
     images: tuple[Image, ...] = ()
 
 
@@ -55,7 +55,7 @@ class ProgramEntry:
     """A message from the program."""
 
     text: str
-    at: float
+    timestamp: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class ReplyEntry:
 
     kind: Literal["text", "thought"]
     text: str
-    at: float
-    key: str = ""
+    timestamp: float
+    reply_key: str = ""
     model: str = ""
 
 
@@ -73,11 +73,11 @@ class ReplyEntry:
 class CallEntry:
     """A tool call, with the other agent's name and arguments for it."""
 
-    id: str
+    call_id: str
     name: str
     arguments: Mapping[str, object]
-    at: float
-    key: str = ""
+    timestamp: float
+    reply_key: str = ""
     model: str = ""
 
 
@@ -85,9 +85,9 @@ class CallEntry:
 class OutputEntry:
     """The output of a call."""
 
-    id: str
+    call_id: str
     text: str
-    at: float
+    timestamp: float
     status: Literal["done", "failed", "denied", "interrupted"] = "done"
     images: tuple[Image, ...] = ()
 
@@ -97,7 +97,7 @@ class SummaryEntry:
     """A compaction: from here on, the model saw this summary instead of everything before it."""
 
     text: str
-    at: float
+    timestamp: float
 
 
 TranscriptEntry: TypeAlias = UserEntry | ProgramEntry | ReplyEntry | CallEntry | OutputEntry | SummaryEntry
@@ -139,26 +139,26 @@ class ImportProblems:
     """Counts the items that could not be imported and those skipped on purpose, each by kind."""
 
     def __init__(self) -> None:
-        self.counts: dict[str, int] = {}
-        self.skipped: dict[str, int] = {}
+        self.problem_counts: dict[str, int] = {}
+        self.skipped_counts: dict[str, int] = {}
 
-    def add(self, what: str, count: int = 1) -> None:
-        """Count a problem. `what`: a plural noun phrase, such as `lines that cannot be read`."""
+    def add(self, kind: str, count: int = 1) -> None:
+        """Count a problem. `kind`: a plural noun phrase, such as `lines that cannot be read`."""
         if count:
-            self.counts[what] = self.counts.get(what, 0) + count
+            self.problem_counts[kind] = self.problem_counts.get(kind, 0) + count
 
     def add_skipped(self, kind: str, count: int = 1) -> None:
         """Count items that were skipped on purpose. `kind`: a plural noun phrase."""
         if count:
-            self.skipped[kind] = self.skipped.get(kind, 0) + count
+            self.skipped_counts[kind] = self.skipped_counts.get(kind, 0) + count
 
     @property
     def summary(self) -> str:
         """All problems in one line; empty if there are none."""
-        return counts_text(self.counts)
+        return format_counts(self.problem_counts)
 
 
-def counts_text(counts: Mapping[str, int]) -> str:
+def format_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{kind} ({count:,})" for kind, count in counts.items())
 
 

@@ -22,12 +22,12 @@ from ebbtide.agent.integrations.imports.transcript import (
     TranscriptReader,
     UnreadableTranscript,
 )
-from ebbtide.agent.records.store_access import delete_session, lock_session, open_store, opened_store
+from ebbtide.agent.records.store_access import delete_session, lock_session, open_store, open_store_briefly
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.catalogue import ORIGIN_FACT
 from ebbtide.store.sessions import SessionStore
 from ebbtide.store.transfer import TransferStore
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 from ebbtide.tools.outputs.recalled import OnProgress
 
 TRANSCRIPT_READERS: Mapping[AgentName, Callable[[], TranscriptReader]] = {
@@ -50,10 +50,10 @@ def find_transcripts(
         if agent in agents
         for transcript in TRANSCRIPT_READERS[agent]().find_transcripts(folders, project, problems)
     ]
-    transcripts.sort(key=lambda transcript: (transcript.updated, transcript.size, str(transcript.path)))
+    transcripts.sort(key=lambda transcript: (transcript.updated_at, transcript.size, str(transcript.path)))
     newest = {(transcript.agent, transcript.id): transcript for transcript in transcripts}
     problems.add_skipped("older copies of a conversation", len(transcripts) - len(newest))
-    return sorted(newest.values(), key=lambda transcript: (transcript.updated, transcript.id))
+    return sorted(newest.values(), key=lambda transcript: (transcript.updated_at, transcript.id))
 
 
 def import_transcripts(
@@ -61,8 +61,8 @@ def import_transcripts(
 ) -> Iterator[tuple[ForeignTranscript, ImportResult | str, ImportProblems]]:
     """Import each transcript, and yield it with its result, or with the reason for failure as a string. Raises
     `StoreFailed`."""
-    tools = {tool.name: tool for tool in builtin_tools()}
-    with opened_store(config.folders) as store:
+    tools = {tool.name: tool for tool in create_builtin_tools()}
+    with open_store_briefly(config.folders) as store:
         writer = SessionWriter(store, config, tools)
         readers = {agent: create_reader() for agent, create_reader in TRANSCRIPT_READERS.items()}
         for transcript in transcripts:
@@ -82,26 +82,26 @@ def import_transcripts(
             yield transcript, result, problems
 
 
-def new_transcripts(config: Config, transcripts: Collection[ForeignTranscript]) -> list[ForeignTranscript]:
+def filter_new_transcripts(config: Config, transcripts: Collection[ForeignTranscript]) -> list[ForeignTranscript]:
     """Return the transcripts that have not been imported yet, or have changed since. Raises `StoreFailed`."""
-    with opened_store(config.folders) as store:
+    with open_store_briefly(config.folders) as store:
         writer = SessionWriter(store, config, {})
         return [transcript for transcript in transcripts if not writer.is_imported(transcript)]
 
 
-async def index_imported(config: Config, on_progress: OnProgress) -> None:
+async def index_sessions(config: Config, on_progress: OnProgress) -> None:
     """Index all sessions for search, including imported ones. Raises `StoreFailed`."""
-    store_thread = StoreThread(lambda: open_store(config, ephemeral=False))
+    store_thread = StoreThread(lambda: open_store(config, is_ephemeral=False))
     try:
         await Indexer(store_thread, await store_thread.open()).catch_up(on_progress)
     finally:
         await store_thread.close()
 
 
-async def remove_imported(config: Config, agents: Collection[AgentName]) -> tuple[int, list[str]]:
+async def delete_imported_sessions(config: Config, agents: Collection[AgentName]) -> tuple[int, list[str]]:
     """Delete the sessions imported from these agents. Return the number of deleted sessions, and the ids of sessions
     that were kept because they were continued or are open. Raises `StoreFailed`."""
-    store_thread = StoreThread(lambda: open_store(config, ephemeral=False))
+    store_thread = StoreThread(lambda: open_store(config, is_ephemeral=False))
     removed_count, remaining_ids = 0, list[str]()
     try:
         store = await store_thread.open()

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.integrations.doctor.check_result import CheckResult
-from ebbtide.agent.integrations.lsp.find import found_servers
+from ebbtide.agent.integrations.lsp.find import find_servers
 from ebbtide.tools.files.endings import count_suffixes
 
 
@@ -14,7 +14,7 @@ def check_language_servers(config: Config, environment: Mapping[str, str]) -> It
     if not config.lsp_enabled:
         return
     subject = "language servers"
-    servers, endings = found_servers(config, config.project, environment), count_suffixes(config.project)
+    servers, endings = find_servers(config, config.project_folder, environment), count_suffixes(config.project_folder)
     missing_servers = [server for server in servers if not os.access(server.spec.command[0], os.X_OK)]
     usable_servers = [server for server in servers if server.standing == "on" and server not in missing_servers]
     if usable_servers:

@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem, digest_of_text
-from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem, hash_texts
+from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.files.endings import count_suffixes
-from ebbtide.tools.integrations.lsp.spec import PROJECT_FOLDERS, KnownServer, LanguageServerSpec, known_servers
-from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
+from ebbtide.tools.integrations.lsp.spec import (
+    PROJECT_FOLDERS,
+    DetectableServer,
+    LanguageServerSpec,
+    detectable_servers,
+)
+from ebbtide.tools.sandbox.system import NoSandbox, detect_sandbox
 
 LanguageServerStanding: TypeAlias = Literal["on", "off", "not approved"]
 
@@ -28,62 +33,68 @@ _MAX_PROGRAM_BYTES = 64_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class FoundServer:
+class DetectedServer:
     """A language server that was found."""
 
     spec: LanguageServerSpec
     standing: LanguageServerStanding
     source: str
     """Where the server was found, as text for the user."""
-    item: TrustItem | None = None
+    trust_item: TrustItem | None = None
     """The item that the user must approve before the server may run; None if no approval is needed."""
 
 
-def found_servers(config: Config, root: Path, environment: Mapping[str, str]) -> tuple[FoundServer, ...]:
+def find_servers(config: Config, root: Path, environment: Mapping[str, str]) -> tuple[DetectedServer, ...]:
     """Return the servers found for a working folder, and whether each may run. If the project's own copy of a known
     server is not approved, the user's copy is used."""
     trust = ProjectTrust(config)
     servers = [*_configured_servers(config, environment), *_detected_servers(config, root, environment, trust)]
     enabled_names = {server.spec.name for server in servers if server.standing == "on"}
-    replaced_names = {known_server.replaces for known_server in known_servers() if known_server.name in enabled_names}
+    replaced_names = {
+        known_server.replaces for known_server in detectable_servers() if known_server.name in enabled_names
+    }
     return tuple(server for server in servers if server.spec.name not in replaced_names)
 
 
-def language_server_items(
+def language_server_trust_items(
     config: Config, root: Path, environment: Mapping[str, str], endings: Container[str]
 ) -> tuple[TrustItem, ...]:
     """Return the trust items of the language servers for files with these endings: servers that belong to the project,
     and servers that run its code."""
-    servers = found_servers(config, root, environment)
+    servers = find_servers(config, root, environment)
     relevant_servers = [server for server in servers if any(ending in endings for ending in server.spec.extensions)]
-    return tuple(server.item for server in relevant_servers if server.item is not None)
+    return tuple(server.trust_item for server in relevant_servers if server.trust_item is not None)
 
 
-def project_items(config: Config, environment: Mapping[str, str]) -> tuple[tuple[TrustItem, ...], tuple[str, ...]]:
+def project_trust_items(
+    config: Config, environment: Mapping[str, str]
+) -> tuple[tuple[TrustItem, ...], tuple[str, ...]]:
     """Return the trust items of the language servers for the project's files, and an empty list of problems."""
     if not config.lsp_enabled:
         return (), ()
-    return language_server_items(config, config.folder, environment, count_suffixes(config.project)), ()
+    return language_server_trust_items(
+        config, config.working_folder, environment, count_suffixes(config.project_folder)
+    ), ()
 
 
-def _configured_servers(config: Config, environment: Mapping[str, str]) -> Iterator[FoundServer]:
+def _configured_servers(config: Config, environment: Mapping[str, str]) -> Iterator[DetectedServer]:
     """Yield the servers for which the user configured a command."""
     for name, table in config.language_servers.items():
         command_words = (*_string_tuple(table.get("command")), *_string_tuple(table.get("args")))
-        known_server = next((server for server in known_servers() if server.name == name), None)
+        known_server = next((server for server in detectable_servers() if server.name == name), None)
         if not _string_tuple(table.get("command")):
             continue
         program = os.path.expanduser(command_words[0])
         command = (_program_path(program, environment, None) or program, *command_words[1:])
         source = config.sources.get(f"lsp.servers.{name}.command", "configuration")
-        spec = _create_spec(known_server or KnownServer(name, command, ()), command, table, config)
-        yield FoundServer(spec, "on" if table.get("enabled", True) else "off", source)
+        spec = _create_spec(known_server or DetectableServer(name, command, ()), command, table, config)
+        yield DetectedServer(spec, "on" if table.get("enabled", True) else "off", source)
 
 
 def _detected_servers(
     config: Config, root: Path, environment: Mapping[str, str], trust: ProjectTrust
-) -> Iterator[FoundServer]:
-    for known_server in known_servers():
+) -> Iterator[DetectedServer]:
+    for known_server in detectable_servers():
         table = config.language_servers.get(known_server.name, {})
         if table.get("command"):
             continue
@@ -96,49 +107,52 @@ def _detected_servers(
             command = (path, *known_server.command[1:])
             spec = _create_spec(known_server, command, table, config)
             state = standing if table.get("enabled", True) else "off"
-            yield FoundServer(spec, state, path, item if state == "not approved" else None)
+            yield DetectedServer(spec, state, path, item if state == "not approved" else None)
 
 
 def _program_candidates(
-    known_server: KnownServer, config: Config, root: Path, environment: Mapping[str, str]
+    known_server: DetectableServer, config: Config, root: Path, environment: Mapping[str, str]
 ) -> Iterator[tuple[str, TrustItem | None]]:
     """Yield the programs of a known server, the project's own first, with the item to approve, if any."""
-    for folder in dict.fromkeys((root, config.project)):
+    for folder in dict.fromkeys((root, config.project_folder)):
         for name in PROJECT_FOLDERS:
             path = folder / name / known_server.command[0]
             if os.access(path, os.X_OK) and path.is_file() and _has_server_mode(known_server, path):
                 yield (
                     str(path),
                     _create_trust_item(
-                        known_server, str(path), _program_digest(path), f"runs `{path.relative_to(config.project)}`"
+                        known_server,
+                        str(path),
+                        _program_digest(path),
+                        f"runs `{path.relative_to(config.project_folder)}`",
                     ),
                 )
-    installed = _program_path(known_server.command[0], environment, config.project)
+    installed = _program_path(known_server.command[0], environment, config.project_folder)
     if installed is not None and _has_server_mode(known_server, Path(installed)):
         detail = f"runs `{installed}`, which runs build scripts and tools of this folder"
-        digest = digest_of_text(known_server.name, installed)
+        digest = hash_texts(known_server.name, installed)
         yield (
             installed,
             _create_trust_item(known_server, installed, digest, detail) if known_server.runs_project else None,
         )
 
 
-def _create_trust_item(known_server: KnownServer, source: str, digest: str, detail: str) -> TrustItem:
+def _create_trust_item(known_server: DetectableServer, source: str, digest: str, detail: str) -> TrustItem:
     return TrustItem(
         "server", f"{known_server.name} (language server)", "project", source, digest, (detail,), _TRUST_EXPLANATION
     )
 
 
 def _standing(
-    known_server: KnownServer, item: TrustItem | None, config: Config, trust: ProjectTrust
+    known_server: DetectableServer, item: TrustItem | None, config: Config, trust: ProjectTrust
 ) -> LanguageServerStanding:
     if item is None:
         return "on"
     standing = trust.trust_state(item)
     if standing == "refused":
         return "off"
-    is_in_project = item.source.startswith(f"{config.project}{os.sep}")
-    is_sandboxed = config.sandbox != "off" and not isinstance(found_sandbox(), NoSandbox)
+    is_in_project = item.source.startswith(f"{config.project_folder}{os.sep}")
+    is_sandboxed = config.sandbox != "off" and not isinstance(detect_sandbox(), NoSandbox)
     return "on" if standing == "on" or (not is_in_project and is_sandboxed) else "not approved"
 
 
@@ -158,7 +172,7 @@ def _program_path(program: str, environment: Mapping[str, str], project: Path | 
 
 
 def _create_spec(
-    known_server: KnownServer,
+    known_server: DetectableServer,
     command: tuple[str, ...],
     table: Mapping[str, object],
     config: Config,
@@ -176,12 +190,14 @@ def _create_spec(
     )
 
 
-def _default_settings(known_server: KnownServer, config: Config) -> Mapping[str, object]:
+def _default_settings(known_server: DetectableServer, config: Config) -> Mapping[str, object]:
     """Return settings for Python servers: the project's package folders, found without running its interpreter."""
     if ".py" not in known_server.extensions:
         return {}
     paths = [
-        str(path) for name in _PACKAGE_FOLDERS for path in (config.project / name).glob("lib/python3*/site-packages")
+        str(path)
+        for name in _PACKAGE_FOLDERS
+        for path in (config.project_folder / name).glob("lib/python3*/site-packages")
     ]
     analysis = {"analysis": {"extraPaths": paths}}
     return {"python": analysis, "basedpyright": analysis} if paths else {}
@@ -191,14 +207,14 @@ def _string_tuple(value: object) -> tuple[str, ...]:
     return value if isinstance(value, tuple) else ()
 
 
-def _has_server_mode(known_server: KnownServer, program: Path) -> bool:
+def _has_server_mode(known_server: DetectableServer, program: Path) -> bool:
     """Whether the installed version of a program can act as a language server, according to its package."""
-    for folder in program.resolve().parents[:3] if known_server.since else ():
+    for folder in program.resolve().parents[:3] if known_server.min_major_version else ():
         with suppress(OSError, ValueError, AttributeError, RecursionError):
-            package = json.loads(read_beginning(folder / "package.json", _MAX_PACKAGE_BYTES))
+            package = json.loads(read_prefix(folder / "package.json", _MAX_PACKAGE_BYTES))
             if package.get("name") == known_server.name:
-                return int(str(package.get("version")).partition(".")[0]) >= known_server.since
-    return not known_server.since
+                return int(str(package.get("version")).partition(".")[0]) >= known_server.min_major_version
+    return not known_server.min_major_version
 
 
 def _program_digest(program: Path) -> str:
@@ -207,5 +223,5 @@ def _program_digest(program: Path) -> str:
     digest = hashlib.sha256(os.fsencode(resolved_program))
     for path in (resolved_program, *(folder / "package.json" for folder in resolved_program.parents[:3])):
         with suppress(OSError):
-            digest.update(read_beginning(path, _MAX_PROGRAM_BYTES))
+            digest.update(read_prefix(path, _MAX_PROGRAM_BYTES))
     return digest.hexdigest()

@@ -11,7 +11,7 @@ from ebbtide.agent.integrations import lsp as agent_lsp
 from ebbtide.tools.base import AppliedChange
 from ebbtide.tools.files.endings import count_suffixes
 from ebbtide.tools.integrations import lsp
-from ebbtide.tools.integrations.lsp.spec import PROJECT_FOLDERS, SERVER_PROGRAMS, known_servers
+from ebbtide.tools.integrations.lsp.spec import PROJECT_FOLDERS, SERVER_PROGRAMS, detectable_servers
 from ebbtide.tools.outputs.new_problems import NewProblems
 from ebbtide.tools.sandbox.sandbox import Sandbox
 
@@ -30,11 +30,11 @@ def _handled_extensions(name: str, table: Mapping[str, object]) -> tuple[str, ..
     Empty if the server is disabled."""
     extensions = table.get("extensions")
     if not extensions and table.get("command"):
-        extensions = next((server.extensions for server in known_servers() if server.name == name), ())
+        extensions = next((server.extensions for server in detectable_servers() if server.name == name), ())
     return extensions if isinstance(extensions, tuple) and table.get("enabled", True) else ()
 
 
-class SessionLanguages:
+class SessionLanguageServers:
     """Finds, starts and stops language servers for a working folder."""
 
     def __init__(
@@ -43,11 +43,11 @@ class SessionLanguages:
         root: Path,
         sandbox: Sandbox | None,
         environment: Mapping[str, str] = os.environ,
-        logs: Path | None = None,
+        log_folder: Path | None = None,
     ) -> None:
         """`sandbox` is the sandbox for commands; servers also run in it. `environment` determines where programs are
-        searched for. `logs` is the folder for server output, if not the default one."""
-        self._logs = logs or config.folders.logs / "language-servers"
+        searched for. `log_folder` is the folder for server output, if not the default one."""
+        self._logs = log_folder or config.folders.logs / "language-servers"
         self._environment = environment
         self._config = config
         self._root = root
@@ -60,7 +60,7 @@ class SessionLanguages:
             self._servers = lsp.pool.LanguageServers(self._root, self._find, self._logs, self._config.lsp_timeout)
         return self._servers
 
-    def are_there_for(self, endings: Container[str]) -> bool:
+    def is_available_for(self, endings: Container[str]) -> bool:
         """Whether there is probably a server for files with one of these endings. Checks only file names, because it is
         called at every start."""
         if not self._config.lsp_enabled:
@@ -71,28 +71,28 @@ class SessionLanguages:
         programs = {
             name for name, extensions in SERVER_PROGRAMS.items() if any(ending in endings for ending in extensions)
         }
-        project_folders = (str(self._config.project / name) for name in PROJECT_FOLDERS)
+        project_folders = (str(self._config.project_folder / name) for name in PROJECT_FOLDERS)
         folders = (*self._environment.get("PATH", os.defpath).split(os.pathsep), *project_folders)
         return any(os.access(os.path.join(folder, name), os.X_OK) for folder in folders for name in programs)
 
     @property
-    def may_want_trust(self) -> bool:
+    def may_need_trust(self) -> bool:
         """Whether the project contains language servers, or a server could run the project's code without a sandbox.
         Called at every start."""
-        project = self._config.project
+        project = self._config.project_folder
         folders = [project / name for name in PROJECT_FOLDERS if (project / name).is_dir()]
         runs_unsandboxed = self._config.sandbox == "off" and any((project / name).is_file() for name in _BUILD_FILES)
         return self._config.lsp_enabled and (
             runs_unsandboxed or any(os.access(folder / name, os.X_OK) for folder in folders for name in SERVER_PROGRAMS)
         )
 
-    def items(self) -> "tuple[TrustItem, ...]":
+    def trust_items(self) -> "tuple[TrustItem, ...]":
         """Return the trust items of the language servers for the project's file types."""
-        return agent_lsp.find.language_server_items(
-            self._config, self._root, self._environment, count_suffixes(self._config.project)
+        return agent_lsp.find.language_server_trust_items(
+            self._config, self._root, self._environment, count_suffixes(self._config.project_folder)
         )
 
-    async def after_edit(self, changes: Sequence[AppliedChange]) -> NewProblems | None:
+    async def diagnose_changes(self, changes: Sequence[AppliedChange]) -> NewProblems | None:
         """Return the new diagnostics caused by edits, for the model; None if there are none."""
         if not self._config.lsp_enabled or not any(change.path.suffix for change in changes):
             return None
@@ -109,7 +109,7 @@ class SessionLanguages:
 
     def _find(self, extension: str) -> "Sequence[LanguageServerSpec]":
         """Return the servers for a file name extension that may run now."""
-        servers = agent_lsp.find.found_servers(self._config, self._root, self._environment)
+        servers = agent_lsp.find.find_servers(self._config, self._root, self._environment)
         return [
             replace(server.spec, sandbox=self._sandbox)
             for server in servers

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from ebbtide.agent.config.private_table import PrivateTable
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.extensions.extension_files import digest_of_programs
+from ebbtide.agent.extensions.extension_files import hash_programs
 from ebbtide.agent.extensions.trust import TrustItem
 from ebbtide.agent.extensions.trust_question import APPROVE_OPTION, POSTPONE_OPTION
-from ebbtide.agent.integrations.mcp.declarations import DeclaredServer, UnusableServer, declared_servers
+from ebbtide.agent.integrations.mcp.declarations import DeclaredServer, UnusableServer, load_declared_servers
 from ebbtide.tools.files.diff import unified_diff
-from ebbtide.tools.integrations.mcp.input_schema import schema_texts
+from ebbtide.tools.integrations.mcp.input_schema import iter_schema_texts
 from ebbtide.tools.integrations.mcp.offers import INSTRUCTIONS_NAME, McpTool
 from ebbtide.tools.integrations.mcp.texts import with_escaped_chars
 from ebbtide.tools.outputs.extent import pluralize
@@ -55,19 +55,21 @@ class Approvals:
         approval = _approval_from_json(self._table.read().get(self._project, {}).get(server))
         return approval if approval is not None and approval.digest == digest else None
 
-    def allow_tools(self, declared: DeclaredServer, tools: Mapping[str, str], listed: Sequence[McpTool]) -> None:
-        """Record that the model may use these tools of the server and no others. `tools` are their digests by the
-        server's names, and `listed` are all tools that the server offers now. Raises `ConfigError`."""
+    def allow_tools(
+        self, declared: DeclaredServer, allowed_digests: Mapping[str, str], offered_tools: Sequence[McpTool]
+    ) -> None:
+        """Record that the model may use these tools of the server and no others. `allowed_digests` are their digests by
+        the server's names, and `offered_tools` are all tools that the server offers now. Raises `ConfigError`."""
         previous_approval = self.approval_for(declared.name, declared.digest)
-        digests = tool_digests(listed)
+        digests = compute_tool_digests(offered_tools)
         seen = {
             tool.original_name: _definition(tool)
-            for tool in listed
-            if tools.get(tool.original_name) == digests[tool.original_name]
+            for tool in offered_tools
+            if allowed_digests.get(tool.original_name) == digests[tool.original_name]
         }
         seen = {**(previous_approval.seen if previous_approval is not None else {}), **seen}
-        approval = {declared.name: asdict(ToolApproval(declared.digest, tools, seen))}
-        self._table.change(
+        approval = {declared.name: asdict(ToolApproval(declared.digest, allowed_digests, seen))}
+        self._table.update(
             lambda projects: {**projects, self._project: {**projects.get(self._project, {}), **approval}}
         )
 
@@ -85,21 +87,21 @@ def _are_strings(values: Iterable[object]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-def project_items(config: Config, environment: Mapping[str, str]) -> tuple[Sequence[TrustItem], Sequence[str]]:
+def project_trust_items(config: Config, environment: Mapping[str, str]) -> tuple[Sequence[TrustItem], Sequence[str]]:
     """Return the trust items of all declared servers, and the reasons why some servers of the project cannot be
     used."""
-    servers = declared_servers(config, environment)
+    servers = load_declared_servers(config, environment)
     unusable_servers = [
         server
         for server in servers
-        if isinstance(server, UnusableServer) and server.owner == "project" and not server.is_off
+        if isinstance(server, UnusableServer) and server.owner == "project" and not server.is_disabled
     ]
-    return [trust_item(server) for server in servers if isinstance(server, DeclaredServer)], [
+    return [create_trust_item(server) for server in servers if isinstance(server, DeclaredServer)], [
         server.notice for server in unusable_servers
     ]
 
 
-def trust_item(declared: DeclaredServer) -> TrustItem:
+def create_trust_item(declared: DeclaredServer) -> TrustItem:
     """Return the trust item of a server, including the project files that it runs."""
     can_do = (
         "The program runs in the sandbox with network access; without a sandbox, it can do anything that you can do."
@@ -107,31 +109,36 @@ def trust_item(declared: DeclaredServer) -> TrustItem:
         else "A server on the network learns what it is sent."
     )
     source = os.path.basename(declared.source) if declared.owner == "project" else declared.source
-    digest = "".join((declared.digest, digest_of_programs(declared.scripts)))
+    digest = "".join((declared.digest, hash_programs(declared.scripts)))
     return TrustItem("server", declared.name, declared.owner, source, digest, approval_lines(declared), can_do)
 
 
 def approval_lines(declared: DeclaredServer) -> tuple[str, ...]:
     """Return the lines that describe what the user approves."""
-    written = declared.written
+    written = declared.declaration
     rows = (
         ("command", " ".join(_quote_word(word) for word in written.command)),
         ("address", redact_url(written.url)),
         ("folder", str(declared.spec.cwd) if written.command else ""),
         ("sets", ", ".join(map(_quote_word, written.env))),
         ("sends", ", ".join(map(_quote_word, written.headers))),
-        ("reads your", ", ".join(written.reads)),
+        ("reads your", ", ".join(written.read_variables)),
     )
     lines = (f"{name}: {value}" for name, value in rows if value)
     return (*lines, *(f"runs the file {os.path.relpath(path, declared.spec.cwd)}" for path in declared.scripts))
 
 
-def tools_question(
-    server: str, tools: Sequence[McpTool], notes: Sequence[str], seen: Mapping[str, str], *, has_changed: bool
+def build_tools_question(
+    server: str,
+    tools: Sequence[McpTool],
+    notes: Sequence[str],
+    seen_definitions: Mapping[str, str],
+    *,
+    has_changed: bool,
 ) -> str:
     """Build the question whether the model may use these tools. It includes everything that the user approves by
-    answering yes. For tools that were approved in an earlier form (`seen`), it shows the changes. `notes` are remarks
-    about the server's tools."""
+    answering yes. For tools that were approved in an earlier form (`seen_definitions`), it shows the changes. `notes`
+    are remarks about the server's tools."""
     instructions = [tool.original_name for tool in tools if tool.original_name == INSTRUCTIONS_NAME]
     count = " and ".join(
         (
@@ -142,7 +149,7 @@ def tools_question(
     opening = f"has {count} that you have not approved in this form" if has_changed else f"offers {count}"
     more_remarks = [f"- and {pluralize(len(notes) - MAX_NOTES, 'remark')} more"] if len(notes) > MAX_NOTES else []
     remarks = ["Look at this first:", *(f"- {note}" for note in notes[:MAX_NOTES]), *more_remarks, ""] if notes else []
-    lines = [line for tool in tools for line in (*_tool_lines(tool), *_changed_lines(tool, seen), "")]
+    lines = [line for tool in tools for line in (*_tool_lines(tool), *_changed_lines(tool, seen_definitions), "")]
     return "\n".join([f"The server `{server}` {opening}:", "", *remarks, *lines, "May the model use them?"])
 
 
@@ -160,7 +167,7 @@ def _definition(tool: McpTool) -> str:
     return f"{tool.description}\n{schema}\n"
 
 
-def tool_digests(tools: Sequence[McpTool]) -> dict[str, str]:
+def compute_tool_digests(tools: Sequence[McpTool]) -> dict[str, str]:
     """Return digests of everything that the model sees of each tool, by the server's names for its tools."""
     definitions = {
         tool.original_name: [tool.original_name, tool.description, tool.listed_schema or tool.schema] for tool in tools
@@ -190,7 +197,7 @@ def _parameter_list(tool: McpTool) -> str:
 def _tool_lines(tool: McpTool) -> list[str]:
     """Return everything that the model would read about a tool, as lines."""
     lines = [f"- {tool.original_name}{_parameter_list(tool)}", *_indent(tool.description)]
-    for path, text in schema_texts(tool.schema):
+    for path, text in iter_schema_texts(tool.schema):
         if text or "." in path:  # top-level names are in the first line
             lines += _indent(with_escaped_chars(": ".join(filter(None, (path, text)))))
     return lines

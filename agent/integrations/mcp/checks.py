@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.integrations.doctor.check_result import CheckResult
-from ebbtide.agent.integrations.mcp.manage import server_rows
+from ebbtide.agent.integrations.mcp.manage import list_servers
 
 
 def check_servers(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     if not config.may_have_servers:
         return
-    rows = server_rows(config, environment)
+    rows = list_servers(config, environment)
     for row in rows:
         subject = f"`{row.name}` of `{row.source}`" if row.name else f"`{row.source}`"
         match row.standing:

@@ -16,7 +16,7 @@ from ebbtide.agent.config.load import MAX_CONFIG_BYTES
 from ebbtide.agent.config.table_keys import SERVER_KEYS
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import ConfigError
-from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.files.byte_order import to_utf8
 from ebbtide.tools.integrations.mcp.spec import Login, ServerSpec
 
@@ -37,10 +37,10 @@ class DeclaredServer:
     """The file or flag that declares it."""
     digest: str
     """Digest of the declaration, with variables expanded where they determine what runs."""
-    written: "WrittenServer"
-    ignored: tuple[str, ...] = ()
+    declaration: "ServerDeclaration"
+    ignored_keys: tuple[str, ...] = ()
     """Keys that are not supported."""
-    required: bool = False
+    is_required: bool = False
     """Whether requests must wait until it is ready."""
     scripts: tuple[Path, ...] = ()
     """The project files that a project's server runs. The user approves their contents with the server."""
@@ -51,7 +51,7 @@ class DeclaredServer:
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenServer:
+class ServerDeclaration:
     """A declaration as written, before variables are expanded, for display."""
 
     command: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class WrittenServer:
     what runs; for a user's server only the name, because values may be secret keys."""
     headers: tuple[str, ...] = ()
     """The headers that it sends, in the same form as `env`."""
-    reads: tuple[str, ...] = ()
+    read_variables: tuple[str, ...] = ()
     """Names of the user's environment variables that the declaration refers to."""
 
 
@@ -75,9 +75,9 @@ class UnusableServer:
     owner: Owner
     source: str
     problem: str
-    is_off: bool = False
+    is_disabled: bool = False
     """Whether the server is unusable only because the user disabled it."""
-    required: bool = False
+    is_required: bool = False
 
     @property
     def notice(self) -> str:
@@ -91,7 +91,9 @@ class _InvalidEntry(Exception):
     """An entry cannot be used. The message gives the reason."""
 
 
-def declared_servers(config: Config, environment: Mapping[str, str]) -> tuple[DeclaredServer | UnusableServer, ...]:
+def load_declared_servers(
+    config: Config, environment: Mapping[str, str]
+) -> tuple[DeclaredServer | UnusableServer, ...]:
     """Return the user's servers, then the plugins' and the project's. If a name occurs more than once, the first
     declaration is used. Names are compared in the form used in tool names."""
     declared = [
@@ -115,7 +117,7 @@ def declared_servers(config: Config, environment: Mapping[str, str]) -> tuple[De
 
 def _user_servers(config: Config, environment: Mapping[str, str]) -> list[DeclaredServer | UnusableServer]:
     servers: list[DeclaredServer | UnusableServer] = []
-    for name, table in config.servers.items():
+    for name, table in config.mcp_servers.items():
         source = next((config.sources[f"mcp.servers.{name}.{key}"] for key in table), "configuration")
         servers.append(_declare_server(name, table, "user", source, config, environment))
     return servers
@@ -129,7 +131,7 @@ def _plugin_servers(config: Config, environment: Mapping[str, str]) -> list[Decl
     for plugin in extensions.plugins.load_usable_plugins(config):
         source, plugin_environment = f"plugin {plugin.name}", {**environment, "CLAUDE_PLUGIN_ROOT": str(plugin.folder)}
         try:
-            entries = tuple(plugin.servers())
+            entries = tuple(plugin.read_servers())
         except extensions.extension_files.UnusableFile as error:
             servers.append(UnusableServer("", "user", source, str(error)))
             continue
@@ -146,7 +148,7 @@ def _plugin_servers(config: Config, environment: Mapping[str, str]) -> list[Decl
 def _project_servers(config: Config, environment: Mapping[str, str]) -> list[DeclaredServer | UnusableServer]:
     path = config.servers_file
     try:
-        if not Path(os.path.realpath(path)).is_relative_to(config.project):
+        if not Path(os.path.realpath(path)).is_relative_to(config.project_folder):
             raise ConfigError("it leads outside the project")
         entries = read_entries(path)
     except ConfigError as error:
@@ -165,7 +167,7 @@ def _project_servers(config: Config, environment: Mapping[str, str]) -> list[Dec
 def read_entries(path: Path) -> dict[str, object]:
     """Return the project file's entries by server name; empty if there is no file. Raises `ConfigError`."""
     try:
-        data = read_beginning(path, MAX_CONFIG_BYTES + 1)
+        data = read_prefix(path, MAX_CONFIG_BYTES + 1)
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -225,15 +227,15 @@ def _declare_server(
         return UnusableServer(display_name, owner, source, "its name must be one line of printable characters")
     if table.get("enabled") is False or name in config.mcp_disabled:
         reason = "listed in `mcp.disabled`" if name in config.mcp_disabled else "`enabled` is false"
-        return UnusableServer(name, owner, source, reason, is_off=True)
+        return UnusableServer(name, owner, source, reason, is_disabled=True)
     required = table.get("required") is True
     try:
-        spec = _create_spec(name, table, config.project, environment)
+        spec = _create_spec(name, table, config.project_folder, environment)
     except _InvalidEntry as error:
-        return UnusableServer(name, owner, source, str(error), required=required)
+        return UnusableServer(name, owner, source, str(error), is_required=required)
     scripts: tuple[Path, ...] = ()
     if owner == "project" and spec.cwd is not None:
-        scripts = extensions.extension_files.scripts_in_words(spec.command, spec.cwd, config.project)
+        scripts = extensions.extension_files.scripts_in_words(spec.command, spec.cwd, config.project_folder)
     return DeclaredServer(
         spec,
         owner,
@@ -249,7 +251,7 @@ def _declare_server(
 def declaration_problem(name: str, table: Mapping[str, object], config: Config) -> str:
     """Return why a new server declaration would be unusable in any environment; empty if it is usable."""
     server = _declare_server(name, {**table, "enabled": True}, "user", "", config, _AllVariablesSet())
-    return server.problem if isinstance(server, UnusableServer) and not server.is_off else ""
+    return server.problem if isinstance(server, UnusableServer) and not server.is_disabled else ""
 
 
 class _AllVariablesSet(dict[str, str]):
@@ -340,7 +342,7 @@ def _declaration_digest(table: Mapping[str, object], spec: ServerSpec) -> str:
     return hashlib.sha256(json.dumps(digested_fields, sort_keys=True).encode()).hexdigest()
 
 
-def _create_written_server(table: Mapping[str, object], owner: Owner) -> WrittenServer:
+def _create_written_server(table: Mapping[str, object], owner: Owner) -> ServerDeclaration:
     env, headers = (cast(Mapping[str, str], table.get(key, {})) for key in ("env", "headers"))
     command, url, cwd = _command_words(table), cast(str, table.get("url", "")), cast(str, table.get("cwd", ""))
     texts = (*command, url, cwd, *env.values(), *headers.values(), cast(str, table.get("client_secret", "")))
@@ -349,7 +351,7 @@ def _create_written_server(table: Mapping[str, object], owner: Owner) -> Written
         tuple(f"{name}={value}" for name, value in values.items()) if owner == "project" else tuple(values)
         for values in (env, headers)
     )
-    return WrittenServer(command, url, cwd, sets, sends, tuple(reads))
+    return ServerDeclaration(command, url, cwd, sets, sends, tuple(reads))
 
 
 def _one_line(text: str) -> str:

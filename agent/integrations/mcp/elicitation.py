@@ -16,7 +16,7 @@ from ebbtide.tools.schema import schema_violations
 
 FieldKind: TypeAlias = Literal["text", "integer", "number", "flag", "choice", "choices"]
 
-LEAVE_OUT, DECLINE, SEND = "leave it out", "do not answer the server", "send it"
+SKIP_FIELD, DECLINE, SEND = "leave it out", "do not answer the server", "send it"
 """Answers offered in addition to a field's or form's own options."""
 
 MAX_FIELDS, MAX_CHOICES = 50, 200
@@ -45,7 +45,7 @@ class FormField:
     title: str
     description: str
     kind: FieldKind
-    required: bool
+    is_required: bool
     schema: Mapping[str, object]
     choices: tuple[FormChoice, ...] = ()
     default: FieldValue = None
@@ -57,15 +57,15 @@ class FormField:
         if self.kind == "choices":
             own_options = ()
         suggested_options = (
-            (f"{field_value_text(self.default, self)}",) if self.default is not None and not own_options else ()
+            (f"{format_field_value(self.default, self)}",) if self.default is not None and not own_options else ()
         )
-        return (*suggested_options, *own_options, *(() if self.required else (LEAVE_OUT,)), DECLINE)
+        return (*suggested_options, *own_options, *(() if self.is_required else (SKIP_FIELD,)), DECLINE)
 
     @property
     def label(self) -> str:
         return self.title if self.title == self.name else f"{self.title} ({self.name})"
 
-    def question(self) -> str:
+    def build_question(self) -> str:
         """Return the question for the user."""
         name = self.label
         hints = {
@@ -78,7 +78,7 @@ class FormField:
         }
         details = [self.description, hints[self.kind], *_limit_hints(self.schema)]
         if self.default is not None:
-            details.append(f"usually {field_value_text(self.default, self)}")
+            details.append(f"usually {format_field_value(self.default, self)}")
         return ": ".join(filter(None, (name, "; ".join(filter(None, details)))))
 
     def parse_value(self, answer: str) -> FieldValue:
@@ -117,7 +117,7 @@ class Form:
 
     fields: tuple[FormField, ...]
     values: Mapping[str, FieldValue]
-    asked: frozenset[str] = frozenset()
+    asked_names: frozenset[str] = frozenset()
     """Names of the fields that the user has been asked about."""
     problem: str = ""
     """Why the user's last input was rejected."""
@@ -125,8 +125,8 @@ class Form:
     @property
     def _next_field(self) -> FormField | None:
         """The field to ask about next; required fields come first."""
-        unasked_fields = [field for field in self.fields if field.name not in self.asked]
-        missing_fields = [field for field in unasked_fields if field.required and field.name not in self.values]
+        unasked_fields = [field for field in self.fields if field.name not in self.asked_names]
+        missing_fields = [field for field in unasked_fields if field.is_required and field.name not in self.values]
         return next(iter((*missing_fields, *unasked_fields)), None)
 
     @property
@@ -134,10 +134,10 @@ class Form:
         """The options to choose from: filling in the next field, sending the form if it is complete, each field with
         its value, and declining."""
         next_field_option = (f"fill in {self._next_field.label}",) if self._next_field is not None else ()
-        is_complete = all(field.name in self.values for field in self.fields if field.required)
+        is_complete = all(field.name in self.values for field in self.fields if field.is_required)
         return (*next_field_option, *((SEND,) if is_complete else ()), *map(self._field_option, self.fields), DECLINE)
 
-    def question(self) -> str:
+    def build_question(self) -> str:
         problem = f"Invalid: {self.problem}.\n" if self.problem else ""
         return f"{problem}Choose what to fill in, or write several at once: {self.fields[0].name}=… and so on."
 
@@ -151,7 +151,7 @@ class Form:
         """Return the form with a value set; None removes it."""
         other_values = {name: entry for name, entry in self.values.items() if name != field.name}
         values = other_values if value is None else {**other_values, field.name: value}
-        return Form(self.fields, values, self.asked | {field.name})
+        return Form(self.fields, values, self.asked_names | {field.name})
 
     def with_assignments(self, answer: str) -> "Form":
         """Return the form with the answer's `NAME=VALUE` assignments applied. At the first invalid one, stop and set
@@ -168,8 +168,8 @@ class Form:
         return form
 
     def _field_option(self, field: FormField) -> str:
-        empty = "(required)" if field.required else "(empty)"
-        value = field_value_text(self.values[field.name], field) if field.name in self.values else empty
+        empty = "(required)" if field.is_required else "(empty)"
+        value = format_field_value(self.values[field.name], field) if field.name in self.values else empty
         return f"{field.label}: {value}"
 
 
@@ -189,7 +189,7 @@ def parse_fields(schema: Mapping[str, object]) -> tuple[FormField, ...]:
     return tuple(_parse_field(str(name), field_schema, name in required) for name, field_schema in properties.items())
 
 
-def field_value_text(value: FieldValue, field: FormField) -> str:
+def format_field_value(value: FieldValue, field: FormField) -> str:
     """Return a value as the user would write it."""
     match value:
         case bool():
@@ -201,7 +201,7 @@ def field_value_text(value: FieldValue, field: FormField) -> str:
         case int() | float():
             return str(value)
         case _:
-            return ", ".join(field_value_text(item, field) for item in value)
+            return ", ".join(format_field_value(item, field) for item in value)
 
 
 def _parse_field(name: str, schema: object, required: bool) -> FormField:

@@ -11,17 +11,17 @@ from typing import Any, Literal
 
 from ebbtide.agent.config.aliases import snake_case
 from ebbtide.agent.config.table_keys import SERVER_KEYS
-from ebbtide.agent.config.toml_file import edit_file
+from ebbtide.agent.config.toml_file import edit_toml_file
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.extensions.trust import ProjectTrust, TrustState
-from ebbtide.agent.integrations.mcp.approvals import Approvals, trust_item
+from ebbtide.agent.integrations.mcp.approvals import Approvals, create_trust_item
 from ebbtide.agent.integrations.mcp.declarations import (
     DeclaredServer,
     Owner,
     UnusableServer,
     declaration_problem,
-    declared_servers,
+    load_declared_servers,
 )
 from ebbtide.tools.integrations.mcp.client_handlers import ClientHandlers
 from ebbtide.tools.integrations.mcp.server import McpServer
@@ -45,23 +45,23 @@ class ServerRow:
     """Unsupported keys of its entry."""
 
 
-def server_rows(config: Config, environment: Mapping[str, str]) -> tuple[ServerRow, ...]:
+def list_servers(config: Config, environment: Mapping[str, str]) -> tuple[ServerRow, ...]:
     """Return a row for each declared server. A file without readable servers has a row without a name."""
     trust = ProjectTrust(config)
-    return tuple(_server_row(server, trust) for server in declared_servers(config, environment))
+    return tuple(_server_row(server, trust) for server in load_declared_servers(config, environment))
 
 
 def _server_row(server: DeclaredServer | UnusableServer, trust: ProjectTrust) -> ServerRow:
     if isinstance(server, UnusableServer):
         return ServerRow(
-            server.name, "off" if server.is_off else "unusable", server.problem, server.owner, server.source, ""
+            server.name, "off" if server.is_disabled else "unusable", server.problem, server.owner, server.source, ""
         )
-    standing = trust.trust_state(trust_item(server))
+    standing = trust.trust_state(create_trust_item(server))
     details_by_standing = {
         "not approved": "the user has not approved it",
         "changed": "it has changed since it was approved",
     }
-    target = redact_text(" ".join(redact_options(server.written.command)) or redact_url(server.written.url), {})
+    target = redact_text(" ".join(redact_options(server.declaration.command)) or redact_url(server.declaration.url), {})
     return ServerRow(
         server.name,
         standing,
@@ -69,13 +69,13 @@ def _server_row(server: DeclaredServer | UnusableServer, trust: ProjectTrust) ->
         server.owner,
         server.source,
         target,
-        server.ignored,
+        server.ignored_keys,
     )
 
 
 def find_server(name: str, config: Config, environment: Mapping[str, str]) -> DeclaredServer:
     """Return the server of that name. Raises `UsageError` if there is none, or if it cannot be started."""
-    servers = declared_servers(config, environment)
+    servers = load_declared_servers(config, environment)
     for server in servers:
         if server.name == name:
             if isinstance(server, UnusableServer):
@@ -85,7 +85,7 @@ def find_server(name: str, config: Config, environment: Mapping[str, str]) -> De
     raise UsageError(f"unknown server `{name}`; configured: {names}")
 
 
-def validated_table(name: str, values: Mapping[str, object], config: Config) -> dict[str, object]:
+def validate_table(name: str, values: Mapping[str, object], config: Config) -> dict[str, object]:
     """Validate and return the table of a new server. Raises `UsageError` if it is unusable."""
     table = {key: value for key, value in values.items() if value}
     parsed = {key: SERVER_KEYS[snake_case(key)](value) for key, value in table.items()}
@@ -95,15 +95,17 @@ def validated_table(name: str, values: Mapping[str, object], config: Config) -> 
     return table
 
 
-def make_server(declared: DeclaredServer, handlers: ClientHandlers, config: Config) -> McpServer:
+def create_server(declared: DeclaredServer, handlers: ClientHandlers, config: Config) -> McpServer:
     """Create a server. A project's server runs in a sandbox if there is one; the user's own servers do not."""
     spec = declared.spec
     if declared.owner == "project" and spec.command and config.sandbox != "off":
         folders = config.folders
         # The name is unique to the project, so that projects do not share a scratch folder.
-        name = f"{spec.prefix}-{hashlib.sha256(os.fsencode(config.project)).hexdigest()[:12]}"
+        name = f"{spec.prefix}-{hashlib.sha256(os.fsencode(config.project_folder)).hexdigest()[:12]}"
         temp_folder, app_folders = folders.data / "mcp" / "tmp" / name, (folders.config, folders.data, folders.logs)
-        spec = replace(spec, sandbox=Sandbox(config.project, temp_folder, [], app_folders, (config.project,)))
+        spec = replace(
+            spec, sandbox=Sandbox(config.project_folder, temp_folder, [], app_folders, (config.project_folder,))
+        )
     return McpServer(spec, handlers, log_path(declared, config), login_path(declared, config))
 
 
@@ -119,22 +121,20 @@ def login_path(declared: DeclaredServer, config: Config) -> Path:
     return config.folders.data / "mcp" / "logins" / f"{declared.spec.prefix}-{address}.json"
 
 
-def project_approvals(config: Config) -> Approvals:
+def open_project_approvals(config: Config) -> Approvals:
     """Return the tool approvals for this project's servers."""
-    return Approvals(config.folders.data / "mcp" / "approvals.json", config.project)
+    return Approvals(config.folders.data / "mcp" / "approvals.json", config.project_folder)
 
 
-def user_tool_pins(config: Config) -> Approvals:
+def open_user_tool_pins(config: Config) -> Approvals:
     """Return the pinned tool definitions of the user's own servers, shared by all projects."""
     return Approvals(config.folders.data / "mcp" / "tools.json", Path())
 
 
 @asynccontextmanager
-async def running_server(
-    declared: DeclaredServer, handlers: ClientHandlers, config: Config
-) -> AsyncIterator[McpServer]:
+async def run_server(declared: DeclaredServer, handlers: ClientHandlers, config: Config) -> AsyncIterator[McpServer]:
     """Start a server, wait until it is ready or has failed, yield it, and close it afterwards."""
-    server = make_server(declared, handlers, config)
+    server = create_server(declared, handlers, config)
     server.start()
     try:
         await server.ready()
@@ -167,7 +167,7 @@ def write_server(path: Path, name: str, table: Mapping[str, object] | None) -> N
             servers[name] = dict(table)
         _remove_empty_tables(content)
 
-    edit_file(path, edit, apply_expected, f"edit `[mcp.servers.{name}]` there by hand")
+    edit_toml_file(path, edit, apply_expected, f"edit `[mcp.servers.{name}]` there by hand")
 
 
 def _remove_empty_tables(content: dict[str, Any]) -> None:

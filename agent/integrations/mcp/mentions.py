@@ -10,7 +10,7 @@ from ebbtide.agent.extensions.expansion import split_words
 from ebbtide.agent.messages import Image, Note, User, UserPart
 from ebbtide.agent.prompt.attachments import attachment_labels, file_note
 from ebbtide.agent.prompt.mentions import note_with_heading
-from ebbtide.tools.base import Attachment, Picture, ToolError
+from ebbtide.tools.base import Attachment, ImageData, ToolError
 from ebbtide.tools.integrations.mcp.offers import McpPrompt
 from ebbtide.tools.integrations.mcp.server import McpServer
 from ebbtide.tools.outputs.extent import pluralize
@@ -73,7 +73,7 @@ def parse_prompt_arguments(prompt: McpPrompt, argument_text: str) -> dict[str, s
         else:
             raise UsageError(f"the prompt `{prompt.name}` takes no arguments")
     missing_arguments = [
-        argument.name for argument in prompt.arguments if argument.required and argument.name not in values
+        argument.name for argument in prompt.arguments if argument.is_required and argument.name not in values
     ]
     if missing_arguments:
         missing_names = ", ".join(f"`{name}`" for name in missing_arguments)
@@ -107,7 +107,7 @@ async def _prompt_parts(server: McpServer, prompt: McpPrompt, arguments: Mapping
         )
     ]
     for message in messages:
-        parts += _attachment_parts(message.pictures, message.files)
+        parts += _attachment_parts(message.images, message.files)
     return parts
 
 
@@ -126,10 +126,10 @@ async def _read_resource(server: McpServer, uri: str, notify: Callable[[str], No
         text = f"{text[:MAX_RESOURCE_CHARS]}\n[… {excess:,} more characters: `{tool}` returns all of it …]"
     note = file_note(name, text)
     notify(f"attached {', '.join(attachment_labels([note]))}")
-    return [note, *_attachment_parts(resource.pictures, resource.files)]
+    return [note, *_attachment_parts(resource.images, resource.files)]
 
 
-def _attachment_parts(pictures: Sequence[Picture], files: Sequence[Attachment]) -> Iterator[UserPart]:
+def _attachment_parts(pictures: Sequence[ImageData], files: Sequence[Attachment]) -> Iterator[UserPart]:
     for image in pictures:
         yield Image(image.media_type, base64.b64encode(image.data).decode("ascii"))
     for file in files:

@@ -11,9 +11,9 @@ from ebbtide.agent.channel import Channel
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import ConfigError, LoginNeeded, ServerFailed
 from ebbtide.agent.extensions.session_trust import SessionTrust
-from ebbtide.agent.integrations.mcp.approvals import trust_item
-from ebbtide.agent.integrations.mcp.declarations import DeclaredServer, UnusableServer, declared_servers
-from ebbtide.agent.integrations.mcp.manage import make_server, project_approvals, user_tool_pins
+from ebbtide.agent.integrations.mcp.approvals import create_trust_item
+from ebbtide.agent.integrations.mcp.declarations import DeclaredServer, UnusableServer, load_declared_servers
+from ebbtide.agent.integrations.mcp.manage import create_server, open_project_approvals, open_user_tool_pins
 from ebbtide.agent.integrations.mcp.mentions import expand_mentions
 from ebbtide.agent.integrations.mcp.server_requests import ServerRequests
 from ebbtide.agent.integrations.mcp.server_trust import ServerTrust
@@ -23,9 +23,9 @@ from ebbtide.agent.window.server_tools import ServerTools
 from ebbtide.agent.window.session_context import TurnContext, WindowContext
 from ebbtide.tools.base import Tool
 from ebbtide.tools.integrations.mcp.server import McpServer, close_all
-from ebbtide.tools.server_log import last_lines
+from ebbtide.tools.server_log import read_last_lines
 
-HEADLESS_WAIT_SECONDS = 30.0
+HEADLESS_WAIT_S = 30.0
 """Seconds that the first request of a headless run waits for servers."""
 
 
@@ -42,18 +42,20 @@ class RunningServers:
         trust: SessionTrust,
     ) -> None:
         """Collect the servers declared for a folder. `trust` decides whether the project's servers may start."""
-        declared = declared_servers(config, environment)
+        declared = load_declared_servers(config, environment)
         self.entries = {server.name: ServerEntry(server) for server in declared if isinstance(server, DeclaredServer)}
-        self._unusable = [server for server in declared if isinstance(server, UnusableServer) and not server.is_off]
+        self._unusable = [
+            server for server in declared if isinstance(server, UnusableServer) and not server.is_disabled
+        ]
         self._config = config
         self._server_tools = server_tools
         self._channel = channel
         self._requests = ServerRequests(root, channel, self.on_server_change)
-        self._trust = ServerTrust(project_approvals(config), user_tool_pins(config), self._requests, channel)
+        self._trust = ServerTrust(open_project_approvals(config), open_user_tool_pins(config), self._requests, channel)
         self._folder_trust = trust
-        self._items = {entry.name: trust_item(entry.declared) for entry in self.entries.values()}
+        self._items = {entry.name: create_trust_item(entry.declared) for entry in self.entries.values()}
         trust.add(tuple(self._items.values()))
-        trust.ask_afterwards(partial(self.settle, first=False))
+        trust.ask_afterwards(partial(self.prepare_turn, is_first=False))
         self._watcher: Callable[[], None] | None = None
         self._were_required_ready = False
         """Whether all required servers have been ready once, which allows requests to be sent."""
@@ -62,44 +64,46 @@ class RunningServers:
         """Start the approved servers in the background."""
         self._requests.session = window, turn
         for unusable in self._unusable:
-            if not self._turn_reports_failure(required=unusable.required):
-                self._trust.notice(unusable.notice)
+            if not self._turn_reports_failure(required=unusable.is_required):
+                self._trust.notify(unusable.notice)
         for entry in self.entries.values():
-            if not self._config.trusts_project or entry.declared.owner == "user":
+            if not self._config.is_project_trusted or entry.declared.owner == "user":
                 approval = self._trust.approvals_for(entry).approval_for(entry.name, entry.declared.digest)
-                entry.allowed = approval.tools if approval is not None else {}
+                entry.allowed_digests = approval.tools if approval is not None else {}
         self._start_approved()
 
     def _start_approved(self) -> list[McpServer]:
         """Start the approved servers that are not running, and return them."""
         started_servers = []
         for entry in self.entries.values():
-            is_new = entry.server is None and not entry.is_off
-            standing = self._folder_trust.trust_state(trust_item(entry.declared) if is_new else self._items[entry.name])
+            is_new = entry.server is None and not entry.is_disabled
+            standing = self._folder_trust.trust_state(
+                create_trust_item(entry.declared) if is_new else self._items[entry.name]
+            )
             entry.is_refused = standing == "refused"
-            if standing == "on" and entry.server is None and not entry.is_off:
+            if standing == "on" and entry.server is None and not entry.is_disabled:
                 started_servers.append(self._start(entry))
         return started_servers
 
     def _start(self, entry: ServerEntry) -> McpServer:
-        entry.server = server = make_server(entry.declared, self._requests, self._config)
+        entry.server = server = create_server(entry.declared, self._requests, self._config)
         server.start()
         return server
 
-    async def settle(self, *, first: bool) -> None:
+    async def prepare_turn(self, *, is_first: bool) -> None:
         """Prepare servers at the start of a turn, after the user has decided whether to trust the folder: start the
-        approved servers and ask the user to approve their tools. `first`: before the first request, also wait for
+        approved servers and ask the user to approve their tools. `is_first`: before the first request, also wait for
         starting servers, and for required ones without a time limit. Raises `ServerFailed`."""
         for server in self._start_approved():
             await server.ready()
-        if first:
+        if is_first:
             await self._wait_for_starting()
         self._update_tools()
         for entry in self.entries.values():
             if entry.unapproved_tools():
                 await self._trust.ask_for_tools(entry)
         self._update_tools()
-        if first:
+        if is_first:
             await wait_for_required_servers(self.entries.values(), self._unusable)
             self._were_required_ready = True
 
@@ -119,47 +123,47 @@ class RunningServers:
         """Return the status of all servers, without their tools. Must be fast: it is called at every key press."""
         return tuple(entry.status() for entry in self.entries.values())
 
-    def watch(self, changed: Callable[[], None] | None) -> None:
+    def set_watcher(self, on_change: Callable[[], None] | None) -> None:
         """Set the callback for server changes, replacing any previous one."""
-        self._watcher = changed
+        self._watcher = on_change
 
     async def restart(self, name: str) -> None:
         server = self.entries[name].server
         if server is not None:
             await server.restart()
 
-    def log(self, name: str, lines: int) -> Sequence[str]:
+    def last_log_lines(self, name: str, max_lines: int) -> Sequence[str]:
         """Return the last lines of a server's standard error, or the reason why they cannot be read."""
         server = self.entries[name].server
         try:
-            return last_lines(server.log, lines) if server is not None else ()
+            return read_last_lines(server.log, max_lines) if server is not None else ()
         except OSError as error:
             return (f"cannot read `{error.filename}`: {error.strerror}",)
 
-    async def login(self, name: str, show: Callable[[str], None]) -> None:
-        """Restart a server, and let the user log in if required; `show` receives the address to open."""
+    async def login(self, name: str, show_address: Callable[[str], None]) -> None:
+        """Restart a server, and let the user log in if required; `show_address` receives the address to open."""
         server = self.entries[name].server
         if server is None:
             return
-        self._requests.shows_login[name] = show
+        self._requests.login_callbacks[name] = show_address
         try:
             await server.login()
         finally:
-            if self._requests.shows_login.get(name) is show:  # unless a later login replaced it
-                del self._requests.shows_login[name]
+            if self._requests.login_callbacks.get(name) is show_address:  # unless a later login replaced it
+                del self._requests.login_callbacks[name]
 
-    async def switch(self, name: str) -> None:
+    async def toggle(self, name: str) -> None:
         """Stop a running server, or start a stopped one. If the server is not approved, the next turn asks about it."""
         entry = self.entries[name]
         if entry.server is not None:
-            entry.is_off, server = True, entry.server
+            entry.is_disabled, server = True, entry.server
             entry.server = None
             await server.close()
-        elif entry.is_off:
-            entry.is_off = False
+        elif entry.is_disabled:
+            entry.is_disabled = False
             self._start(entry)
         else:
-            entry.postponed = frozenset()
+            entry.postponed_digests = frozenset()
             with suppress(ConfigError):  # if it cannot be saved, the change applies to this session only
                 self._folder_trust.forget(self._items[name])
             entry.is_refused = False
@@ -176,18 +180,18 @@ class RunningServers:
         if self._watcher is not None:
             self._watcher()
         entry = self.entries.get(name)
-        if entry is None or entry.server is None or self._turn_reports_failure(required=entry.declared.required):
+        if entry is None or entry.server is None or self._turn_reports_failure(required=entry.declared.is_required):
             return
         match entry.state.phase:
             case "failed":
-                self._trust.notice_once(entry, f"the server `{name}` cannot be used: {entry.state.detail}")
+                self._trust.notify_once(entry, f"the server `{name}` cannot be used: {entry.state.detail}")
             case "needs_login":
-                self._trust.notice_once(entry, f"the server `{name}` requires a login: run `ebb mcp login {name}`")
+                self._trust.notify_once(entry, f"the server `{name}` requires a login: run `ebb mcp login {name}`")
             case "starting" if entry.state.detail:
-                self._trust.notice_once(entry, f"the server `{name}` crashed: {entry.state.detail}")
+                self._trust.notify_once(entry, f"the server `{name}` crashed: {entry.state.detail}")
             case "ready":
                 for note in entry.state.notes:
-                    self._trust.notice_once(entry, f"the server `{name}`: {note}")
+                    self._trust.notify_once(entry, f"the server `{name}`: {note}")
             case _:
                 pass
 
@@ -215,7 +219,7 @@ class RunningServers:
     async def _wait_for_starting(self) -> None:
         wait = self._config.mcp_wait
         if wait is None:
-            wait = 0.0 if self._channel.is_interactive else HEADLESS_WAIT_SECONDS
+            wait = 0.0 if self._channel.is_interactive else HEADLESS_WAIT_S
         starting_entries = [entry for entry in self.entries.values() if entry.state.phase == "starting"]
         with suppress(TimeoutError):
             async with asyncio.timeout(wait):
@@ -225,17 +229,17 @@ class RunningServers:
         for entry in starting_entries:
             if wait > 0 and entry.state.phase == "starting":
                 problem = f"the server `{entry.name}` was not ready within {wait:g} s; its tools will be added later"
-                self._trust.notice_once(entry, problem)
+                self._trust.notify_once(entry, problem)
 
 
-async def wait_for_required_servers(entries: Iterable[ServerEntry], unusable: Iterable[UnusableServer]) -> None:
+async def wait_for_required_servers(entries: Iterable[ServerEntry], unusable_servers: Iterable[UnusableServer]) -> None:
     """Wait, without a time limit, until every `required` server is ready. Raises `ServerFailed` if one fails, and
     `LoginNeeded` if one needs a login."""
-    for server in unusable:
-        if server.required:
+    for server in unusable_servers:
+        if server.is_required:
             raise ServerFailed(f"{server.notice}; it is `required`")
     for entry in entries:
-        if entry.declared.required and not entry.is_off:
+        if entry.declared.is_required and not entry.is_disabled:
             await _wait_for_required_server(entry)
 
 

@@ -11,7 +11,14 @@ from urllib.parse import urlsplit
 from ebbtide.agent.channel import Channel
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.session import Event, ReplyFinished, RetryScheduled
-from ebbtide.agent.integrations.mcp.elicitation import DECLINE, LEAVE_OUT, SEND, FormField, parse_fields, prefilled_form
+from ebbtide.agent.integrations.mcp.elicitation import (
+    DECLINE,
+    SEND,
+    SKIP_FIELD,
+    FormField,
+    parse_fields,
+    prefilled_form,
+)
 from ebbtide.agent.messages import Assistant, Image, Message, Text, User
 from ebbtide.agent.providers.base import Request
 from ebbtide.agent.providers.stream import stream_reply
@@ -44,26 +51,28 @@ MAX_SAMPLE_CHARS = 4000
 class ServerRequests(ClientHandlers):
     """Answers the requests of servers. Between turns, or without a user, questions are dismissed."""
 
-    def __init__(self, root: Path, channel: Channel, changed: Callable[[str], None]) -> None:
-        """`changed` is called with a server's name whenever the server changes."""
+    def __init__(self, root: Path, channel: Channel, on_change: Callable[[str], None]) -> None:
+        """`on_change` is called with a server's name whenever the server changes."""
         self.session: tuple[WindowContext, TurnContext] | None = None
         """The session whose model answers sampling requests; None before servers are started and after they are
         closed."""
-        self.shows_login: dict[str, Callable[[str], None]] = {}
+        self.login_callbacks: dict[str, Callable[[str], None]] = {}
         """Callbacks that show a login address, by server name."""
         self._root = root
         self._channel = channel
-        self._changed = changed
+        self._changed = on_change
         self.services = frozenset(("elicitation", "sampling", "roots") if channel.is_interactive else ("roots",))
         self._trusted_for_sampling: set[str] = set()
         """Servers that may use the model without asking."""
         self._question_lock = asyncio.Lock()
 
-    async def ask_user(self, question: str, options: tuple[str, ...], *, takes_words: bool = False) -> str:
+    async def ask_user(self, question: str, options: tuple[str, ...], *, accepts_free_text: bool = False) -> str:
         """Return the user's answer; empty if there is none, for example between turns."""
         if not self._channel.is_interactive or not self._channel.is_open:
             return ""
-        pending_answer = self._channel.questions.ask_text(question, options, is_lasting=True, takes_words=takes_words)
+        pending_answer = self._channel.questions.ask_text(
+            question, options, is_lasting=True, accepts_text=accepts_free_text
+        )
         return await self._channel.interrupt.race(pending_answer) or ""
 
     def roots(self) -> tuple[Path, ...]:
@@ -74,7 +83,7 @@ class ServerRequests(ClientHandlers):
 
     async def open_login(self, server: str, url: str) -> None:
         """Pass a login address to the callback that waits for it; ignored if there is none."""
-        if (show := self.shows_login.get(server)) is not None:
+        if (show := self.login_callbacks.get(server)) is not None:
             show(url)
 
     async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
@@ -91,14 +100,17 @@ class ServerRequests(ClientHandlers):
             if server not in self._trusted_for_sampling:
                 question = (
                     f"The server `{server}` wants `{window.model.facts.id}` to generate text at your expense: about "
-                    f"{estimated_tokens(request):,} tokens in, and at most {request.max_tokens:,} out. Allow it?\n\n"
+                    f"{estimate_request_tokens(request):,} tokens in, and at most {request.max_tokens:,} out. "
+                    "Allow it?\n\n"
                 )
-                answer = await self.ask_user(question + sample_text(request), (NO_ANSWER, ONCE_ANSWER, ALWAYS_ANSWER))
+                answer = await self.ask_user(
+                    question + format_request(request), (NO_ANSWER, ONCE_ANSWER, ALWAYS_ANSWER)
+                )
                 if answer not in (ONCE_ANSWER, ALWAYS_ANSWER):
                     return SamplingRefusal("the user declined")
                 if answer == ALWAYS_ANSWER:
                     self._trusted_for_sampling.add(server)
-        return await write_sample(request, window.model, turn)
+        return await generate_sample(request, window.model, turn)
 
     async def _ask_to_open(self, server: str, message: str, url: str) -> Answer:
         question = (
@@ -132,7 +144,7 @@ class ServerRequests(ClientHandlers):
                 else AcceptedAnswer(form.with_value(fields[0], value).values)
             )
         for _ in range(MAX_FORM_ANSWERS):
-            answer = await self.ask_user(f"{prompt}\n\n{form.question()}", form.options, takes_words=True)
+            answer = await self.ask_user(f"{prompt}\n\n{form.build_question()}", form.options, accepts_free_text=True)
             if not answer or answer == DECLINE:
                 return DeclinedAnswer() if answer else DismissedAnswer()
             if answer == SEND:
@@ -148,12 +160,14 @@ class ServerRequests(ClientHandlers):
         """Return the user's value for a field; None if the user omits it."""
         problem = ""
         for _ in range(MAX_FIELD_ATTEMPTS):
-            answer = await self.ask_user(f"{prompt}\n\n{problem}{field.question()}", field.options, takes_words=True)
+            answer = await self.ask_user(
+                f"{prompt}\n\n{problem}{field.build_question()}", field.options, accepts_free_text=True
+            )
             if not answer:
                 return DismissedAnswer()
             if answer == DECLINE:
                 return DeclinedAnswer()
-            if answer == LEAVE_OUT and not field.required:
+            if answer == SKIP_FIELD and not field.is_required:
                 return None
             try:
                 return field.parse_value(answer)
@@ -170,22 +184,24 @@ def _host(url: str) -> str:
         return "an invalid host"
 
 
-async def write_sample(request: SampleRequest, model: ModelContext, turn: TurnContext) -> SampleReply | SamplingRefusal:
+async def generate_sample(
+    request: SampleRequest, model: ModelContext, turn: TurnContext
+) -> SampleReply | SamplingRefusal:
     """Answer a sampling request with the session's model, at the user's expense; return a `SamplingRefusal` if that is
     not possible."""
     provider, messages = model.provider, _model_messages(request, images=model.facts.images)
-    if turn.limits.cost is not None and turn.cost_so_far >= turn.limits.cost:
+    if turn.limits.max_cost is not None and turn.cost_so_far >= turn.limits.max_cost:
         return SamplingRefusal("the cost limit of this run is reached")
     if not messages or not isinstance(messages[-1], User):
         return SamplingRefusal("there is no user message to answer")
-    token_count = estimated_tokens(request)
+    token_count = estimate_request_tokens(request)
     if token_count > provider.window.effective:
         return SamplingRefusal(
             f"it needs about {token_count:,} tokens, but the model has room for {provider.window.effective:,}"
         )
     max_output_tokens = max(1, min(request.max_tokens, provider.window.output))
     model_request = Request(
-        request.system, messages, (), max_output_tokens, f"{turn.recorder.session_id}-sample", model.effort
+        request.system_prompt, messages, (), max_output_tokens, f"{turn.recorder.session_id}-sample", model.effort
     )
     try:
         reply = await stream_reply(provider, model_request, turn.interrupt, _sampling_events_only(turn.emit))
@@ -193,22 +209,22 @@ async def write_sample(request: SampleRequest, model: ModelContext, turn: TurnCo
         return SamplingRefusal(str(error))
     if reply.stop_reason == "interrupted" or turn.interrupt.is_requested():
         return SamplingRefusal("the user interrupted it")
-    text, was_stopped = _text_before_stop(reply.message.text, request.stop)
+    text, was_stopped = _text_before_stop(reply.message.text, request.stop_sequences)
     if was_stopped:
         return SampleReply(text, provider.facts.name, "stopSequence")
     return SampleReply(text, provider.facts.name, "maxTokens" if reply.stop_reason == "max_tokens" else "endTurn")
 
 
-def estimated_tokens(request: SampleRequest) -> int:
+def estimate_request_tokens(request: SampleRequest) -> int:
     """Return the estimated tokens of a sampling request."""
-    return estimate_text(request.system) + sum(map(estimate_message, _model_messages(request, images=True)))
+    return estimate_text(request.system_prompt) + sum(map(estimate_message, _model_messages(request, images=True)))
 
 
-def sample_text(request: SampleRequest) -> str:
+def format_request(request: SampleRequest) -> str:
     """Return the text of a sampling request for the user, truncated if it is long."""
-    texts = [f"[system] {request.system}"] if request.system else []
+    texts = [f"[system] {request.system_prompt}"] if request.system_prompt else []
     for message in request.messages:
-        images_note = f" [{pluralize(len(message.pictures), 'image')}]" if message.pictures else ""
+        images_note = f" [{pluralize(len(message.images), 'image')}]" if message.images else ""
         texts.append(f"[{message.role}] {message.text}{images_note}")
     full_text = "\n".join(texts)
     hidden_chars = len(full_text) - MAX_SAMPLE_CHARS
@@ -222,7 +238,7 @@ def _model_messages(request: SampleRequest, *, images: bool) -> tuple[Message, .
         if merged_messages and merged_messages[-1].role == message.role:
             previous = merged_messages.pop()
             message = SamplingMessage(
-                message.role, f"{previous.text}\n\n{message.text}", (*previous.pictures, *message.pictures)
+                message.role, f"{previous.text}\n\n{message.text}", (*previous.images, *message.images)
             )
         if merged_messages or message.role == "user":
             merged_messages.append(message)
@@ -233,12 +249,12 @@ def _model_message(message: SamplingMessage, images: bool) -> Message:
     if message.role == "assistant":
         return Assistant((Text(message.text),), "")
     omission_note = (
-        f"\n[{pluralize(len(message.pictures), 'image')}, which this model cannot see]"
-        if message.pictures and not images
+        f"\n[{pluralize(len(message.images), 'image')}, which this model cannot see]"
+        if message.images and not images
         else ""
     )
     image_parts = tuple(
-        Image(image.media_type, base64.b64encode(image.data).decode("ascii")) for image in message.pictures
+        Image(image.media_type, base64.b64encode(image.data).decode("ascii")) for image in message.images
     )
     return User((Text(f"{message.text}{omission_note}"), *(image_parts if images else ())))
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ebbtide.agent.channel import Channel
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.extensions.trust_question import APPROVE_OPTION
-from ebbtide.agent.integrations.mcp.approvals import TOOL_OPTIONS, Approvals, tool_digests, tools_question
+from ebbtide.agent.integrations.mcp.approvals import TOOL_OPTIONS, Approvals, build_tools_question, compute_tool_digests
 from ebbtide.agent.integrations.mcp.server_requests import ServerRequests
 from ebbtide.agent.integrations.mcp.status import ServerEntry
 
@@ -28,13 +28,13 @@ class ServerTrust:
 
     async def ask_for_tools(self, entry: ServerEntry) -> None:
         tools = entry.unapproved_tools()
-        digests = frozenset(tool_digests(tools).values())
-        if digests <= entry.postponed:
+        digests = frozenset(compute_tool_digests(tools).values())
+        if digests <= entry.postponed_digests:
             return
         previous_approval = self.approvals_for(entry).approval_for(entry.name, entry.declared.digest)
         seen_definitions = previous_approval.seen if previous_approval is not None else {}
-        has_changed = bool(entry.allowed)
-        question = tools_question(entry.name, tools, entry.state.notes, seen_definitions, has_changed=has_changed)
+        has_changed = bool(entry.allowed_digests)
+        question = build_tools_question(entry.name, tools, entry.state.notes, seen_definitions, has_changed=has_changed)
         answer = await self._ask_user(question, TOOL_OPTIONS)
         if answer is None:
             names = ", ".join(f"`{tool.original_name}`" for tool in tools[:5]) + (
@@ -42,20 +42,20 @@ class ServerTrust:
             )
             reason = "have changed" if entry.declared.owner == "user" else "are not approved"
             problem = f"the tools {names} of the server `{entry.name}` {reason}, so the model cannot use them"
-            self.notice_once(entry, f"{problem}; {_APPROVAL_HINT.format(entry.name)}")
+            self.notify_once(entry, f"{problem}; {_APPROVAL_HINT.format(entry.name)}")
         elif answer == APPROVE_OPTION:
-            allowed = {**(entry.allowed or {}), **tool_digests(tools)}
-            entry.allowed = allowed
+            allowed = {**(entry.allowed_digests or {}), **compute_tool_digests(tools)}
+            entry.allowed_digests = allowed
             self._save_approval(
                 lambda: self.approvals_for(entry).allow_tools(entry.declared, allowed, entry.state.approvable_tools)
             )
         else:
-            entry.postponed |= digests
+            entry.postponed_digests |= digests
 
     def pin_new_tools(self, entry: ServerEntry) -> None:
         """Record new tools of a user's server as they are first seen, and report them."""
-        had_tools = bool(entry.allowed)
-        new_tools, allowed = entry.allow_new_tools(), entry.allowed
+        had_tools = bool(entry.allowed_digests)
+        new_tools, allowed = entry.allow_new_tools(), entry.allowed_digests
         if not new_tools or allowed is None:
             return
         self._save_approval(lambda: self.pins.allow_tools(entry.declared, allowed, entry.state.approvable_tools))
@@ -63,17 +63,17 @@ class ServerTrust:
             names = ", ".join(f"`{tool.original_name}`" for tool in new_tools[:5]) + (
                 " and others" if len(new_tools) > 5 else ""
             )
-            self.notice_once(entry, f"the server `{entry.name}` has new tools: {names}")
+            self.notify_once(entry, f"the server `{entry.name}` has new tools: {names}")
 
     def approvals_for(self, entry: ServerEntry) -> Approvals:
         return self.pins if entry.declared.owner == "user" else self.approvals
 
-    def notice_once(self, entry: ServerEntry, line: str) -> None:
+    def notify_once(self, entry: ServerEntry, line: str) -> None:
         if line not in entry.reported_lines:
             entry.reported_lines.add(line)
-            self.notice(line)
+            self.notify(line)
 
-    def notice(self, line: str) -> None:
+    def notify(self, line: str) -> None:
         if self._requests.session is not None:
             self._channel.notice(line)
 
@@ -85,4 +85,4 @@ class ServerTrust:
         try:
             write()
         except ConfigError as error:
-            self.notice(f"your approval applies to this session only: {error}")
+            self.notify(f"your approval applies to this session only: {error}")

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ebbtide.agent.integrations.mcp.approvals import approval_lines, tool_digests
+from ebbtide.agent.integrations.mcp.approvals import approval_lines, compute_tool_digests
 from ebbtide.agent.integrations.mcp.declarations import DeclaredServer
-from ebbtide.agent.window.deferral import specs_of
+from ebbtide.agent.window.deferral import create_specs
 from ebbtide.agent.window.session_context import ModelContext, WindowContext
 from ebbtide.tools.integrations.mcp.offers import McpPrompt, McpTool, ReadResource, ServerState
 from ebbtide.tools.integrations.mcp.server import McpServer
@@ -33,7 +33,7 @@ class ServerStatus:
 
     declared: DeclaredServer
     state: ServerState
-    log: Path | None
+    log_path: Path | None
     """The file with its standard error; None if the server is not running."""
     tools: tuple[ToolStatus, ...] = ()
     """Its tools in the session; empty unless they were requested."""
@@ -59,14 +59,14 @@ class ServerStatus:
         return tuple(resource.uri for resource in self.state.resources)
 
     @property
-    def runs(self) -> tuple[str, ...]:
+    def description_lines(self) -> tuple[str, ...]:
         """Its command or address with all settings, one line each."""
         return approval_lines(self.declared)
 
     @property
-    def is_on(self) -> bool:
+    def is_enabled(self) -> bool:
         """Whether it is switched on in this session."""
-        return self.log is not None
+        return self.log_path is not None
 
     @property
     def tokens(self) -> int:
@@ -83,13 +83,13 @@ class ServerEntry:
     """The server object; None while the server may not be started."""
     is_refused: bool = False
     """Whether the user refused it in this project."""
-    allowed: Mapping[str, str] | None = None
+    allowed_digests: Mapping[str, str] | None = None
     """Digests of the allowed tools, by the server's own names; None if the user has allowed all tools for this run."""
-    postponed: frozenset[str] = frozenset()
+    postponed_digests: frozenset[str] = frozenset()
     """Digests of the tools whose approval the user has postponed."""
     reported_lines: set[str] = field(default_factory=set)
     """Notices already shown in this session."""
-    is_off: bool = False
+    is_disabled: bool = False
     """Whether the user stopped it for this session."""
     _digest_cache: tuple[tuple[McpTool, ...], McpTool | None, Mapping[str, str]] = field(
         default_factory=lambda: ((), None, {})
@@ -105,7 +105,7 @@ class ServerEntry:
         return self.server.state if self.server is not None else ServerState("disabled", self._disabled_reason())
 
     def _disabled_reason(self) -> str:
-        if self.is_off:
+        if self.is_disabled:
             return "switched off in this session"
         return "refused in this project" if self.is_refused else "not approved"
 
@@ -143,15 +143,20 @@ class ServerEntry:
         return self.state.approvable_tools if self.state.phase in ("ready", "starting") else ()
 
     def _is_allowed(self, tool: McpTool) -> bool:
-        return self.allowed is None or self.allowed.get(tool.original_name) == self._digests()[tool.original_name]
+        return (
+            self.allowed_digests is None
+            or self.allowed_digests.get(tool.original_name) == self._digests()[tool.original_name]
+        )
 
     def allow_new_tools(self) -> tuple[McpTool, ...]:
         """Allow the tools that were never seen before, and return them. Applies only to the user's own servers."""
         new_tools = tuple(
-            tool for tool in self._listed_tools() if self.allowed is not None and tool.original_name not in self.allowed
+            tool
+            for tool in self._listed_tools()
+            if self.allowed_digests is not None and tool.original_name not in self.allowed_digests
         )
-        self.allowed = {
-            **(self.allowed or {}),
+        self.allowed_digests = {
+            **(self.allowed_digests or {}),
             **{tool.original_name: self._digests()[tool.original_name] for tool in new_tools},
         }
         return new_tools
@@ -159,7 +164,7 @@ class ServerEntry:
     def _digests(self) -> Mapping[str, str]:
         state = self.state
         if self._digest_cache[0] is not state.tools or self._digest_cache[1] != state.instructions:
-            self._digest_cache = state.tools, state.instructions, tool_digests(state.approvable_tools)
+            self._digest_cache = state.tools, state.instructions, compute_tool_digests(state.approvable_tools)
         return self._digest_cache[2]
 
     def status(self, window: WindowContext | None = None) -> ServerStatus:
@@ -170,8 +175,8 @@ class ServerEntry:
         )
 
     def _tool_statuses(self, window: WindowContext) -> Iterator[ToolStatus]:
-        added_names = {tool.name for tool in window.tools.served.added_tools}
-        added_offer: ToolOffer = "late" if window.watch.has_sent else "due"
+        added_names = {tool.name for tool in window.tools.server_tools.added_tools}
+        added_offer: ToolOffer = "late" if window.prefix_watch.has_sent else "due"
         is_ready = self.state.phase == "ready"
         for tool in self.offered_tools():
             offer: ToolOffer = "away" if not is_ready else added_offer if tool.name in added_names else "offered"
@@ -182,5 +187,5 @@ class ServerEntry:
 
 
 def _tool_status(tool: McpTool | ReadResource, offer: ToolOffer, model: ModelContext) -> ToolStatus:
-    (spec,) = specs_of((tool,))
+    (spec,) = create_specs((tool,))
     return ToolStatus(tool.original_name, tool.description, model.meter.definition_tokens(spec), offer)

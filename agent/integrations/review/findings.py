@@ -81,10 +81,10 @@ class Review:
     findings: tuple[ReviewFinding, ...]
     """Worst first, then by path and line."""
 
-    def has_severity(self, severity: str) -> bool:
+    def has_finding_of_severity(self, min_severity: str) -> bool:
         """Whether there is a finding of at least this severity. False for `never`."""
-        return severity in SEVERITIES and any(
-            SEVERITIES.index(finding.severity) <= SEVERITIES.index(severity) for finding in self.findings
+        return min_severity in SEVERITIES and any(
+            SEVERITIES.index(finding.severity) <= SEVERITIES.index(min_severity) for finding in self.findings
         )
 
 

@@ -17,4 +17,6 @@ def check_embedding_model(config: Config, environment: Mapping[str, str]) -> Ite
     except EmbeddingFailed as error:
         yield CheckResult("meanings", "broken", str(error))
     else:
-        yield CheckResult("meanings", "well", f"`{model_folder(setting)}` returns vectors of {embedder.size:,} numbers")
+        yield CheckResult(
+            "meanings", "well", f"`{model_folder(setting)}` returns vectors of {embedder.dimension_count:,} numbers"
+        )

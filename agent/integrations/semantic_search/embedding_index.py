@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ebbtide.agent.archive.indexer import Indexer
 from ebbtide.agent.integrations.semantic_search.embeddings import Embedder
-from ebbtide.agent.integrations.semantic_search.vector_index import QuantizedVectors, quantized
+from ebbtide.agent.integrations.semantic_search.vector_index import QuantizedVectors, quantize
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.queries import SearchQuery, path_pattern
 from ebbtide.store.search import SearchHit, SearchIndex, SearchMatch
@@ -18,7 +18,7 @@ from ebbtide.tools.outputs.recalled import OnProgress, no_progress
 PART_CHARS = 1000
 """Maximum length, in characters, of the text that one vector covers."""
 
-LEADING_PARTS, TRAILING_PARTS = 6, 2
+LEADING_PART_COUNT, TRAILING_PART_COUNT = 6, 2
 """Number of parts at the beginning and at the end of a long text that get vectors."""
 
 DOCUMENTS_PER_BATCH = 50
@@ -40,10 +40,12 @@ MIN_SIMILARITY = 0.2
 class EmbeddingIndex:
     """Searches by words and by meaning. Raises `StoreFailed`."""
 
-    def __init__(self, thread: StoreThread, store: SessionStore, embedder: Embedder) -> None:
-        self._store_thread = thread
+    def __init__(self, store_thread: StoreThread, store: SessionStore, embedder: Embedder) -> None:
+        self._store_thread = store_thread
         self._embedder = embedder
-        self._vectors = VectorStore(store, f"{embedder.fingerprint}:{PART_CHARS}:{LEADING_PARTS}:{TRAILING_PARTS}")
+        self._vectors = VectorStore(
+            store, f"{embedder.fingerprint}:{PART_CHARS}:{LEADING_PART_COUNT}:{TRAILING_PART_COUNT}"
+        )
         self._quantized_vectors = QuantizedVectors(MAX_VECTORS)
         self._loaded_state = (0, 0)
 
@@ -88,7 +90,7 @@ class EmbeddingIndex:
     def _embed_documents(self, documents: Sequence[UnembeddedDocument]) -> list[Vector]:
         parts = [(document, start, end) for document in documents for start, end in part_bounds(document.text)]
         rows = self._embedder.embed([f"{document.title}\n{document.text[start:end]}" for document, start, end in parts])
-        bodies, sketches = pack_int8(rows), quantized(rows)
+        bodies, sketches = pack_int8(rows), quantize(rows)
         return [
             Vector(document.id, start, end, sketch.tobytes(), body.tobytes())
             for (document, start, end), sketch, body in zip(parts, sketches, bodies, strict=True)
@@ -102,7 +104,7 @@ class EmbeddingIndex:
         def paths_like(paths: list[str]) -> frozenset[str]:
             return self._vectors.paths_like(paths, path_pattern(search_query.path))
 
-        ids = self._quantized_vectors.nearest(quantized(query), search_query, paths_like, MAX_COMPARED_VECTORS)
+        ids = self._quantized_vectors.nearest(quantize(query), search_query, paths_like, MAX_COMPARED_VECTORS)
         rows = self._vectors.vectors_by_id(ids)
         if not rows:
             return []
@@ -157,7 +159,11 @@ def part_bounds(text: str) -> list[tuple[int, int]]:
             end = last_index + 1 if last_index >= 0 else end
         parts.append((start, end))
         start = max(end, 1)
-    return parts if len(parts) <= LEADING_PARTS + TRAILING_PARTS else [*parts[:LEADING_PARTS], *parts[-TRAILING_PARTS:]]
+    return (
+        parts
+        if len(parts) <= LEADING_PART_COUNT + TRAILING_PART_COUNT
+        else [*parts[:LEADING_PART_COUNT], *parts[-TRAILING_PART_COUNT:]]
+    )
 
 
 def merge_rankings(word_hits: Sequence[SearchHit], similar_hits: Sequence[SearchHit]) -> list[SearchHit]:

@@ -52,7 +52,7 @@ def model_folder(setting: str) -> Path:
     return Path(os.path.abspath(os.path.expanduser(setting)))
 
 
-def missing_model_reason(setting: str) -> str:
+def find_model_problem(setting: str) -> str:
     """Return why the model cannot be loaded; empty if no problem is visible. Checks only files and packages, without
     loading the model."""
     folder = model_folder(setting)
@@ -73,7 +73,7 @@ class Embedder:
 
     def __init__(self, setting: str) -> None:
         """`setting` is the model's folder."""
-        problem = missing_model_reason(setting)
+        problem = find_model_problem(setting)
         if problem:
             raise EmbeddingFailed(problem)
         folder = model_folder(setting)
@@ -84,7 +84,7 @@ class Embedder:
             self._model.embedding = self._model.embedding.astype("float32")
             self._typical_mean = self._unit_vectors(TYPICAL_TEXTS).mean(axis=0)
             self.fingerprint = _fingerprint(folder)
-            self.size = len(self._typical_mean)
+            self.dimension_count = len(self._typical_mean)
         except Exception as error:  # the libraries raise bare exceptions for damaged files
             raise EmbeddingFailed(
                 f"`{SETTING_KEY}`: `{folder}` cannot be loaded: {error}; {WORDS_ONLY_NOTICE}"

@@ -1,14 +1,14 @@
 """Search by meaning with a static model on this machine."""
 
 from ebbtide.agent.integrations import semantic_search
-from ebbtide.agent.integrations.semantic_search.embeddings import Embedder, missing_model_reason
+from ebbtide.agent.integrations.semantic_search.embeddings import Embedder, find_model_problem
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.sessions import SessionStore
 
 
 class ModelSearch:
-    def why_not(self, model: str) -> str:
-        return missing_model_reason(model)
+    def find_model_problem(self, model: str) -> str:
+        return find_model_problem(model)
 
     def open_index(
         self, thread: StoreThread, store: SessionStore, model: str

@@ -19,7 +19,7 @@ def _rotation(size: int) -> NDArray[np.float32]:
     return np.asarray(orthogonal * np.sign(np.diag(upper)), dtype=np.float32)
 
 
-def quantized(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
+def quantize(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
     """Return the sign bits of each row after a rotation, packed into 64-bit words."""
     bits = np.packbits(vectors @ _rotation(vectors.shape[1]) > 0, axis=1)
     padded = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
@@ -66,9 +66,9 @@ class QuantizedVectors:
     def __len__(self) -> int:
         return len(self._bits)
 
-    def add(self, sketches: Iterable[QuantizedVector]) -> None:
+    def add(self, vectors: Iterable[QuantizedVector]) -> None:
         """Add newer vectors, dropping the oldest beyond the limit."""
-        new_vectors = list(sketches)
+        new_vectors = list(vectors)
         if not new_vectors:
             return
         for vector in new_vectors:
@@ -97,7 +97,7 @@ class QuantizedVectors:
         query: NDArray[np.uint64],
         filters: SearchQuery,
         paths_like: Callable[[list[str]], Iterable[str]],
-        count: int,
+        max_count: int,
     ) -> list[int]:
         """Return the ids of the vectors that pass the filters and differ from the query in the fewest bits,
         unordered."""
@@ -107,9 +107,9 @@ class QuantizedVectors:
         bits, ids = self._bits, self._ids
         if mask is not None:
             bits, ids = bits[mask], ids[mask]
-        if len(ids) > count:
+        if len(ids) > max_count:
             distances = np.bitwise_count(bits ^ query).sum(axis=1, dtype=np.uint16)
-            ids = ids[np.argpartition(distances, count)[:count]]
+            ids = ids[np.argpartition(distances, max_count)[:max_count]]
         return [int(vector_id) for vector_id in ids]
 
     def _filter_mask(

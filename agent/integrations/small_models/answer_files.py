@@ -23,28 +23,30 @@ _FILE_NAME_COMMENT = regex(r"\A\s*(?:#|//|--|<!--|/\*)\s*([\w./-]+)\s*(?:-->|\*/
 """A comment in the first line that may contain the file name."""
 
 
-def file_from_snippet(answer: str, files: Mapping[str, str], new_names: Sequence[str] = ()) -> tuple[str, str] | None:
+def file_from_answer(
+    answer: str, texts_by_path: Mapping[str, str], new_paths: Sequence[str] = ()
+) -> tuple[str, str] | None:
     """Return the path and full new text of the file that an answer shows; None if it shows none, or if the file is
-    ambiguous. `files` maps the paths of candidate files to their content. `new_names` are the paths of files that do
-    not exist yet."""
+    ambiguous. `texts_by_path` maps the paths of candidate files to their content. `new_paths` are the paths of files
+    that do not exist yet."""
     blocks = [
         block
         for block in parse_code_blocks(answer)
         if not block.is_command and 0 < len(block.text) <= MAX_SNIPPET_CHARS
     ]
-    best = max(_matching_files(blocks, files), key=lambda candidate: candidate[0], default=None)
+    best = max(_matching_files(blocks, texts_by_path), key=lambda candidate: candidate[0], default=None)
     if best is not None:
         _, path, merged = best
         return path, merged
-    if len(new_names) == len(blocks) == 1 and not files:
-        return new_names[0], _without_file_name_comment(blocks[0].text, new_names[0])
+    if len(new_paths) == len(blocks) == 1 and not texts_by_path:
+        return new_paths[0], _without_file_name_comment(blocks[0].text, new_paths[0])
     return None
 
 
-def merge_snippet(file: str, snippet: str) -> str | None:
+def merge_snippet(file_text: str, snippet: str) -> str | None:
     """Return a file's new text: the snippet replaces the part that it rewrites, and the lines before and after it are
     kept. None if other lines would be lost, or if too many lines differ to compare them all."""
-    old_lines, new_lines = file.splitlines(), snippet.splitlines()
+    old_lines, new_lines = file_text.splitlines(), snippet.splitlines()
     opcodes = difflib.SequenceMatcher(None, _rstrip_lines(old_lines), _rstrip_lines(new_lines)).get_opcodes()
     base_indent = min((_indent(line) for line in new_lines if line.strip()), default=0)
     head, tail, pair_count = list[str](), list[str](), 0
@@ -85,7 +87,7 @@ def merge_snippet(file: str, snippet: str) -> str | None:
             ]
         elif lost_indices:
             return None
-    return "\n".join([*head, *new_lines, *tail]) + ("\n" if file.endswith("\n") or not file else "")
+    return "\n".join([*head, *new_lines, *tail]) + ("\n" if file_text.endswith("\n") or not file_text else "")
 
 
 def _are_alike(left: str, right: str) -> bool:

@@ -73,7 +73,7 @@ _OTHER_KEYS = {"id", "type", "tool_call_id"}
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenCall:
+class TextCall:
     name: str
     arguments: Mapping[str, object]
     is_ambiguous: bool = field(default=False, compare=False)
@@ -81,14 +81,14 @@ class WrittenCall:
     no other arguments than the tool."""
 
 
-def parse_call_block(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+def parse_call_block(text: str, start: int) -> tuple[list[TextCall], int] | None:
     """Return the calls in the block at `start`, and the block's end, including the model's end marker."""
     parsed = _parse_block(text, start)
     end_marker = _END_MARKER.match(text, parsed[1]) if parsed is not None else None
     return (parsed[0], end_marker.end()) if parsed is not None and end_marker is not None else parsed
 
 
-def _parse_block(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+def _parse_block(text: str, start: int) -> tuple[list[TextCall], int] | None:
     if (fence := _FENCE.match(text, start)) is not None:
         parsed = parse_marked_calls(text, fence.end()) or _parse_json_calls(text, fence.end())
         if parsed is None and fence[2].lower() in _CODE_LANGUAGES:
@@ -97,7 +97,7 @@ def _parse_block(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     return parse_marked_calls(text, start) or _parse_json_calls(text, start) or _parse_code_calls(text, start)
 
 
-def parse_marked_calls(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+def parse_marked_calls(text: str, start: int) -> tuple[list[TextCall], int] | None:
     """Return the calls after a tag or marker, and their end; None if there are none."""
     if (tag := OPENING_TAG.match(text, start)) is not None:
         return _require_closing(
@@ -127,23 +127,23 @@ def parse_marked_calls(text: str, start: int) -> tuple[list[WrittenCall], int] |
 
 
 def _require_closing(
-    parsed: tuple[list[WrittenCall], int] | None, text: str, closing: str
-) -> tuple[list[WrittenCall], int] | None:
+    parsed: tuple[list[TextCall], int] | None, text: str, closing: str
+) -> tuple[list[TextCall], int] | None:
     """Return the calls, with their end moved past the block's closing marker. The marker may be missing at the end of
     the text; if something else follows, return None."""
     if parsed is None:
         return None
-    offset = skip_blanks(text, parsed[1])
+    offset = skip_whitespace(text, parsed[1])
     if text.startswith(closing, offset):
         return parsed[0], offset + len(closing)
     return (parsed[0], offset) if offset == len(text) else None
 
 
-def _parse_json_calls(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+def _parse_json_calls(text: str, start: int) -> tuple[list[TextCall], int] | None:
     """Return the calls in consecutive JSON values, and their end; None if one of the values is not a call."""
-    calls = list[WrittenCall]()
+    calls = list[TextCall]()
     end = start
-    while (offset := skip_blanks(text, end)) < len(text) and text[offset] in "[{":
+    while (offset := skip_whitespace(text, end)) < len(text) and text[offset] in "[{":
         try:
             value, end = parse_value(text, offset)
         except ValueError:
@@ -155,29 +155,29 @@ def _parse_json_calls(text: str, start: int) -> tuple[list[WrittenCall], int] | 
     return (calls, end) if calls else None
 
 
-def _parse_code_calls(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+def _parse_code_calls(text: str, start: int) -> tuple[list[TextCall], int] | None:
     """Return the calls written as code, `name(key="value")` or `name({...})`, one after another or in a list, and their
     end."""
-    calls, end = list[WrittenCall](), start
+    calls, end = list[TextCall](), start
     is_list = text.startswith("[", start)
     end = start + is_list
-    while (match := _CODE.match(text, skip_blanks(text, end))) is not None:
+    while (match := _CODE.match(text, skip_whitespace(text, end))) is not None:
         parsed = _parse_code_arguments(text, match.end())
         if parsed is None:
             return None
         arguments, offset = parsed
         closing = "))" if match[1] else ")"
         for bracket in closing:
-            offset = skip_blanks(text, offset)
+            offset = skip_whitespace(text, offset)
             if not text.startswith(bracket, offset):
                 return None
             offset += 1
-        calls.append(WrittenCall(match[2], arguments, is_ambiguous=True))
+        calls.append(TextCall(match[2], arguments, is_ambiguous=True))
         end = offset + text.startswith((",", ";"), offset)
         if not is_list and _LINE_END.match(text, end) is None:
             return None
     if is_list:
-        end = skip_blanks(text, end)
+        end = skip_whitespace(text, end)
         return (calls, end + 1) if calls and text.startswith("]", end) else None
     return (calls, end) if calls else None
 
@@ -191,7 +191,7 @@ def _parse_code_arguments(text: str, start: int) -> tuple[dict[str, object], int
             return (value, end) if isinstance(value, dict) and not is_nested_deeper(value, MAX_NESTING_DEPTH) else None
         while (keyword_match := _KEYWORD.match(text, end)) is not None:
             arguments[keyword_match[1]], end = parse_value(text, keyword_match.end())
-            end = skip_blanks(text, end)
+            end = skip_whitespace(text, end)
             if not text.startswith(",", end):
                 break
             end += 1
@@ -200,16 +200,16 @@ def _parse_code_arguments(text: str, start: int) -> tuple[dict[str, object], int
     return (arguments, end) if arguments and not is_nested_deeper(arguments, MAX_NESTING_DEPTH) else None
 
 
-def _parse_function_tags(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+def _parse_function_tags(text: str, start: int) -> tuple[list[TextCall], int] | None:
     """Return consecutive functions whose parameters are in tags or in a JSON object."""
-    calls, end = list[WrittenCall](), start
-    while (match := _FUNCTION.match(text, skip_blanks(text, end))) is not None:
+    calls, end = list[TextCall](), start
+    while (match := _FUNCTION.match(text, skip_whitespace(text, end))) is not None:
         arguments, end = dict[str, object](), match.end()
         while (parameter := _PARAMETER.match(text, end)) is not None:
             arguments[parameter[1] or parameter[2]], end = parameter[3], parameter.end()
         name = match[2] or match[4]
-        parsed = ([WrittenCall(name, arguments)], end) if arguments else _parse_named_call(text, name, end, None)
-        parsed = _require_closing(parsed or ([WrittenCall(name, {})], end), text, f"</{match[1] or match[3]}>")
+        parsed = ([TextCall(name, arguments)], end) if arguments else _parse_named_call(text, name, end, None)
+        parsed = _require_closing(parsed or ([TextCall(name, {})], end), text, f"</{match[1] or match[3]}>")
         if parsed is None:
             return None
         calls += parsed[0]
@@ -217,16 +217,16 @@ def _parse_function_tags(text: str, start: int) -> tuple[list[WrittenCall], int]
     return (calls, end) if calls else None
 
 
-def _parse_self_closing_tags(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+def _parse_self_closing_tags(text: str, start: int) -> tuple[list[TextCall], int] | None:
     """Return calls in self-closing tags with the arguments as attributes."""
-    calls, end = list[WrittenCall](), start
+    calls, end = list[TextCall](), start
     while (element := _ELEMENT.match(text, end)) is not None:
         arguments = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(element[2])}
-        calls, end = [*calls, WrittenCall(element[1], arguments)], element.end()
+        calls, end = [*calls, TextCall(element[1], arguments)], element.end()
     return (calls, end) if calls else None
 
 
-def _parse_key_value_tags(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+def _parse_key_value_tags(text: str, start: int) -> tuple[list[TextCall], int] | None:
     """Return a call as a name followed by keys and values in tags."""
     match = _GLM.match(text, start)
     if match is None:
@@ -234,12 +234,12 @@ def _parse_key_value_tags(text: str, start: int) -> tuple[list[WrittenCall], int
     arguments, end = dict[str, object](), match.end()
     while (pair := _PAIR.match(text, end)) is not None:
         arguments[pair[1]], end = pair[2], pair.end()
-    return ([WrittenCall(match[1], arguments)], end) if arguments else None
+    return ([TextCall(match[1], arguments)], end) if arguments else None
 
 
 def _parse_named_call(
     text: str, name: str, start: int, end_pattern: "re.Pattern[str] | None"
-) -> tuple[list[WrittenCall], int] | None:
+) -> tuple[list[TextCall], int] | None:
     """Return the call of a tool whose name comes before its arguments."""
     if not text.startswith("{", start):
         return None
@@ -250,10 +250,10 @@ def _parse_named_call(
     if not isinstance(arguments, dict) or is_nested_deeper(arguments, MAX_NESTING_DEPTH):
         return None
     end_match = end_pattern.match(text, end) if end_pattern is not None else None
-    return [WrittenCall(name, arguments)], end_match.end() if end_match else end
+    return [TextCall(name, arguments)], end_match.end() if end_match else end
 
 
-def _calls_from_json(value: Any) -> Iterator[WrittenCall | None]:  # noqa: ANN401  # any JSON
+def _calls_from_json(value: Any) -> Iterator[TextCall | None]:  # noqa: ANN401  # any JSON
     """Yield the calls that a value represents, with None for anything that is not a call."""
     if isinstance(value, list):
         for item in value:
@@ -267,7 +267,7 @@ def _calls_from_json(value: Any) -> Iterator[WrittenCall | None]:  # noqa: ANN40
     yield _call_from_json(value)
 
 
-def _call_from_json(value: object) -> WrittenCall | None:
+def _call_from_json(value: object) -> TextCall | None:
     if not isinstance(value, dict):
         return None
     if not any(key in value for key in _ARGUMENT_KEYS):
@@ -281,24 +281,24 @@ def _call_from_json(value: object) -> WrittenCall | None:
             arguments = parse_document(arguments)
         except (ValueError, RecursionError):
             return None
-    return WrittenCall(name, arguments) if isinstance(name, str) and isinstance(arguments, dict) else None
+    return TextCall(name, arguments) if isinstance(name, str) and isinstance(arguments, dict) else None
 
 
-def _ambiguous_call_from_json(value: Mapping[str, object]) -> WrittenCall | None:
+def _ambiguous_call_from_json(value: Mapping[str, object]) -> TextCall | None:
     """Return a call whose name is the value of a key next to its arguments, or the only key: `{"tool": "bash",
     "command": "ls"}` and `{"bash": {"command": "ls"}}`."""
     if len(value) == 1:
         ((tool, nested),) = value.items()
-        return WrittenCall(tool, nested, is_ambiguous=True) if isinstance(nested, dict) else None
+        return TextCall(tool, nested, is_ambiguous=True) if isinstance(nested, dict) else None
     key = next((key for key in _NAME_KEYS[1:] if key in value), "")
     name, arguments = (
         value.get(key),
         {argument: value[argument] for argument in value if argument != key and argument not in _OTHER_KEYS},
     )
-    return WrittenCall(name, arguments, is_ambiguous=True) if isinstance(name, str) and arguments else None
+    return TextCall(name, arguments, is_ambiguous=True) if isinstance(name, str) and arguments else None
 
 
-def skip_blanks(text: str, start: int) -> int:
+def skip_whitespace(text: str, start: int) -> int:
     while start < len(text) and text[start].isspace():
         start += 1
     return start

@@ -9,15 +9,15 @@ from ebbtide.agent.integrations.small_models.call_forms import (
     CALL_MARKERS,
     CODE_CALL_START,
     OPENING_TAG,
-    WrittenCall,
+    TextCall,
     parse_call_block,
     parse_marked_calls,
-    skip_blanks,
+    skip_whitespace,
 )
 from ebbtide.agent.providers.loose_json import parse_value
 from ebbtide.tools.lazy import dataclass, regex
 
-MAX_TRIED_STARTS = 100
+MAX_TRIED_OFFSETS = 100
 """Maximum number of offsets in a text at which a call is searched for."""
 
 _OUTPUT_TAG = regex(r"<((?:tool|function)_(?:response|result|output)s?|observation)>")
@@ -54,7 +54,7 @@ _ADVICE = 'write a quote inside a string as \\", close each brace once, and send
 class FoundCalls:
     """The calls found in a text."""
 
-    calls: tuple[WrittenCall, ...]
+    calls: tuple[TextCall, ...]
     remaining_text: str
     """The text without the calls."""
     source: str = field(default="", compare=False)
@@ -62,7 +62,7 @@ class FoundCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokenCall:
+class UnparsedCall:
     """A call that cannot be parsed."""
 
     name: str
@@ -87,7 +87,7 @@ def find_calls(text: str) -> FoundCalls | None:
     return None
 
 
-def find_broken_call(text: str) -> BrokenCall | None:
+def find_broken_call(text: str) -> UnparsedCall | None:
     """Return a call at the end of the text whose name can be read but whose arguments cannot be parsed; None if there
     is none."""
     if text.rstrip()[-1:] not in ("}", "]", ">", "`"):
@@ -106,7 +106,7 @@ def find_broken_call(text: str) -> BrokenCall | None:
             error = decode_error
         excerpt = text[max(error.pos - _ERROR_CONTEXT_CHARS, json_start) : error.pos + _ERROR_CONTEXT_CHARS]
         problem = f"it is not valid JSON ({error.msg}) near `{excerpt}`: {_ADVICE}"
-        return BrokenCall(match[1], text[start:].strip(), text[:start].strip(), problem)
+        return UnparsedCall(match[1], text[start:].strip(), text[:start].strip(), problem)
     return None
 
 
@@ -122,7 +122,7 @@ def find_example_calls(text: str) -> FoundCalls | None:
     return None
 
 
-def find_unreadable_call(text: str) -> BrokenCall | None:
+def find_unreadable_call(text: str) -> UnparsedCall | None:
     """Return text in the tags of a call that is not a call, such as a tool definition, or text in the tags of an
     output; None if there is none."""
     stripped_text = text.strip()
@@ -130,7 +130,7 @@ def find_unreadable_call(text: str) -> BrokenCall | None:
     if tag is None or not stripped_text.endswith(f"</{tag[1]}>") or find_calls(text) is not None:
         return None
     name_match = _NAME_FIELD.search(stripped_text)
-    return BrokenCall(
+    return UnparsedCall(
         name_match[1] if name_match is not None else UNNAMED_TOOL,
         stripped_text,
         "",
@@ -147,7 +147,7 @@ def echoed_output(text: str) -> str:
     return stripped_text[tag.end() : -len(tag[1]) - 3].strip() if tag is not None and is_closed else ""
 
 
-def calls_after_markers(text: str, max_chars: int) -> Iterator[list[WrittenCall]]:
+def calls_after_markers(text: str, max_chars: int) -> Iterator[list[TextCall]]:
     """Yield a list of the calls after each tag or marker in a text, parsed from at most `max_chars` characters.
     Many of the lists are empty."""
     for match in _MARKED_START.finditer(text):
@@ -157,7 +157,7 @@ def calls_after_markers(text: str, max_chars: int) -> Iterator[list[WrittenCall]
 
 def _possible_starts(text: str) -> Iterator[int]:
     """Yield the first offsets at which a call may begin, except inside code blocks."""
-    for match, _ in zip(_POSSIBLE_START.finditer(text), range(MAX_TRIED_STARTS), strict=False):
+    for match, _ in zip(_POSSIBLE_START.finditer(text), range(MAX_TRIED_OFFSETS), strict=False):
         if text.count("```", 0, match.start()) % 2 == 0:
             yield match.start()
 
@@ -167,10 +167,10 @@ def _is_prose(text: str) -> bool:
     return _POSSIBLE_START.search(text) is None and "```" not in text
 
 
-def _consecutive_calls(text: str, start: int) -> tuple[list[WrittenCall], int]:
+def _consecutive_calls(text: str, start: int) -> tuple[list[TextCall], int]:
     """Return the consecutive calls from `start` on, and the offset after them."""
-    calls = list[WrittenCall]()
-    while (parsed := parse_call_block(text, skip_blanks(text, start))) is not None:
+    calls = list[TextCall]()
+    while (parsed := parse_call_block(text, skip_whitespace(text, start))) is not None:
         calls += parsed[0]
         start = parsed[1]
     return calls, start

@@ -16,9 +16,9 @@ from ebbtide.agent.prompt.attachments import attachment_labels, folder_note
 from ebbtide.agent.prompt.mentions import files_mentioned, identifiers_in, note_with_heading
 from ebbtide.agent.window.session_context import WindowContext
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.files.bounded import read_beginning
-from ebbtide.tools.files.paths import locate
-from ebbtide.tools.files.pictures import picture_type
+from ebbtide.tools.files.bounded import read_prefix
+from ebbtide.tools.files.paths import locate_path
+from ebbtide.tools.files.pictures import image_type
 from ebbtide.tools.files.text import binary_kind, decode_file, without_surrogates
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.outputs.plain_text import printable_name
@@ -40,13 +40,13 @@ WINDOW_DIVISOR = 6
 BYTES_PER_TOKEN = 3
 
 
-async def with_first_look(
+async def add_initial_files(
     message: User, runner: CallRunner, window: WindowContext, emit: Callable[[Event], None]
 ) -> User:
     """Return the message with the context that the model needs to start; the same message if there is none."""
     root = runner.workspace.root
     files = await asyncio.to_thread(lambda: list(islice(walk_files(str(root)), MAX_WALKED_FILES)))
-    notes = [] if window.watch.has_sent else [_file_list_note(files)]
+    notes = [] if window.prefix_watch.has_sent else [_file_list_note(files)]
     byte_budget = window.model.provider.window.effective // WINDOW_DIVISOR * BYTES_PER_TOKEN
     attached_names = {part.name for part in message.parts if isinstance(part, Note) and part.kind == "file"}
     relevant_names = [
@@ -74,19 +74,19 @@ def _file_text_note(name: str, byte_budget: int, runner: CallRunner) -> Note | N
     numbers are omitted, because the model would copy them."""
     workspace = runner.workspace
     try:
-        path = locate(name, workspace)
+        path = locate_path(name, workspace)
         ruling = decide(PermissionRequest(Read.name, "read", (str(path),)), runner.approver.policy)
-        content = read_beginning(path, MAX_FILE_BYTES + 1)
+        content = read_prefix(path, MAX_FILE_BYTES + 1)
     except (ToolError, OSError):
         return None
     if (
         ruling.verdict != "allow"
         or not 0 < len(content) <= min(byte_budget, MAX_FILE_BYTES)
         or binary_kind(content)
-        or picture_type(content)
+        or image_type(content)
     ):
         return None
-    workspace.seen.record_content(path, content)
+    workspace.seen_files.record_content(path, content)
     text = without_surrogates(decode_file(content).normalised_text)
     line_count = pluralize(text.count("\n") + (not text.endswith("\n")), "line")
     return note_with_heading(f"`{printable_name(name)}` contains ({line_count}):\n\n", text, "file", name, line_count)
@@ -99,7 +99,7 @@ def _files_containing(names: Sequence[str], files: Sequence[str], root: Path) ->
     matches_by_name: dict[str, list[str]] = {name: [] for name in names}
     for file in files[:MAX_SEARCHED_FILES]:
         try:
-            text = read_beginning(root / file, MAX_FILE_BYTES + 1).decode("utf-8", "replace")
+            text = read_prefix(root / file, MAX_FILE_BYTES + 1).decode("utf-8", "replace")
         except OSError:
             continue
         for name in names:

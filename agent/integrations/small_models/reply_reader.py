@@ -13,36 +13,36 @@ from ebbtide.agent.view.message_text import message_text
 
 
 class TextReplyReader:
-    def __init__(self, facts: ModelFacts) -> None:
-        self._facts = facts
+    def __init__(self, model_facts: ModelFacts) -> None:
+        self._facts = model_facts
 
-    def with_written_calls(
+    def parse_calls_in_text(
         self,
         original: Assistant,
         conversation: Conversation,
         prompt: Prompt,
-        offered: Collection[str],
+        offered_tools: Collection[str],
         runner: CallRunner,
     ) -> Assistant:
         """Return the reply with the calls that it contains as text. For a small model, code that is only shown also
         becomes a call."""
         reply = original
-        if self._facts.calls_in_text:
+        if self._facts.writes_calls_as_text:
             reply = with_text_calls(
                 reply,
                 lambda call: (matches_tool_exactly if call.is_ambiguous else is_callable_name)(
-                    call.name, call.arguments, runner.tools, offered
+                    call.name, call.arguments, runner.tools, offered_tools
                 ),
                 lambda: (
                     prompt.system,
                     *(message_text(message) for message in prompt.messages if isinstance(message, User)),
                 ),
-                lambda: known_argument_names(runner.tools, offered),
+                lambda: known_argument_names(runner.tools, offered_tools),
                 is_small_model=self._facts.is_small,
             )
         return with_calls_from_code_blocks(reply, original, conversation, runner) if self._facts.is_small else reply
 
-    def without_mistakes(self, reply: Assistant, conversation: Conversation, runner: CallRunner) -> Assistant:
+    def refuse_mistaken_calls(self, reply: Assistant, conversation: Conversation, runner: CallRunner) -> Assistant:
         """Return the reply with those calls refused that a small model makes by mistake: writes that would truncate a
         file."""
         return refuse_truncating_writes(reply, conversation, runner) if self._facts.is_small else reply

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ebbtide.agent.calls.execute import CallRunner
-from ebbtide.agent.integrations.small_models.answer_files import MAX_SNIPPET_CHARS, file_from_snippet
+from ebbtide.agent.integrations.small_models.answer_files import MAX_SNIPPET_CHARS, file_from_answer
 from ebbtide.agent.integrations.small_models.unfinished_task import asks_for_change, changing_calls, turn_request
 from ebbtide.agent.messages import Assistant, Conversation, Note, ToolCall, ToolOutput, User
 from ebbtide.agent.prompt.code_blocks import parse_code_blocks
 from ebbtide.agent.prompt.mentions import file_names_in
 from ebbtide.tools.base import ToolError, Workspace
 from ebbtide.tools.bash import Bash
-from ebbtide.tools.files.bounded import read_beginning
-from ebbtide.tools.files.paths import display, locate
+from ebbtide.tools.files.bounded import read_prefix
+from ebbtide.tools.files.paths import display_path, locate_path
 from ebbtide.tools.files.text import binary_kind, decode_file
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.read import Read
@@ -44,7 +44,7 @@ def with_calls_from_code_blocks(
     workspace = runner.workspace
     files = _short_file_texts(_relevant_file_names(request, conversation), workspace)
     new_names = [name for name in mentioned_names if _short_file_text(name, workspace) is None]
-    snippet = file_from_snippet(original.text, files, new_names)
+    snippet = file_from_answer(original.text, files, new_names)
     if snippet is not None and Write.name in runner.tools:
         return _with_call(original, ToolCall("call_text_1", Write.name, {"path": snippet[0], "content": snippet[1]}))
     blocks = parse_code_blocks(original.text)
@@ -105,7 +105,7 @@ def _truncation_problem(call: ToolCall, workspace: Workspace) -> str:
         or difflib.SequenceMatcher(None, old_text, content, autojunk=False).ratio() > MIN_SIMILARITY
     ):
         return ""
-    name, quoted_path = display(locate(path, workspace), workspace.root), shlex.quote(path)
+    name, quoted_path = display_path(locate_path(path, workspace), workspace.root), shlex.quote(path)
     loss_text = f"{len(lost_lines)} of its {len(old_lines)} lines, {ellipsize(lost_lines[0], 60)!r} among them"
     return (
         f"`{name}` would lose {loss_text}: write the complete file, including these lines; to append to it, call "
@@ -135,10 +135,14 @@ def _short_file_text(name: str, workspace: Workspace) -> str | None:
     """Return the content of a short file; an empty string if it is long, binary or not yet seen by the model; None if
     there is no such file."""
     try:
-        path = locate(name, workspace)
-        content = read_beginning(path, MAX_SNIPPET_CHARS + 1)
+        path = locate_path(name, workspace)
+        content = read_prefix(path, MAX_SNIPPET_CHARS + 1)
     except (ToolError, OSError):
         return None
-    if len(content) > MAX_SNIPPET_CHARS or binary_kind(content) or workspace.seen.view_state(path, content) == "never":
+    if (
+        len(content) > MAX_SNIPPET_CHARS
+        or binary_kind(content)
+        or workspace.seen_files.view_state(path, content) == "never"
+    ):
         return ""
     return decode_file(content).normalised_text

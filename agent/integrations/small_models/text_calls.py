@@ -20,7 +20,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
-from ebbtide.agent.integrations.small_models.call_forms import WrittenCall
+from ebbtide.agent.integrations.small_models.call_forms import TextCall
 from ebbtide.agent.integrations.small_models.call_search import (
     EXAMPLE_CALL_ADVICE,
     NOT_A_CALL_ADVICE,
@@ -34,7 +34,7 @@ from ebbtide.agent.integrations.small_models.call_search import (
 )
 from ebbtide.agent.messages import Assistant, Text, ToolCall
 from ebbtide.agent.tool_specs import NO_TOOL
-from ebbtide.tools.foreign_calls import normalised_name
+from ebbtide.tools.foreign_calls import normalise_name
 from ebbtide.tools.lazy import regex
 
 MAX_COMPARED_CALLS = 1_000
@@ -52,27 +52,29 @@ _VARYING_CHARS = regex(r"\\+[ntr]?|[\s\"',`]+")
 
 def with_text_calls(
     reply: Assistant,
-    is_offered: Callable[[WrittenCall], bool],
-    seen_texts: Callable[[], Iterable[str]],
-    parameters: Callable[[], Collection[str]] = tuple,
+    is_offered: Callable[[TextCall], bool],
+    get_seen_texts: Callable[[], Iterable[str]],
+    get_parameter_names: Callable[[], Collection[str]] = tuple,
     *,
     is_small_model: bool = False,
 ) -> Assistant:
     """Return the reply with the calls in its text converted to real calls and removed from the text; the same reply if
-    it already has calls or contains none. `seen_texts` returns everything that the model was shown and did not write
-    itself. `parameters` returns the normalised argument names of the tools. A small model shows a call within prose if
-    it means to make it."""
+    it already has calls or contains none. `get_seen_texts` returns everything that the model was shown and did not
+    write itself. `get_parameter_names` returns the normalised argument names of the tools. A small model shows a call
+    within prose if it means to make it."""
     if reply.calls:
         return reply
     found_calls = find_calls(reply.text)
     if found_calls is None and (found_calls := find_example_calls(reply.text)) is not None:
-        return (_with_first_call if is_small_model else _with_example_call)(reply, found_calls, is_offered, seen_texts)
+        return (_with_first_call if is_small_model else _with_example_call)(
+            reply, found_calls, is_offered, get_seen_texts
+        )
     if found_calls is None:
-        return _with_broken_call(reply, is_offered, seen_texts)
+        return _with_broken_call(reply, is_offered, get_seen_texts)
     unknown_calls = [call for call in found_calls.calls if not is_offered(call)]
-    if unknown_calls and not _are_intended(unknown_calls, found_calls, seen_texts(), parameters()):
+    if unknown_calls and not _are_intended(unknown_calls, found_calls, get_seen_texts(), get_parameter_names()):
         return reply
-    if _is_quoted(found_calls, seen_texts()):
+    if _is_quoted(found_calls, get_seen_texts()):
         return reply
     calls = [
         ToolCall(f"call_text_{index}", call.name, call.arguments, json.dumps(call.arguments, ensure_ascii=False))
@@ -82,7 +84,7 @@ def with_text_calls(
 
 
 def _are_intended(
-    unknown_calls: Collection[WrittenCall],
+    unknown_calls: Collection[TextCall],
     found_calls: FoundCalls,
     seen_texts: Iterable[str],
     parameters: Collection[str],
@@ -92,7 +94,7 @@ def _are_intended(
     if any(call.is_ambiguous for call in unknown_calls):
         return False
     if len(unknown_calls) == len(found_calls.calls) and found_calls.remaining_text:
-        names = {normalised_name(name) for call in unknown_calls for name in call.arguments}
+        names = {normalise_name(name) for call in unknown_calls for name in call.arguments}
         if names.isdisjoint(parameters):
             return False
     texts = list(seen_texts)
@@ -104,7 +106,7 @@ def _are_intended(
 def _with_example_call(
     reply: Assistant,
     found_calls: FoundCalls,
-    is_offered: Callable[[WrittenCall], bool],
+    is_offered: Callable[[TextCall], bool],
     seen_texts: Callable[[], Iterable[str]],
 ) -> Assistant:
     """Return the reply with the first call between prose as a call that is answered with advice but not run. After two
@@ -127,7 +129,7 @@ def _with_example_call(
 def _with_first_call(
     reply: Assistant,
     found_calls: FoundCalls,
-    is_offered: Callable[[WrittenCall], bool],
+    is_offered: Callable[[TextCall], bool],
     seen_texts: Callable[[], Iterable[str]],
 ) -> Assistant:
     """Return the reply with the first call between prose as a real call. Later calls were written before its output was
@@ -142,14 +144,14 @@ def _with_first_call(
 
 
 def _with_broken_call(
-    reply: Assistant, is_offered: Callable[[WrittenCall], bool], seen_texts: Callable[[], Iterable[str]]
+    reply: Assistant, is_offered: Callable[[TextCall], bool], seen_texts: Callable[[], Iterable[str]]
 ) -> Assistant:
     if (echoed_text := echoed_output(reply.text)) and any(
         _normalise_text(echoed_text) in _normalise_text(text) for text in seen_texts()
     ):
         return _with_text_and_calls(reply, echoed_text)  # an output repeated in its own tags
     broken_call = find_broken_call(reply.text) or find_unreadable_call(reply.text)
-    if broken_call is None or not (broken_call.is_whole_text or is_offered(WrittenCall(broken_call.name, {}))):
+    if broken_call is None or not (broken_call.is_whole_text or is_offered(TextCall(broken_call.name, {}))):
         return reply
     if sum(text.count(NOT_A_CALL_ADVICE) for text in seen_texts()) >= MAX_NO_TOOL_NOTES:
         return reply

@@ -50,7 +50,7 @@ _READ_ONLY_COMMAND = regex(
 """Beginnings of commands that do not change the user's files."""
 
 
-def work_reminder(conversation: Conversation) -> User | None:
+def unfinished_work_reminder(conversation: Conversation) -> User | None:
     """Return the reminder to make a change that the final reply of the turn only describes. None if no change was
     requested, if one was made, or if the maximum number of reminders was reached."""
     messages = conversation.messages

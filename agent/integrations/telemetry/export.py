@@ -67,7 +67,7 @@ class Telemetry:
         self._traces.append(trace)
 
         def record(event: Event) -> None:
-            trace.note(event)
+            trace.record(event)
             if self._spans.has_failed and not self._has_reported_failure:
                 self._has_reported_failure = True
                 channel.notice(f"telemetry cannot be sent to `{self._endpoint}`; the session continues without it")

@@ -45,15 +45,15 @@ class Instruments:
     """The tracer and instruments that record spans and metrics."""
 
     tracer: Tracer
-    tokens: Histogram
-    seconds: Histogram
-    dollars: Counter
-    rewrites: Counter
+    token_histogram: Histogram
+    duration_histogram: Histogram
+    cost_counter: Counter
+    rewrite_counter: Counter
     redact: Callable[[str], str]
     """Removes secrets from text."""
     exports_text: bool
     """Whether messages and outputs are exported."""
-    agents: dict[str, Context] = field(default_factory=dict)
+    contexts_by_agent: dict[str, Context] = field(default_factory=dict)
     """Contexts of the calls that started sub-agents, by the id of the sub-agent's session. The sub-agent's turns become
     child spans."""
 
@@ -71,7 +71,7 @@ class SessionTrace:
         self._session = ""
         self._model: Attributes = {}
 
-    def note(self, event: Event) -> None:
+    def record(self, event: Event) -> None:
         now = self._clock()
         match event:
             case TurnStarted(session, model, text):
@@ -95,9 +95,9 @@ class SessionTrace:
                 self._end_call(event, now)
             case AgentStarted(agent, call_id):
                 if call_id in self._calls:
-                    self._instruments.agents[agent] = set_span_in_context(self._calls[call_id][0])
+                    self._instruments.contexts_by_agent[agent] = set_span_in_context(self._calls[call_id][0])
             case ContextCompacted():
-                self._instruments.rewrites.add(1, self._model)
+                self._instruments.rewrite_counter.add(1, self._model)
             case TurnFailed(code, message):
                 if self._turn is not None:
                     self._turn.set_attribute("error.type", code)
@@ -125,7 +125,7 @@ class SessionTrace:
             **self._model,
             **self._message_attribute("gen_ai.input.messages", "user", text),
         }
-        parent = self._instruments.agents.pop(session, None)
+        parent = self._instruments.contexts_by_agent.pop(session, None)
         self._turn = self._instruments.tracer.start_span(
             "invoke_agent ebbtide", parent, SpanKind.INTERNAL, attributes, start_time=now
         )
@@ -154,11 +154,15 @@ class SessionTrace:
         )
         span.end(now)
         self._usage = self._usage + reply.usage
-        self._instruments.tokens.record(reply.usage.prompt, {**shared_attributes, "gen_ai.token.type": "input"})
-        self._instruments.tokens.record(reply.usage.output, {**shared_attributes, "gen_ai.token.type": "output"})
-        self._instruments.seconds.record((now - start_time) / 1e9, shared_attributes)
+        self._instruments.token_histogram.record(
+            reply.usage.prompt, {**shared_attributes, "gen_ai.token.type": "input"}
+        )
+        self._instruments.token_histogram.record(
+            reply.usage.output, {**shared_attributes, "gen_ai.token.type": "output"}
+        )
+        self._instruments.duration_histogram.record((now - start_time) / 1e9, shared_attributes)
         if reply.cost is not None:
-            self._instruments.dollars.add(reply.cost, model_attributes)
+            self._instruments.cost_counter.add(reply.cost, model_attributes)
 
     def _begin_call(self, call: ToolStarted, now: int) -> None:
         attributes = {
@@ -189,7 +193,7 @@ class SessionTrace:
             span.set_attribute("error.type", call.status)
             span.set_status(StatusCode.ERROR)
         span.end(now)
-        self._instruments.seconds.record(
+        self._instruments.duration_histogram.record(
             (now - start_time) / 1e9, {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.name}
         )
         self._request_start = now

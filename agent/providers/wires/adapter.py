@@ -12,7 +12,7 @@ from ebbtide.agent.errors import AuthFailed
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers.base import Chunk, Endpoint, KeySource, ModelFacts, Request, without_secrets
 from ebbtide.agent.providers.wires.decoder import Decoder, stream_chunks
-from ebbtide.agent.providers.wires.encoding import Writer, WrittenRequest
+from ebbtide.agent.providers.wires.encoding import MessageEncoder, RequestEncodingCache
 from ebbtide.agent.providers.wires.http import EventReader, HttpWire, Json, SseReader, Wire, bearer_headers
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.providers.wires.quirks import Quirks
@@ -23,7 +23,7 @@ LARGE_REQUEST_MESSAGES = 500
 interface."""
 
 WireName: TypeAlias = Literal["sdk", "http"]
-BuildBody: TypeAlias = Callable[[Request, ModelFacts, Window, frozenset[str], WrittenRequest[Any]], Json]
+BuildBody: TypeAlias = Callable[[Request, ModelFacts, Window, frozenset[str], RequestEncodingCache[Any]], Json]
 """Builds the JSON of a request, without fields that the server has rejected. Reuses messages that are already encoded.
 """
 
@@ -34,21 +34,21 @@ class Adapter:
 
     path: str
     """Path appended to the server's address."""
-    body: BuildBody
-    writer: Callable[..., Writer]
-    decoder: Callable[[Origin], Decoder]
-    sdk: Callable[[Origin], Wire]
+    build_body: BuildBody
+    create_writer: Callable[..., MessageEncoder]
+    create_decoder: Callable[[Origin], Decoder]
+    create_sdk_wire: Callable[[Origin], Wire]
     """Creates the wire that uses the official SDK. The SDK is imported later."""
-    server_url: Callable[[Endpoint], str] = lambda endpoint: endpoint.base_url.rstrip("/")
+    get_server_url: Callable[[Endpoint], str] = lambda endpoint: endpoint.base_url.rstrip("/")
     """Returns the server's address as a URL, without a trailing slash."""
-    headers: Callable[[Endpoint], Mapping[str, str]] = bearer_headers
+    build_headers: Callable[[Endpoint], Mapping[str, str]] = bearer_headers
     """Returns the headers with the key, and those that the API requires."""
-    reader: Callable[[], EventReader] = SseReader
-    quirks: Mapping[str, str] = field(default_factory=dict)
+    create_reader: Callable[[], EventReader] = SseReader
+    quirk_by_clue: Mapping[str, str] = field(default_factory=dict)
     """Names of quirks by a clue in the error text, see `Quirks`."""
-    demands: Mapping[str, str] = field(default_factory=dict)
+    demanded_quirk_by_clue: Mapping[str, str] = field(default_factory=dict)
     """Names of quirks by a clue in errors that demand a field."""
-    known_quirks: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    known_quirks_by_host: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Known quirks of servers, by host."""
 
 
@@ -81,11 +81,11 @@ class WireProvider:
         self._adapter = adapter
         self._secrets = secrets or SecretTokens()
         self._keys, self._wire_name = keys, wire
-        self._connection = self._connect(replace(endpoint, base_url=adapter.server_url(endpoint)))
-        self._written_request = WrittenRequest(adapter.writer)
+        self._connection = self._connect(replace(endpoint, base_url=adapter.get_server_url(endpoint)))
+        self._written_request = RequestEncodingCache(adapter.create_writer)
         self._writing_lock = Lock()
-        known_quirks = adapter.known_quirks.get(self._connection.origin.host, frozenset())
-        self._quirks = Quirks(adapter.quirks, known_quirks, adapter.demands)
+        known_quirks = adapter.known_quirks_by_host.get(self._connection.origin.host, frozenset())
+        self._quirks = Quirks(adapter.quirk_by_clue, known_quirks, adapter.demanded_quirk_by_clue)
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
         request = without_secrets(request, self._secrets)
@@ -128,7 +128,7 @@ class WireProvider:
         """Yield the chunks of the reply. A connection with an earlier key is closed after its last request."""
         connection.running_requests += 1
         try:
-            decoder = self._adapter.decoder(connection.origin)
+            decoder = self._adapter.create_decoder(connection.origin)
             async with aclosing(stream_chunks(connection.wire, body, decoder, connection.origin)) as chunks:
                 async for chunk in chunks:
                     yield chunk
@@ -151,12 +151,16 @@ class WireProvider:
         if self._keys is not None and endpoint.key is not None:  # a key from the environment is already hidden
             self._secrets.learn_all({f"{self.facts.provider.upper()}_API_KEY": endpoint.key})
         origin = Origin(self.facts.id, endpoint)
-        wire = self._adapter.sdk(origin) if self._wire_name == "sdk" else _create_http_wire(self._adapter, origin)
+        wire = (
+            self._adapter.create_sdk_wire(origin)
+            if self._wire_name == "sdk"
+            else _create_http_wire(self._adapter, origin)
+        )
         return _Connection(origin, wire)
 
     def _build_body(self, request: Request, quirks: frozenset[str]) -> Json:
         with self._writing_lock:  # an interrupted request may still be encoding its messages
-            return self._adapter.body(request, self.facts, self.window, quirks, self._written_request)
+            return self._adapter.build_body(request, self.facts, self.window, quirks, self._written_request)
 
     async def prepare(self) -> None:
         await self._connection.wire.prepare()
@@ -166,9 +170,9 @@ class WireProvider:
 
 
 def _create_http_wire(adapter: Adapter, origin: Origin) -> Wire:
-    accept = {"accept": "text/event-stream"} if adapter.reader is SseReader else {}
-    headers = {**accept, **adapter.headers(origin.endpoint)}
-    return HttpWire(origin, joined_url(origin.endpoint.base_url, adapter.path), headers, adapter.reader)
+    accept = {"accept": "text/event-stream"} if adapter.create_reader is SseReader else {}
+    headers = {**accept, **adapter.build_headers(origin.endpoint)}
+    return HttpWire(origin, joined_url(origin.endpoint.base_url, adapter.path), headers, adapter.create_reader)
 
 
 def joined_url(address: str, path: str) -> str:

@@ -39,19 +39,19 @@ from ebbtide.agent.providers.wires.decoder import (
     OMITTED_IMAGE_TEXT,
     ApiName,
     CallIds,
+    arguments_as_written,
+    build_call,
+    build_reply,
     can_send_images,
-    make_call,
-    make_reply,
     output_text,
-    read_arguments,
-    token_count,
-    written_arguments,
+    parse_arguments,
+    parse_token_count,
 )
-from ebbtide.agent.providers.wires.encoding import EncodedMessages, WrittenRequest
+from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncodingCache
 from ebbtide.agent.providers.wires.http import Json, bearer_headers, open_client
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.providers.wires.sdk import SdkWire
-from ebbtide.agent.providers.wires.tool_definitions import sent_schema, wire_name
+from ebbtide.agent.providers.wires.tool_definitions import sendable_schema, wire_name
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.view.long_texts import sendable_text
 from ebbtide.tools.lazy import dataclass
@@ -100,11 +100,11 @@ def key_headers(endpoint: Endpoint) -> dict[str, str]:
     return {"x-api-key": endpoint.key} if endpoint.key else {}
 
 
-def headers(endpoint: Endpoint) -> dict[str, str]:
+def build_headers(endpoint: Endpoint) -> dict[str, str]:
     return {"anthropic-version": API_VERSION} | bearer_headers(endpoint) | key_headers(endpoint)
 
 
-def make_client(origin: Origin) -> "anthropic.AsyncAnthropic":
+def create_client(origin: Origin) -> "anthropic.AsyncAnthropic":
     """Create the SDK's client. Without a key, the SDK looks for credentials itself; this is allowed only for
     Anthropic's own server."""
     import anthropic  # noqa: PLC0415 - deferred: 1.5 s that other providers do not need
@@ -127,10 +127,13 @@ def make_client(origin: Origin) -> "anthropic.AsyncAnthropic":
     return client
 
 
-def body(request: Request, facts: ModelFacts, written: "WrittenRequest[AnthropicWriter] | None" = None) -> Json:
-    """Return the JSON body of a request. `written`: the encoded messages of the previous request, which are reused."""
+def build_body(
+    request: Request, facts: ModelFacts, written_request: "RequestEncodingCache[AnthropicWriter] | None" = None
+) -> Json:
+    """Return the JSON body of a request. `written_request`: the encoded messages of the previous request, which are
+    reused."""
     deferred = frozenset(tool.name for tool in request.tools if tool.deferred is not None)
-    encoded = (written or WrittenRequest(AnthropicWriter)).encoded_for(request.messages, facts, deferred)
+    encoded = (written_request or RequestEncodingCache(AnthropicWriter)).encoded_for(request.messages, facts, deferred)
     content: Json = {
         "model": facts.name,
         "max_tokens": request.max_output_tokens,
@@ -158,7 +161,7 @@ def _tool_definition(tool: ToolSpec) -> Json:
     definition: Json = {
         "name": tool.name,
         "description": tool.description,
-        "input_schema": sent_schema(tool.schema, PARAMETER_NAME_PATTERN),
+        "input_schema": sendable_schema(tool.schema, PARAMETER_NAME_PATTERN),
     }
     return definition if tool.deferred is None else definition | {"defer_loading": True}
 
@@ -170,7 +173,7 @@ def _cache_mark(facts: ModelFacts) -> Json:
 
 def _system_blocks(request: Request, cache_mark: Json) -> list[Json]:
     """Return the system prompt as blocks: the prefix shared with other sessions, then the remaining text."""
-    block_ends = sorted({request.stable, len(request.system)} - {0})
+    block_ends = sorted({request.shared_prefix_chars, len(request.system)} - {0})
     blocks = [_text_block(request.system[start:end]) for start, end in pairwise([0, *block_ends])]
     for end, block in zip(block_ends, blocks, strict=True):
         if end in request.breakpoints.system:
@@ -244,7 +247,7 @@ def _part_block(part: UserPart | AssistantPart, message: Message, facts: ModelFa
             return _output_block(part, facts, ids)
         case ToolCall(id=call_id, name=name, called=called):
             name = wire_name(called or name)
-            return {"type": "tool_use", "id": ids[call_id], "name": name, "input": dict(written_arguments(part))}
+            return {"type": "tool_use", "id": ids[call_id], "name": name, "input": dict(arguments_as_written(part))}
         case Reasoning(native=native) | ProviderItem(native=native):
             return dict(native) if is_own else None
 
@@ -280,8 +283,8 @@ class AnthropicDecoder:
     """Decodes raw Messages events into chunks."""
 
     origin: Origin
-    finished: bool = False
-    complete: bool = False
+    is_finished: bool = False
+    is_complete: bool = False
     """Whether a stop reason has arrived. This is enough, because some relays send no `message_stop`."""
     _blocks: list[Json] = field(default_factory=list)
     """The blocks in the order of their starts. Their indices are not unique if a relay joins several answers."""
@@ -311,28 +314,28 @@ class AnthropicDecoder:
                 self._update_usage(event.get("usage"))
                 self._set_stop_reason((event.get("delta") or {}).get("stop_reason"))
             case "message_stop" | "[DONE]":  # relays end every stream as OpenAI does
-                self.complete = self.complete or bool(self._blocks)
-                self.finished = True
+                self.is_complete = self.is_complete or bool(self._blocks)
+                self.is_finished = True
             case "message":  # a reply that was not streamed
                 self._update_usage(event.get("usage"))
                 for index, block in enumerate(event["content"]):
                     yield from self._start_block(index, block)
                 self._set_stop_reason(event.get("stop_reason"))
-                self.complete = self.finished = True
+                self.is_complete = self.is_finished = True
             case "error":
                 raise self.origin.response_error(200, {}, event)
 
     def reply(self) -> Reply:
         usage = Usage(
-            input=token_count(self._usage.get("input_tokens")),
-            cache_read=token_count(self._usage.get("cache_read_input_tokens")),
-            cache_write=token_count(self._usage.get("cache_creation_input_tokens")),
-            output=token_count(self._usage.get("output_tokens")),
-            reasoning=token_count((self._usage.get("output_tokens_details") or {}).get("thinking_tokens")),
+            input=parse_token_count(self._usage.get("input_tokens")),
+            cache_read=parse_token_count(self._usage.get("cache_read_input_tokens")),
+            cache_write=parse_token_count(self._usage.get("cache_creation_input_tokens")),
+            output=parse_token_count(self._usage.get("output_tokens")),
+            reasoning=parse_token_count((self._usage.get("output_tokens_details") or {}).get("thinking_tokens")),
         )
         parts = [self._reply_part(block_index) for block_index in range(len(self._blocks))]
         searches = sum(str(block["type"]).endswith("_tool_result") for block in self._blocks)
-        return replace(make_reply(parts, self.origin.model, usage, self._stop_reason), passes=1 + searches)
+        return replace(build_reply(parts, self.origin.model, usage, self._stop_reason), pass_count=1 + searches)
 
     def _discard_broken_answer(self) -> None:
         """Discard the blocks of an answer that broke off. A relay that asked again sends the second answer in the same
@@ -345,7 +348,7 @@ class AnthropicDecoder:
 
     def _set_stop_reason(self, reason: str | None) -> None:
         if reason:
-            self.complete = True
+            self.is_complete = True
             self._stop_reason = STOP_REASONS.get(reason, self._stop_reason)
 
     def _start_block(self, index: int, block: Json) -> Iterator[Chunk]:
@@ -408,18 +411,18 @@ class AnthropicDecoder:
                 source = source or (
                     sent_input if isinstance(sent_input, str) else json.dumps(sent_input) if sent_input else ""
                 )
-                return make_call(block["id"], block["name"], source)
+                return build_call(block["id"], block["name"], source)
             case "thinking":
                 block["thinking"] = sendable_text(block["thinking"])
                 return Reasoning(block["thinking"], block)
             case "redacted_thinking":
                 return Reasoning("", block)
             case "server_tool_use":
-                return ProviderItem({**block, "input": dict(read_arguments(source)[0]) or block.get("input") or {}})
+                return ProviderItem({**block, "input": dict(parse_arguments(source)[0]) or block.get("input") or {}})
             case "tool_search_tool_result":
                 return ProviderItem(block, tuple(_found_tools(block["content"])))
             case _:
-                return ProviderItem({**block, "input": dict(read_arguments(source)[0])} if source else block)
+                return ProviderItem({**block, "input": dict(parse_arguments(source)[0])} if source else block)
 
 
 def _found_tools(content: Json) -> Iterator[str]:
@@ -430,11 +433,11 @@ def _found_tools(content: Json) -> Iterator[str]:
 
 ADAPTER = Adapter(
     path="/v1/messages",
-    body=lambda request, facts, _window, _quirks, written: body(request, facts, written),
-    writer=AnthropicWriter,
-    decoder=AnthropicDecoder,
-    sdk=lambda origin: SdkWire("anthropic", origin, make_client, lambda client: client.messages),
-    server_url=server_url,
-    headers=headers,
+    build_body=lambda request, facts, _window, _quirks, written: build_body(request, facts, written),
+    create_writer=AnthropicWriter,
+    create_decoder=AnthropicDecoder,
+    create_sdk_wire=lambda origin: SdkWire("anthropic", origin, create_client, lambda client: client.messages),
+    get_server_url=server_url,
+    build_headers=build_headers,
 )
 """Adapter for the Messages API, of Anthropic or of a compatible server."""

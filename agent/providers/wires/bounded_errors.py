@@ -14,7 +14,7 @@ async def truncate_error_body(response: httpx2.Response) -> None:
         response.stream = _TruncatedStream(response.stream)
 
 
-async def read_beginning(chunk: bytes, chunks: AsyncIterable[bytes], limit: int) -> bytes:
+async def read_prefix(chunk: bytes, chunks: AsyncIterable[bytes], limit: int) -> bytes:
     """Return the first `limit` bytes of a document that begins with `chunk` and continues with `chunks`."""
     received, byte_count = [chunk], len(chunk)
     async for next_chunk in chunks:

@@ -11,7 +11,7 @@ from typing import Any
 from ebbtide.agent.errors import Overloaded
 from ebbtide.agent.messages import AssistantPart, Reasoning, StopReason, Text, ToolCall
 from ebbtide.agent.providers.base import CallChunk, Chunk, ReasoningChunk, Reply, TextChunk
-from ebbtide.agent.providers.wires.decoder import ApiName, make_call, make_reply, openai_usage
+from ebbtide.agent.providers.wires.decoder import ApiName, build_call, build_reply, parse_openai_usage
 from ebbtide.agent.providers.wires.http import STREAM_END, Json, is_json
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.view.long_texts import sendable_text
@@ -224,8 +224,8 @@ class ChatDecoder:
     """Decodes raw Chat Completions events into chunks. A completion that is not streamed is one event."""
 
     origin: Origin
-    finished: bool = False
-    complete: bool = False
+    is_finished: bool = False
+    is_complete: bool = False
     """Whether a finish reason has arrived, or the stream has ended without one. The usage may follow it."""
     _choices: dict[int, PartialChoice] = field(default_factory=dict)
     _usage: Json = field(default_factory=dict)
@@ -236,9 +236,9 @@ class ChatDecoder:
 
     def feed(self, event: Json) -> Iterator[Chunk]:
         if event is STREAM_END:
-            self.finished = True
+            self.is_finished = True
             # Snowflake, and Novita through OpenRouter, send no finish reason.
-            self.complete = self.complete or any(
+            self.is_complete = self.is_complete or any(
                 partial_choice.texts or partial_choice.calls.calls for partial_choice in self._choices.values()
             )
             return
@@ -261,8 +261,10 @@ class ChatDecoder:
             )
         )
         parts = [*choice.parts(), *map(_tool_call, choice_with_calls.calls.calls)]
-        usage = openai_usage(self._usage, "prompt", "completion")
-        return make_reply(parts, self.origin.model, usage, choice_with_calls.stop_reason or choice.stop_reason or "end")
+        usage = parse_openai_usage(self._usage, "prompt", "completion")
+        return build_reply(
+            parts, self.origin.model, usage, choice_with_calls.stop_reason or choice.stop_reason or "end"
+        )
 
     def _choice_number(self, choice: Json, position: int, choices: Sequence[Json]) -> int:
         """Return the number of a choice. The index is not used if it is repeated: Copilot gives all choices of an event
@@ -282,7 +284,7 @@ class ChatDecoder:
         if choice.get("error") or reason in FAILURE_REASONS:
             raise self._failure_error(choice.get("error"), reason)
         if reason or (choice.get("message") and "delta" not in choice):  # an unstreamed completion may lack a reason
-            self.complete = True
+            self.is_complete = True
         if reason and partial_choice.stop_reason != "refusal":
             partial_choice.stop_reason = STOP_REASONS.get(reason, "end")
 
@@ -301,4 +303,4 @@ def _added_delta(choice: Json, partial_choice: PartialChoice) -> Json:
 
 
 def _tool_call(call: PartialCall) -> ToolCall:
-    return replace(make_call(call.id, call.name, call.source), native=call.native or None)
+    return replace(build_call(call.id, call.name, call.source), native=call.native or None)

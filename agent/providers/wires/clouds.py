@@ -24,7 +24,7 @@ from ebbtide.agent.providers.wires.adapter import Adapter, WireName
 from ebbtide.agent.providers.wires.error_answers import sanitise_message
 from ebbtide.agent.providers.wires.http import EventReader, Json, SseReader, open_client
 from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error
-from ebbtide.agent.providers.wires.sdk import SdkWire, openai_client
+from ebbtide.agent.providers.wires.sdk import SdkWire, create_openai_client
 
 if TYPE_CHECKING:
     import anthropic as anthropic_sdk
@@ -168,7 +168,7 @@ def _client_arguments(origin: Origin) -> dict[str, Any]:
 
 def _create_azure_client(origin: Origin) -> "openai.AsyncOpenAI":
     """Create the client for both of Azure's APIs, with the key in Azure's header or with the user's sign-in tokens."""
-    return openai_client(
+    return create_openai_client(
         origin, None if origin.endpoint.key else _azure_token_getter(), _azure_headers(origin.endpoint)
     )
 
@@ -254,24 +254,28 @@ def _messages_wire_factory(
 
 _BEDROCK = replace(
     anthropic.ADAPTER,
-    sdk=_messages_wire_factory(_create_bedrock_client, ("botocore.eventstream", "boto3"), BedrockReader),
+    create_sdk_wire=_messages_wire_factory(_create_bedrock_client, ("botocore.eventstream", "boto3"), BedrockReader),
 )
-_MANTLE = replace(anthropic.ADAPTER, sdk=_messages_wire_factory(_create_mantle_client, ("boto3",)))
+_MANTLE = replace(anthropic.ADAPTER, create_sdk_wire=_messages_wire_factory(_create_mantle_client, ("boto3",)))
 _VERTEX_AI = replace(
-    anthropic.ADAPTER, server_url=lambda endpoint: endpoint.base_url, sdk=_messages_wire_factory(_create_vertex_client)
+    anthropic.ADAPTER,
+    get_server_url=lambda endpoint: endpoint.base_url,
+    create_sdk_wire=_messages_wire_factory(_create_vertex_client),
 )
 _FOUNDRY = replace(
     anthropic.ADAPTER,
-    headers=lambda endpoint: {**anthropic.headers(endpoint), **_azure_headers(endpoint)},
-    sdk=_messages_wire_factory(_create_foundry_client),
+    build_headers=lambda endpoint: {**anthropic.build_headers(endpoint), **_azure_headers(endpoint)},
+    create_sdk_wire=_messages_wire_factory(_create_foundry_client),
 )
 _AZURE_CHAT = replace(
     openai_chat.ADAPTER,
-    headers=_azure_headers,
-    sdk=lambda origin: CloudWire("openai", origin, _create_azure_client, lambda client: client.chat.completions),
+    build_headers=_azure_headers,
+    create_sdk_wire=lambda origin: CloudWire(
+        "openai", origin, _create_azure_client, lambda client: client.chat.completions
+    ),
 )
 _AZURE_RESPONSES = replace(
     openai_responses.ADAPTER,
-    headers=_azure_headers,
-    sdk=lambda origin: CloudWire("openai", origin, _create_azure_client, lambda client: client.responses),
+    build_headers=_azure_headers,
+    create_sdk_wire=lambda origin: CloudWire("openai", origin, _create_azure_client, lambda client: client.responses),
 )

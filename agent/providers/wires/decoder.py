@@ -58,11 +58,11 @@ class Decoder(Protocol):
     def api(self) -> ApiName: ...
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether the last frame has arrived, so that no more events are expected."""
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the reply would be complete if the stream ended now."""
 
     def feed(self, event: Json) -> Iterator[Chunk]:
@@ -77,7 +77,7 @@ def decode(events: Iterable[Json], decoder: Decoder, origin: Origin) -> Iterator
     tolerant_decoder = TolerantDecoder(decoder)
     for event in events:
         yield from tolerant_decoder.feed(event)
-        if decoder.finished:
+        if decoder.is_finished:
             break
     yield tolerant_decoder.reply(origin)
 
@@ -92,11 +92,11 @@ async def stream_chunks(wire: Wire, body: Json, decoder: Decoder, origin: Origin
             for chunk in tolerant_decoder.feed(event):
                 has_output = True
                 yield chunk
-            if decoder.complete and not has_output:
+            if decoder.is_complete and not has_output:
                 reply_timeout.restart(min(origin.endpoint.timeout, USAGE_TIMEOUT_S))
             elif has_output or is_progress(event):
                 reply_timeout.restart(origin.endpoint.timeout)
-            if decoder.finished:
+            if decoder.is_finished:
                 await drain_events(events)
                 break
     yield tolerant_decoder.reply(origin)
@@ -117,7 +117,7 @@ class TolerantDecoder:
         if event is UNREADABLE_EVENT:
             self._skipped_count += 1
             return
-        if not self._decoder.complete and (api := api_of(event)) is not None:
+        if not self._decoder.is_complete and (api := detect_api(event)) is not None:
             self._apis.add(api)
         try:
             yield from self._decoder.feed(event)
@@ -128,21 +128,21 @@ class TolerantDecoder:
 
     def reply(self, origin: Origin) -> Reply:
         """Return the reply. Raises `StreamCut` if it is incomplete, and `BadRequest` if it has another API's format."""
-        if not self._decoder.complete and self._apis and self._decoder.api not in self._apis:
+        if not self._decoder.is_complete and self._apis and self._decoder.api not in self._apis:
             api = min(self._apis)
             raise BadRequest(
                 f"the server of {origin.model} answers in the format of another API. Use `{api}/…` with its address.",
                 status=200,
             )
-        if not self._decoder.complete:
+        if not self._decoder.is_complete:
             raise stream_cut_error(origin)
         try:
-            return replace(self._decoder.reply(), skipped=self._skipped_count)
+            return replace(self._decoder.reply(), skipped_frame_count=self._skipped_count)
         except MALFORMED_EVENT_ERRORS as error:
             raise stream_cut_error(origin) from error
 
 
-def api_of(event: Json) -> ApiName | None:
+def detect_api(event: Json) -> ApiName | None:
     """Return the API that an event belongs to; None if several have such events."""
     match event:
         case {"choices": [_, *_]}:
@@ -175,11 +175,11 @@ class ReplyTimeout:
             async with asyncio.timeout_at(self._deadline):
                 return await anext(events, None)
         except TimeoutError as error:
-            if decoder.complete:
+            if decoder.is_complete:
                 return None
             raise timeout_error(self._origin) from error
         except ProviderError:
-            if decoder.complete:
+            if decoder.is_complete:
                 return None
             raise
 
@@ -190,15 +190,15 @@ def is_progress(event: Json) -> bool:
     return isinstance(kind, str) and kind not in IDLE_EVENT_TYPES
 
 
-def make_reply(parts: Sequence[AssistantPart], model: str, usage: Usage, stop: StopReason) -> Reply:
+def build_reply(parts: Sequence[AssistantPart], model: str, usage: Usage, stop_reason: StopReason) -> Reply:
     """Build a reply with unique call ids and a stop reason that is consistent with the calls."""
     clean_parts = _with_unique_ids(
         [_clean_part(part) for part in parts if not (isinstance(part, Text) and not part.text)]
     )
     has_calls = any(isinstance(part, ToolCall) for part in clean_parts)
-    if stop in ("end", "calls"):  # some servers confuse these two
-        stop = "calls" if has_calls else "end"
-    return Reply(Assistant(tuple(clean_parts), model, is_paused=stop == "pause"), usage, stop)
+    if stop_reason in ("end", "calls"):  # some servers confuse these two
+        stop_reason = "calls" if has_calls else "end"
+    return Reply(Assistant(tuple(clean_parts), model, is_paused=stop_reason == "pause"), usage, stop_reason)
 
 
 def _clean_part(part: AssistantPart) -> AssistantPart:
@@ -225,40 +225,40 @@ def _with_unique_ids(parts: Sequence[AssistantPart]) -> list[AssistantPart]:
     unique: list[AssistantPart] = []
     for part in parts:
         if isinstance(part, ToolCall):
-            part = replace(part, id=unique_name(part.id or new_call_id(), seen))
+            part = replace(part, id=unique_name(part.id or create_call_id(), seen))
             seen.add(part.id)
         unique.append(part)
     return unique
 
 
-def new_call_id() -> str:
+def create_call_id() -> str:
     """Return a unique id, for a call without an id from the server."""
     return f"call_{secrets.token_hex(8)}"
 
 
-def unique_name(name: str, used: set[str]) -> str:
+def unique_name(name: str, used_names: set[str]) -> str:
     """Return the name, or the first of `name-2`, `name-3`, … that is not in use."""
     number, candidate = 1, name
-    while candidate in used:
+    while candidate in used_names:
         number += 1
         candidate = f"{name}-{number}"
     return candidate
 
 
-def make_call(id: str, name: str, source: str) -> ToolCall:
+def build_call(call_id: str, name: str, source: str) -> ToolCall:
     """Build a call from the text of its arguments. A parse error becomes the call's `problem`."""
     source = sendable_text(source)
-    arguments, problem = read_arguments(source)
+    arguments, problem = parse_arguments(source)
     if arguments and not _is_json_object(source):
         source = json.dumps(arguments, ensure_ascii=False)
     if not name:
         problem = "the call names no tool: name one of the tools you were given"
-    return ToolCall(sendable_text(id), sendable_text(name), arguments, source, problem)
+    return ToolCall(sendable_text(call_id), sendable_text(name), arguments, source, problem)
 
 
-def written_arguments(call: ToolCall) -> Mapping[str, object]:
+def arguments_as_written(call: ToolCall) -> Mapping[str, object]:
     """Return the arguments as the model wrote them; empty if they are not a JSON object."""
-    return read_arguments(call.source)[0] if call.source.strip() else call.arguments
+    return parse_arguments(call.source)[0] if call.source.strip() else call.arguments
 
 
 def _is_json_object(source: str) -> bool:
@@ -269,7 +269,7 @@ def _is_json_object(source: str) -> bool:
         return False
 
 
-def read_arguments(source: str) -> tuple[Mapping[str, object], str]:
+def parse_arguments(source: str) -> tuple[Mapping[str, object], str]:
     """Parse arguments, and return them with an error text, which is empty on success. Empty text means no arguments.
     JSON with common mistakes is accepted (`agent/providers/loose_json.py`), and so is an object encoded as a string."""
     if not source.strip():
@@ -319,7 +319,7 @@ class CallIds:
 def can_send_images(facts: ModelFacts) -> bool:
     """Whether images may be sent. They may, unless the model is known not to accept them; in that case, a note replaces
     each image."""
-    return facts.images or not facts.known or ("images", "default") in facts.sources
+    return facts.images or not facts.is_known or ("images", "default") in facts.sources
 
 
 def output_text(output: ToolOutput) -> str:
@@ -329,26 +329,35 @@ def output_text(output: ToolOutput) -> str:
     return IMAGES_ONLY_TEXT if output.images else EMPTY_OUTPUT_TEXT
 
 
-def token_count(value: object) -> int:
+def parse_token_count(value: object) -> int:
     """Return the token count in a field; 0 if it is absent, null or impossibly large."""
     return value if isinstance(value, int) and 0 < value < _MAX_PLAUSIBLE_TOKENS else 0
 
 
-def openai_usage(usage: Json, input_name: str, output_name: str) -> Usage:
+def parse_openai_usage(usage: Json, input_name: str, output_name: str) -> Usage:
     """Convert a usage report. OpenAI's APIs include cached tokens in the input and reasoning in the output; details may
     be missing. `input_name`, `output_name`: the API's names for input and output tokens."""
     details = usage.get(f"{input_name}_tokens_details") or {}
-    prompt, output = token_count(usage.get(f"{input_name}_tokens")), token_count(usage.get(f"{output_name}_tokens"))
+    prompt, output = (
+        parse_token_count(usage.get(f"{input_name}_tokens")),
+        parse_token_count(usage.get(f"{output_name}_tokens")),
+    )
     cached_names = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens")  # DeepSeek, Moonshot, Mistral
     cached = next(
         filter(
-            None, (token_count(details.get("cached_tokens")), *(token_count(usage.get(name)) for name in cached_names))
+            None,
+            (
+                parse_token_count(details.get("cached_tokens")),
+                *(parse_token_count(usage.get(name)) for name in cached_names),
+            ),
         ),
         0,
     )
     cached = min(cached, prompt)
-    cache_written = min(token_count(details.get("cache_write_tokens")), prompt - cached)
-    reasoning = token_count((usage.get(f"{output_name}_tokens_details") or {}).get("reasoning_tokens"))
-    if token_count(usage.get("total_tokens")) == prompt + output + reasoning:  # xAI leaves reasoning out of the output
+    cache_written = min(parse_token_count(details.get("cache_write_tokens")), prompt - cached)
+    reasoning = parse_token_count((usage.get(f"{output_name}_tokens_details") or {}).get("reasoning_tokens"))
+    if (
+        parse_token_count(usage.get("total_tokens")) == prompt + output + reasoning
+    ):  # xAI leaves reasoning out of the output
         output += reasoning
     return Usage(prompt - cached - cache_written, cached, cache_written, output, reasoning)

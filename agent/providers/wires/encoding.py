@@ -54,10 +54,10 @@ class EncodedMessages:
     def replace_last(self, item: dict[str, Any]) -> None:
         self._items[-1], self._pieces[-1] = item, compact_json(item)
 
-    def items(self, marks: Sequence[int] = (), mark: Mapping[str, object] | None = None) -> EncodedItems:
-        """Return all items. The blocks that end the parts in `marks` are marked with `mark`."""
+    def items(self, marked_parts: Sequence[int] = (), mark: Mapping[str, object] | None = None) -> EncodedItems:
+        """Return all items. The blocks that end the parts in `marked_parts` are marked with `mark`."""
         marked_items = EncodedItems(self._items)
-        positions = {end for part in marks if (end := self.markable_ends[part - 1]) is not None}
+        positions = {end for part in marked_parts if (end := self.markable_ends[part - 1]) is not None}
         for index, name, block_index in positions:
             blocks = list(marked_items[index][name])
             blocks[block_index] = {**blocks[block_index], **(mark or {})}
@@ -82,7 +82,7 @@ class EncodedMessages:
         return b",".join(marked_json.get(index, piece) for index, piece in enumerate(pieces, start))
 
 
-class Writer(Protocol):
+class MessageEncoder(Protocol):
     """Encodes messages for one API, in order."""
 
     encoded: EncodedMessages
@@ -90,15 +90,15 @@ class Writer(Protocol):
     def add(self, message: Message) -> object: ...
 
 
-W = TypeVar("W", bound=Writer)
+W = TypeVar("W", bound=MessageEncoder)
 
 
-class WrittenRequest(Generic[W]):
+class RequestEncodingCache(Generic[W]):
     """The encoded messages of a session. They are reused for the next request unless another argument of the writer has
     changed."""
 
-    def __init__(self, make: Callable[..., W]) -> None:
-        self._make_writer = make
+    def __init__(self, make_writer: Callable[..., W]) -> None:
+        self._make_writer = make_writer
         self._key: tuple[object, ...] | None = None
         self._fold: IncrementalFold[W, Message] | None = None
 

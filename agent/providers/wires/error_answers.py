@@ -46,8 +46,8 @@ class ErrorAnswer:
     """All text that may help to classify the error, including text of nested errors, without URLs."""
     status: int | None = None
     """HTTP status stated in the body."""
-    size: int | None = None
-    limit: int | None = None
+    request_tokens: int | None = None
+    limit_tokens: int | None = None
     is_web_page: bool = False
     """Whether the body is a web page."""
 
@@ -73,8 +73,8 @@ def parse_error_body(body: object, key: str | None = None) -> ErrorAnswer:
         message=sanitise_message(texts[0] if texts else "", key),
         text=re.sub(_URL, "", sanitise_message(" | ".join([*texts, *delays]), key, max_chars=20_000)),
         status=int(statuses[0]) if statuses else None,
-        size=next((value for value in fields.get("n_prompt_tokens", ()) if isinstance(value, int)), None),
-        limit=next((value for value in fields.get("n_ctx", ()) if isinstance(value, int)), None),
+        request_tokens=next((value for value in fields.get("n_prompt_tokens", ()) if isinstance(value, int)), None),
+        limit_tokens=next((value for value in fields.get("n_ctx", ()) if isinstance(value, int)), None),
         is_web_page=is_page,
     )
 
@@ -87,7 +87,7 @@ def sanitise_message(text: str, key: str | None = None, max_chars: int = MAX_MES
     return ellipsize(" ".join(re.sub(_INVISIBLE, " ", re.sub(_SECRET, "***", text)).split()), max_chars)
 
 
-def stated_wait(text: str) -> float | None:
+def parse_retry_delay(text: str) -> float | None:
     """Return the delay before a retry that a text states, in seconds; None if it states none."""
     match = re.search(_RETRY_AFTER, text)
     if match is None:

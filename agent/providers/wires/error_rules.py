@@ -18,7 +18,7 @@ from ebbtide.agent.errors import (
     UnknownModel,
 )
 from ebbtide.agent.providers.wires import error_words as words
-from ebbtide.agent.providers.wires.error_answers import ErrorAnswer, stated_wait
+from ebbtide.agent.providers.wires.error_answers import ErrorAnswer, parse_retry_delay
 from ebbtide.agent.providers.wires.overflow_errors import exceeds_rate_limit, is_overflow
 
 
@@ -119,7 +119,7 @@ REMAINING_RULES = (
 )
 
 
-def error_meaning(status: int, headers: Mapping[str, str], answer: ErrorAnswer) -> ErrorMeaning:
+def classify_answer(status: int, headers: Mapping[str, str], answer: ErrorAnswer) -> ErrorMeaning:
     """Classify an error response. The names in `headers` are in lower case. Status 200 means that the error was sent in
     place of a reply."""
     is_page = answer.is_web_page or answer.text.startswith("error code: ")
@@ -162,7 +162,7 @@ def _quota_meaning(status: int, answer: ErrorAnswer) -> ErrorMeaning | None:
     meaning = _first_match(QUOTA_RULES, status, answer)
     if meaning is None or any(re.fullmatch(words.QUOTA_KINDS, kind) for kind in answer.kinds):
         return meaning
-    wait = stated_wait(answer.text)
+    wait = parse_retry_delay(answer.text)
     is_rate_limit = status == 429 and (
         (wait is not None and wait <= MAX_RATE_WAIT_S) or re.search(words.RATE_TEXT, answer.text, re.I)
     )

@@ -16,9 +16,14 @@ from ebbtide.agent.errors import (
     RateLimited,
     UnknownModel,
 )
-from ebbtide.agent.providers.wires.error_answers import ErrorAnswer, parse_error_body, sanitise_message, stated_wait
-from ebbtide.agent.providers.wires.error_rules import ErrorMeaning, error_meaning
-from ebbtide.agent.providers.wires.overflow_errors import size_and_limit
+from ebbtide.agent.providers.wires.error_answers import (
+    ErrorAnswer,
+    parse_error_body,
+    parse_retry_delay,
+    sanitise_message,
+)
+from ebbtide.agent.providers.wires.error_rules import ErrorMeaning, classify_answer
+from ebbtide.agent.providers.wires.overflow_errors import parse_size_and_limit
 from ebbtide.tools.secrets.redaction import redact_url
 
 
@@ -40,7 +45,7 @@ def classify_error(
     effective = answer.status or status if status in (200, 400, 500) else status
     status_code = None if status == 200 and answer.status is None else effective
     lowered = {name.lower(): value for name, value in headers.items()}
-    meaning = error_meaning(effective, lowered, answer)
+    meaning = classify_answer(effective, lowered, answer)
     if meaning.kind is ContextOverflow:
         return _overflow_error(provider, answer, status_code)
     redirect_target = sanitise_message(_safe_redirect_target(lowered.get("location", "")), key, max_chars=200)
@@ -50,9 +55,9 @@ def classify_error(
 
 
 def _overflow_error(provider: str, answer: ErrorAnswer, status: int | None) -> ContextOverflow:
-    size, limit = answer.size, answer.limit
+    size, limit = answer.request_tokens, answer.limit_tokens
     if size is None and limit is None:
-        size, limit = size_and_limit(answer.text)
+        size, limit = parse_size_and_limit(answer.text)
     counted = f" ({size:,} tokens)" if size else ""
     allowed = f" ({limit:,} tokens)" if limit else ""
     return ContextOverflow(
@@ -133,7 +138,7 @@ def retry_after(headers: Mapping[str, str], text: str = "", now: float | None = 
     # The server's own time is used if it is sent, so that a wrong local clock does not matter.
     if retry_date is not None and (current_time := server_date if server_date is not None else now) is not None:
         return max(retry_date - current_time, 0.0)
-    return stated_wait(text)  # without a valid date, the text may state the delay
+    return parse_retry_delay(text)  # without a valid date, the text may state the delay
 
 
 def _unix_seconds(date: str | None) -> float | None:

@@ -83,25 +83,25 @@ class SseReader:
     """Parses a `text/event-stream` into the `data` of its events. Comments and event names are ignored. A field named
     `error` becomes an event with that error (GPUStack)."""
 
-    lines: LineReader = field(default_factory=LineReader)
-    data: list[str] = field(default_factory=list)
+    line_reader: LineReader = field(default_factory=LineReader)
+    data_lines: list[str] = field(default_factory=list)
 
     def feed(self, chunk: bytes) -> Iterator[str]:
-        return self._events(self.lines.feed(chunk))
+        return self._events(self.line_reader.feed(chunk))
 
     def close(self) -> Iterator[str]:
-        return self._events([*self.lines.close(), ""])
+        return self._events([*self.line_reader.close(), ""])
 
     def _events(self, lines: list[str]) -> Iterator[str]:
         for line in lines:
             name, _, value = line.partition(":")
             value = value.removeprefix(" ")
-            if not line or (name == "data" and is_json("\n".join(self.data))):  # some servers omit blank lines
-                if self.data:
-                    yield "\n".join(self.data)
-                self.data = []
+            if not line or (name == "data" and is_json("\n".join(self.data_lines))):  # some servers omit blank lines
+                if self.data_lines:
+                    yield "\n".join(self.data_lines)
+                self.data_lines = []
             if name == "data":
-                self.data.append(value)
+                self.data_lines.append(value)
             elif name == "error":
                 yield json.dumps({"error": json.loads(value) if is_json(value) else value})
 
@@ -120,13 +120,13 @@ def is_json(text: str) -> bool:
 class NdjsonReader:
     """Parses newline-delimited JSON into lines. Blank lines are ignored."""
 
-    lines: LineReader = field(default_factory=LineReader)
+    line_reader: LineReader = field(default_factory=LineReader)
 
     def feed(self, chunk: bytes) -> Iterator[str]:
-        return (line for line in self.lines.feed(chunk) if line.strip())
+        return (line for line in self.line_reader.feed(chunk) if line.strip())
 
     def close(self) -> Iterator[str]:
-        return (line for line in self.lines.close() if line.strip())
+        return (line for line in self.line_reader.close() if line.strip())
 
 
 def parse_event(text: str) -> Json:
@@ -153,7 +153,7 @@ async def read_events(
             chunk = chunk.removeprefix(UTF8_BOM)
             if chunk.lstrip()[:1] in document_starts:
                 yield reply_from_document(
-                    await wires.bounded_errors.read_beginning(chunk, chunks, MAX_FRAME_BYTES), headers, origin
+                    await wires.bounded_errors.read_prefix(chunk, chunks, MAX_FRAME_BYTES), headers, origin
                 )
                 return
         has_begun = has_begun or bool(chunk.strip())

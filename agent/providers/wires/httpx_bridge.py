@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 import httpx
 import httpx2
 
-from ebbtide.agent.providers.wires.bounded_errors import MAX_ERROR_BYTES, read_beginning
+from ebbtide.agent.providers.wires.bounded_errors import MAX_ERROR_BYTES, read_prefix
 from ebbtide.agent.providers.wires.http import translate_errors
 from ebbtide.agent.providers.wires.origin import Origin
 
@@ -43,7 +43,7 @@ class HttpxBridge(httpx.AsyncBaseTransport):
         # The error must be raised here, because the SDK would drop the headers, which may state the delay before a
         # retry.
         if response.status_code != 200 or "html" in response.headers.get("content-type", ""):
-            body = await read_beginning(b"", response.aiter_bytes(), MAX_ERROR_BYTES)
+            body = await read_prefix(b"", response.aiter_bytes(), MAX_ERROR_BYTES)
             await response.aclose()
             raise self._origin.response_error(response.status_code, response.headers, body)
         forwarded = [(name, value) for name, value in response.headers.multi_items() if name not in DROPPED_HEADERS]

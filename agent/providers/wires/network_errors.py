@@ -49,7 +49,7 @@ def translate_error(error: Exception, origin: Origin, *, has_begun: bool = True)
             return stream_cut_error(origin)
 
 
-def translate_sdk(error: Exception, sdk: ModuleType, origin: Origin) -> ProviderError:
+def translate_sdk_error(error: Exception, sdk: ModuleType, origin: Origin) -> ProviderError:
     """Return the provider error for an exception of the `anthropic` or `openai` SDK."""
     if isinstance(error, sdk.APIStatusError):
         return origin.response_error(error.status_code, error.response.headers, error.response.content)
@@ -96,7 +96,7 @@ def no_http_error(origin: Origin) -> RouteFailed:
 def proxy_error(origin: Origin, reason: str) -> ProviderError:
     """Return the error for a failed proxy. A refusal by the proxy is permanent; a failure to reach the server through
     it may be temporary."""
-    proxy = proxies.proxy_for(origin.endpoint.base_url)
+    proxy = proxies.find_proxy(origin.endpoint.base_url)
     proxy_text = proxy.description if proxy is not None else "the proxy"
     reason_text = sanitise_message(reason, origin.endpoint.key) or "no reason given"
     text = f"{proxy_text} blocks {origin.model}: {reason_text}. Check the proxy, or unset its variable."
@@ -108,7 +108,7 @@ def proxy_error(origin: Origin, reason: str) -> ProviderError:
 def _start_command(origin: Origin) -> str:
     """Return the command that starts a local model server; empty if the server is unknown, remote or behind a proxy."""
     split_url = urlsplit(origin.endpoint.base_url)
-    if not is_loopback(split_url.hostname or "") or proxies.proxy_for(origin.endpoint.base_url) is not None:
+    if not is_loopback(split_url.hostname or "") or proxies.find_proxy(origin.endpoint.base_url) is not None:
         return ""
     if origin.model.startswith("ollama/"):
         return "ollama serve"
@@ -117,7 +117,7 @@ def _start_command(origin: Origin) -> str:
 
 def unreachable_error(origin: Origin, reason: str) -> Unreachable:
     reason_text = sanitise_message(reason, origin.endpoint.key)
-    proxy = proxies.proxy_for(origin.endpoint.base_url)
+    proxy = proxies.find_proxy(origin.endpoint.base_url)
     route = f" through {proxy.description}" if proxy is not None else ""
     check = "the proxy" if proxy is not None else "the network"
     return Unreachable(

@@ -44,15 +44,15 @@ from ebbtide.agent.providers.wires.decoder import (
     OMITTED_IMAGE_TEXT,
     TOOL_IMAGES_HEADING,
     ApiName,
+    arguments_as_written,
+    build_call,
+    build_reply,
     can_send_images,
-    make_call,
-    make_reply,
-    new_call_id,
+    create_call_id,
     output_text,
-    token_count,
-    written_arguments,
+    parse_token_count,
 )
-from ebbtide.agent.providers.wires.encoding import EncodedMessages, WrittenRequest
+from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncodingCache
 from ebbtide.agent.providers.wires.http import (
     Json,
     NdjsonReader,
@@ -75,7 +75,7 @@ LIVE_FACTS_TIMEOUT_S = 5.0
 """Timeout for requesting the facts about a model, in seconds. The start of a session waits for them."""
 
 
-async def live_facts(endpoint: Endpoint, facts: ModelFacts, configured_window: int | None = None) -> ModelFacts:
+async def fetch_live_facts(endpoint: Endpoint, facts: ModelFacts, configured_window: int | None = None) -> ModelFacts:
     """Return the facts, updated with what the server reports about the model; unchanged if the server does not
     respond."""
     url = server_url(endpoint)
@@ -118,16 +118,20 @@ def server_url(endpoint: Endpoint) -> str:
     return address.replace("://0.0.0.0", "://127.0.0.1", 1)
 
 
-def body(
+def build_body(
     request: Request,
     facts: ModelFacts,
     window: int,
-    written: "WrittenRequest[OllamaWriter] | None" = None,
+    written_request: "RequestEncodingCache[OllamaWriter] | None" = None,
     quirks: frozenset[str] = frozenset(),
 ) -> Json:
-    """Return the JSON body of a request. `window`: the model's window, in tokens. `written`: the encoded messages of
-    the previous request, which are reused."""
-    items = (written or WrittenRequest(OllamaWriter)).encoded_for(request.messages, request.system, facts).items()
+    """Return the JSON body of a request. `window`: the model's window, in tokens. `written_request`: the encoded
+    messages of the previous request, which are reused."""
+    items = (
+        (written_request or RequestEncodingCache(OllamaWriter))
+        .encoded_for(request.messages, request.system, facts)
+        .items()
+    )
     content: Json = {
         "model": facts.name,
         "messages": with_alternating_roles(items) if "alternating" in quirks else items,
@@ -226,7 +230,7 @@ def _user_messages(message: User, facts: ModelFacts, names: Mapping[str, str]) -
 def _assistant_message(message: Assistant, keeps_thoughts: bool) -> Json:
     thoughts = [str(part.native.get("thinking", "")) for part in message.parts if isinstance(part, Reasoning)]
     calls = [
-        {"function": {"name": wire_name(call.called or call.name), "arguments": dict(written_arguments(call))}}
+        {"function": {"name": wire_name(call.called or call.name), "arguments": dict(arguments_as_written(call))}}
         for call in message.calls
     ]
     thinking = "".join(thoughts) if keeps_thoughts else ""
@@ -238,8 +242,8 @@ class OllamaDecoder:
     """Decodes the raw events of a chat into chunks."""
 
     origin: Origin
-    make_id: Callable[[], str] = new_call_id
-    finished: bool = False
+    make_id: Callable[[], str] = create_call_id
+    is_finished: bool = False
     _texts: list[str] = field(default_factory=list)
     _thoughts: list[str] = field(default_factory=list)
     _calls: list[ToolCall] = field(default_factory=list)
@@ -250,8 +254,8 @@ class OllamaDecoder:
         return "ollama"
 
     @property
-    def complete(self) -> bool:
-        return self.finished
+    def is_complete(self) -> bool:
+        return self.is_finished
 
     def feed(self, event: Json) -> Iterator[Chunk]:
         if event.get("error"):
@@ -269,7 +273,7 @@ class OllamaDecoder:
             yield CallChunk(len(self._calls) - 1, self._calls[-1].name, argument_chars, self._calls[-1].id)
         if event.get("done"):
             self._final_event = event
-            self.finished = True
+            self.is_finished = True
 
     def reply(self) -> Reply:
         parts: list[AssistantPart] = []
@@ -277,17 +281,17 @@ class OllamaDecoder:
             parts.append(Reasoning(thoughts, {"thinking": thoughts}))
         parts += [Text(sendable_text("".join(self._texts))), *self._calls]
         usage = Usage(
-            input=token_count(self._final_event.get("prompt_eval_count")),
-            output=token_count(self._final_event.get("eval_count")),
+            input=parse_token_count(self._final_event.get("prompt_eval_count")),
+            output=parse_token_count(self._final_event.get("eval_count")),
         )
         stop: StopReason = "max_tokens" if self._final_event.get("done_reason") == "length" else "end"
-        return make_reply(parts, self.origin.model, usage, stop)
+        return build_reply(parts, self.origin.model, usage, stop)
 
 
-def parse_call(function: Json, id: str) -> ToolCall:
+def parse_call(function: Json, call_id: str) -> ToolCall:
     """Build a call. This API sends arguments as an object, but compatible servers may send them as text."""
     arguments, name = function.get("arguments") or {}, function.get("name") or ""
-    return make_call(id, name, arguments if isinstance(arguments, str) else json.dumps(arguments))
+    return build_call(call_id, name, arguments if isinstance(arguments, str) else json.dumps(arguments))
 
 
 class OllamaSdkWire:
@@ -306,7 +310,7 @@ class OllamaSdkWire:
             await _import_sdk()
         with translate_sdk_errors(self._origin):
             if self._client is None:
-                self._client = make_client(self._origin)
+                self._client = create_client(self._origin)
             # The SDK declares an iterator, but returns a generator, which keeps its connection until it is closed.
             stream = cast("AsyncGenerator[ollama.ChatResponse, None]", await self._client.chat(**body))
             async with aclosing(stream):
@@ -328,7 +332,7 @@ async def _import_sdk() -> None:
         raise wires.proxies.client_error(error) from error
 
 
-def make_client(origin: Origin) -> "ollama.AsyncClient":
+def create_client(origin: Origin) -> "ollama.AsyncClient":
     import ollama  # noqa: PLC0415 - deferred: 0.4 s that other providers do not need
 
     # Only these headers are sent: the SDK would send a key that it finds in the environment to any server.
@@ -353,11 +357,11 @@ def translate_sdk_errors(origin: Origin) -> Iterator[None]:
 
 ADAPTER = Adapter(
     path="/api/chat",
-    body=lambda request, facts, window, quirks, written: body(request, facts, window.size, written, quirks),
-    writer=OllamaWriter,
-    decoder=OllamaDecoder,
-    sdk=OllamaSdkWire,
-    server_url=server_url,
-    reader=NdjsonReader,
-    quirks=ALTERNATION_CLUES,
+    build_body=lambda request, facts, window, quirks, written: build_body(request, facts, window.size, written, quirks),
+    create_writer=OllamaWriter,
+    create_decoder=OllamaDecoder,
+    create_sdk_wire=OllamaSdkWire,
+    get_server_url=server_url,
+    create_reader=NdjsonReader,
+    quirk_by_clue=ALTERNATION_CLUES,
 )

@@ -22,13 +22,13 @@ from ebbtide.agent.providers.wires.decoder import (
     CallIds,
     can_send_images,
     output_text,
-    read_arguments,
+    parse_arguments,
 )
-from ebbtide.agent.providers.wires.encoding import EncodedMessages, WrittenRequest
+from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncodingCache
 from ebbtide.agent.providers.wires.http import Json
 from ebbtide.agent.providers.wires.quirks import ALTERNATION_CLUES, with_alternating_roles
-from ebbtide.agent.providers.wires.sdk import SdkWire, openai_client
-from ebbtide.agent.providers.wires.tool_definitions import sent_schema, shortened_description, wire_name
+from ebbtide.agent.providers.wires.sdk import SdkWire, create_openai_client
+from ebbtide.agent.providers.wires.tool_definitions import sendable_schema, shorten_description, wire_name
 from ebbtide.agent.view.long_texts import sendable_text
 
 QUIRK_CLUES = {
@@ -56,15 +56,16 @@ MAX_DESCRIPTION_CHARS = 1024
 """Maximum length of a tool description, in characters."""
 
 
-def body(
+def build_body(
     request: Request,
     facts: ModelFacts,
     quirks: frozenset[str] = frozenset(),
-    written: "WrittenRequest[ChatWriter] | None" = None,
+    written_request: "RequestEncodingCache[ChatWriter] | None" = None,
 ) -> Json:
-    """Return the JSON body of a request. `written`: the encoded messages of the previous request, which are reused."""
+    """Return the JSON body of a request. `written_request`: the encoded messages of the previous request, which are
+    reused."""
     limit_field = "max_completion_tokens" if "max_completion_tokens" in quirks else "max_tokens"
-    encoded = (written or WrittenRequest(ChatWriter)).encoded_for(
+    encoded = (written_request or RequestEncodingCache(ChatWriter)).encoded_for(
         request.messages, request.system, facts, "no thoughts" not in quirks, "empty thoughts" in quirks
     )
     messages = with_alternating_roles(encoded.items()) if "alternating" in quirks else encoded.items()
@@ -77,15 +78,15 @@ def body(
     if "no stream_options" not in quirks:
         content["stream_options"] = {"include_usage": True}
     if "prompt_cache_key" in quirks:
-        content["prompt_cache_key"] = request.session
+        content["prompt_cache_key"] = request.session_id
     if request.tools:
         content["tools"] = [
             {
                 "type": "function",
                 "function": {
                     "name": tool.name,
-                    "description": shortened_description(tool.description, MAX_DESCRIPTION_CHARS),
-                    "parameters": sent_schema(tool.schema),
+                    "description": shorten_description(tool.description, MAX_DESCRIPTION_CHARS),
+                    "parameters": sendable_schema(tool.schema),
                 },
             }
             for tool in request.tools
@@ -180,19 +181,21 @@ def _assistant_messages(message: Assistant, ids: CallIds, is_own: bool, keeps_th
 def _arguments_text(call: ToolCall) -> str:
     """Return the arguments as text. Some servers parse them for their chat template, so invalid arguments would make
     the request fail."""
-    if call.problem and not read_arguments(call.source)[0]:
+    if call.problem and not parse_arguments(call.source)[0]:
         return "{}"
     return call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
 
 
 ADAPTER = Adapter(
     path="/chat/completions",
-    body=lambda request, facts, _, quirks, written: body(request, facts, quirks, written),
-    writer=ChatWriter,
-    decoder=ChatDecoder,
-    sdk=lambda origin: SdkWire("openai", origin, openai_client, lambda client: client.chat.completions),
-    quirks=QUIRK_CLUES,
-    demands=DEMAND_CLUES,
-    known_quirks={"api.openai.com": OPENAI_QUIRKS, "api.mistral.ai": MISTRAL_QUIRKS},
+    build_body=lambda request, facts, _, quirks, written: build_body(request, facts, quirks, written),
+    create_writer=ChatWriter,
+    create_decoder=ChatDecoder,
+    create_sdk_wire=lambda origin: SdkWire(
+        "openai", origin, create_openai_client, lambda client: client.chat.completions
+    ),
+    quirk_by_clue=QUIRK_CLUES,
+    demanded_quirk_by_clue=DEMAND_CLUES,
+    known_quirks_by_host={"api.openai.com": OPENAI_QUIRKS, "api.mistral.ai": MISTRAL_QUIRKS},
 )
 """Adapter for any server with the Chat Completions API. The server's address is the endpoint's `base_url`."""

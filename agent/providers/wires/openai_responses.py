@@ -28,19 +28,19 @@ from ebbtide.agent.providers.wires.decoder import (
     OMITTED_IMAGE_TEXT,
     ApiName,
     CallIds,
+    build_call,
+    build_reply,
     can_send_images,
-    make_call,
-    make_reply,
-    openai_usage,
     output_text,
-    read_arguments,
+    parse_arguments,
+    parse_openai_usage,
 )
-from ebbtide.agent.providers.wires.encoding import EncodedMessages, WrittenRequest
+from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncodingCache
 from ebbtide.agent.providers.wires.http import Json
 from ebbtide.agent.providers.wires.origin import Origin
-from ebbtide.agent.providers.wires.sdk import SdkWire, openai_client
-from ebbtide.agent.providers.wires.tool_definitions import sent_schema, wire_name
-from ebbtide.agent.tool_specs import SEARCH, ToolSpec
+from ebbtide.agent.providers.wires.sdk import SdkWire, create_openai_client
+from ebbtide.agent.providers.wires.tool_definitions import sendable_schema, wire_name
+from ebbtide.agent.tool_specs import SEARCH_TOOL, ToolSpec
 from ebbtide.agent.view.long_texts import sendable_text
 from ebbtide.tools.tool_traits import traits_of
 
@@ -56,7 +56,7 @@ QUIRK_CLUES = {
 """Clues for rejected fields. OpenAI rejects them for unverified accounts and for models without thinking, and some
 compatible servers do not know them."""
 
-RESERVED_NAME_ALIASES = {SEARCH: "search_tools"}
+RESERVED_NAME_ALIASES = {SEARCH_TOOL: "search_tools"}
 """Names sent in place of tool names that the API reserves, since it rejects functions with reserved names."""
 
 MAX_CALL_ID_CHARS = 64
@@ -67,16 +67,17 @@ MIN_OUTPUT_TOKENS = 16
 INCOMPLETE_REASONS: dict[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 
 
-def body(
+def build_body(
     request: Request,
     facts: ModelFacts,
     quirks: frozenset[str] = frozenset(),
-    written: "WrittenRequest[ResponsesWriter] | None" = None,
+    written_request: "RequestEncodingCache[ResponsesWriter] | None" = None,
 ) -> Json:
-    """Return the JSON body of a request. `written`: the encoded messages of the previous request, which are reused."""
+    """Return the JSON body of a request. `written_request`: the encoded messages of the previous request, which are
+    reused."""
     namespaces = {tool.name: tool.deferred.name for tool in request.tools if tool.deferred is not None}
     uses_free_text = "free_text" not in quirks and can_send_free_text(facts.name)
-    encoded = (written or WrittenRequest(ResponsesWriter)).encoded_for(
+    encoded = (written_request or RequestEncodingCache(ResponsesWriter)).encoded_for(
         request.messages, facts, tuple(namespaces.items()), uses_free_text
     )
     marks = request.breakpoints.parts if "breakpoints" not in quirks and has_breakpoints(facts.name) else ()
@@ -92,7 +93,7 @@ def body(
     if request.tools:
         content["tools"] = _tool_definitions(request.tools, uses_free_text=uses_free_text)
     if "prompt_cache_key" not in quirks:
-        content["prompt_cache_key"] = request.session
+        content["prompt_cache_key"] = request.session_id
     if facts.thinking == "effort":
         content |= _thinking_fields(request, quirks)
     return content
@@ -129,7 +130,7 @@ def _function_definition(tool: ToolSpec) -> Json:
         "type": "function",
         "name": RESERVED_NAME_ALIASES.get(tool.name, tool.name),
         "description": tool.description,
-        "parameters": sent_schema(tool.schema),
+        "parameters": sendable_schema(tool.schema),
         "strict": False,  # strict schemas do not allow optional parameters
     }
     return definition if tool.deferred is None else definition | {"defer_loading": True}
@@ -320,8 +321,8 @@ class ResponsesDecoder:
     """Decodes raw Responses events into chunks."""
 
     origin: Origin
-    finished: bool = False
-    complete: bool = False
+    is_finished: bool = False
+    is_complete: bool = False
     _items: list[PartialItem] = field(default_factory=list)
     _response: Json = field(default_factory=dict)
 
@@ -359,8 +360,8 @@ class ResponsesDecoder:
             case "error":
                 raise self.origin.response_error(200, {}, event)
             case "[DONE]":  # LM Studio and relays may end without `response.completed`
-                self.finished = True
-                self.complete = self.complete or any(item.is_final for item in self._items)
+                self.is_finished = True
+                self.is_complete = self.is_complete or any(item.is_final for item in self._items)
             case None if event.get("object") == "response":  # a response that was not streamed
                 if event.get("status") == "failed":
                     raise self.origin.response_error(200, {}, {"error": event.get("error")})
@@ -369,17 +370,17 @@ class ResponsesDecoder:
     def reply(self) -> Reply:
         items = self._output_items()
         usage = self._response.get("usage") or {}
-        reply = make_reply(
+        reply = build_reply(
             [_reply_part(item) for item in items],
             self.origin.model,
-            openai_usage(usage, "input", "output"),
+            parse_openai_usage(usage, "input", "output"),
             self._stop_reason(items),
         )
-        return replace(reply, passes=1 + sum(item["type"] == "tool_search_output" for item in items))
+        return replace(reply, pass_count=1 + sum(item["type"] == "tool_search_output" for item in items))
 
     def _end_reply(self, response: Json) -> None:
         self._response = response
-        self.complete = self.finished = True
+        self.is_complete = self.is_finished = True
 
     def _item_for(self, event: Json, kind: str) -> PartialItem:
         """Return the item that a delta belongs to, or a new one. Copilot's ids differ in each event, so the index takes
@@ -435,10 +436,10 @@ def _reply_part(item: Json) -> AssistantPart:
             return Text(sendable_text("".join(texts)), native)
         case "function_call":
             call_id = item.get("call_id") or item.get("id") or ""
-            return make_call(call_id, _tool_name(item["name"]), _arguments_text(item.get("arguments") or ""))
+            return build_call(call_id, _tool_name(item["name"]), _arguments_text(item.get("arguments") or ""))
         case "custom_tool_call":
             name = _tool_name(item["name"])
-            return make_call(item["call_id"], name, _arguments_json(name, item["input"]))
+            return build_call(item["call_id"], name, _arguments_json(name, item["input"]))
         case "reasoning":
             parts = item.get("summary") or item.get("content") or ()
             return Reasoning(sendable_text("\n\n".join(part.get("text", "") for part in parts)), native)
@@ -451,7 +452,7 @@ def _reply_part(item: Json) -> AssistantPart:
 
 def _arguments_json(name: str, text: str) -> str:
     """Return the arguments of a plain-text call as JSON. Some models write JSON although plain text is expected."""
-    if text.lstrip().startswith("{") and not read_arguments(text)[1]:
+    if text.lstrip().startswith("{") and not parse_arguments(text)[1]:
         return text
     return json.dumps({traits_of(name).free_text_argument or "input": text}, ensure_ascii=False)
 
@@ -462,9 +463,9 @@ def _tool_name(name: str) -> str:
 
 ADAPTER = Adapter(
     path="/responses",
-    body=lambda request, facts, _, quirks, written: body(request, facts, quirks, written),
-    writer=ResponsesWriter,
-    decoder=ResponsesDecoder,
-    sdk=lambda origin: SdkWire("openai", origin, openai_client, lambda client: client.responses),
-    quirks=QUIRK_CLUES,
+    build_body=lambda request, facts, _, quirks, written: build_body(request, facts, quirks, written),
+    create_writer=ResponsesWriter,
+    create_decoder=ResponsesDecoder,
+    create_sdk_wire=lambda origin: SdkWire("openai", origin, create_openai_client, lambda client: client.responses),
+    quirk_by_clue=QUIRK_CLUES,
 )

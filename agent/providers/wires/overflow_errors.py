@@ -92,7 +92,7 @@ def exceeds_rate_limit(text: str) -> bool:
     return match is not None and _parse_number(match["size"]) > _parse_number(match["limit"])
 
 
-def size_and_limit(text: str) -> tuple[int | None, int | None]:
+def parse_size_and_limit(text: str) -> tuple[int | None, int | None]:
     """Return the size of the request and the limit, each None if the text does not state it."""
     for pattern in (*OVERFLOW_PATTERNS, _EXCEEDS_RATE_PATTERN):
         if match := re.search(pattern, text):

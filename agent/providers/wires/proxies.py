@@ -36,7 +36,7 @@ class ProxySetting:
         return f"the proxy `{scheme}://{address}` (`{self.variable}`)" if scheme else f"the proxy `{address}`"
 
 
-def proxy_for(url: str) -> ProxySetting | None:
+def find_proxy(url: str) -> ProxySetting | None:
     """Return the proxy used for requests to a URL; None if there is none."""
     split_url = urlsplit(url)
     if proxy_bypass(split_url.netloc.rpartition("@")[2]):
@@ -46,7 +46,7 @@ def proxy_for(url: str) -> ProxySetting | None:
 
 def check_proxy(url: str) -> None:
     """Check the proxy for a URL. Raises `RouteFailed` if it is not a valid address."""
-    proxy = proxy_for(url)
+    proxy = find_proxy(url)
     if proxy is not None and not proxy.has_valid_address:
         raise _address_error(proxy)
 

@@ -20,14 +20,17 @@ _DEMAND_PATTERN = regex(r"must be (?:passed|sent|included|provided)|is required|
 
 
 class Quirks:
-    """What a server has rejected or demanded so far. `table` (fields rejected) and `demands` (fields demanded) map a
-    clue in the error text to the name of a quirk."""
+    """What a server has rejected or demanded so far. `rejected_quirk_by_clue` (fields rejected) and
+    `demanded_quirk_by_clue` (fields demanded) map a clue in the error text to the name of a quirk."""
 
     def __init__(
-        self, table: Mapping[str, str], known: frozenset[str] = frozenset(), demands: Mapping[str, str] = {}
+        self,
+        rejected_quirk_by_clue: Mapping[str, str],
+        known_quirks: frozenset[str] = frozenset(),
+        demanded_quirk_by_clue: Mapping[str, str] = {},
     ) -> None:
-        self._rejections, self._demands = table, demands
-        self._active_quirks = known
+        self._rejections, self._demands = rejected_quirk_by_clue, demanded_quirk_by_clue
+        self._active_quirks = known_quirks
 
     async def stream(self, ask: Callable[[frozenset[str]], AsyncGenerator[Chunk, None]]) -> AsyncGenerator[Chunk, None]:
         """Yield the chunks of `ask`, which is called again with new quirks if the server rejects or demands a field."""

@@ -42,4 +42,4 @@ async def check_server(provider: str, endpoint: Endpoint) -> ReachableServer:
 def _headers(provider: str, endpoint: Endpoint) -> Mapping[str, str]:
     if provider != "anthropic":
         return bearer_headers(endpoint)
-    return wires.anthropic.headers(endpoint)
+    return wires.anthropic.build_headers(endpoint)

@@ -58,7 +58,7 @@ from ebbtide.agent.providers.base import (
     TextChunk,
     without_secrets,
 )
-from ebbtide.agent.providers.wires.decoder import make_call, make_reply
+from ebbtide.agent.providers.wires.decoder import build_call, build_reply
 from ebbtide.agent.tokens.estimate import estimate_messages, estimate_text, estimate_tools
 from ebbtide.agent.view.long_texts import sendable_text
 
@@ -142,7 +142,7 @@ def _parse_reply(number: int, table: Mapping[str, Any]) -> ScriptedReply:
     return ScriptedReply(**{**table, **texts, "calls": tuple(calls)})
 
 
-def refusal(request: Request, model: str) -> str | None:
+def rejection_reason(request: Request, model: str) -> str | None:
     """Return why a server would reject the request of a session with `model`; None if it would accept it."""
     if not request.messages or not any(message.parts for message in request.messages):
         return "the request contains no messages"
@@ -196,7 +196,7 @@ class Scripted:
     requests: list[Request] = field(default_factory=list)
     secrets: SecretTokens = field(default_factory=SecretTokens)
     """Hides secrets in requests."""
-    checks: ClassVar[tuple[Callable[[Request, str], str | None], ...]] = (refusal,)
+    checks: ClassVar[tuple[Callable[[Request, str], str | None], ...]] = (rejection_reason,)
     """Checks of each request, called with the request and the model's name. Each returns why no server would accept the
     request, or None."""
     _remaining_replies: list[ScriptedReply] = field(init=False)
@@ -206,7 +206,7 @@ class Scripted:
         self._remaining_replies = list(self.script.replies)
 
     @classmethod
-    def of(cls, *replies: Mapping[str, Any], context_window: int = 200_000) -> "Scripted":
+    def from_replies(cls, *replies: Mapping[str, Any], context_window: int = 200_000) -> "Scripted":
         """Return a model with these replies. Each reply has the same keys as in a script file."""
         return cls(
             Script(tuple(_parse_reply(number, reply) for number, reply in enumerate(replies, 1)), context_window)
@@ -290,7 +290,7 @@ class Scripted:
             name, arguments = str(call["name"]), call.get("arguments", {})
             source = arguments if isinstance(arguments, str) else json.dumps(arguments)
             call_id = str(call.get("id") or f"call-{earlier_call_count + len(calls) + 1}-{self._call_count}")
-            calls.append(make_call(call_id, name, source))
+            calls.append(build_call(call_id, name, source))
         return tuple(calls)
 
     def _complete_reply(self, request: Request, reply: ScriptedReply, calls: Sequence[ToolCall]) -> Reply:
@@ -299,7 +299,7 @@ class Scripted:
             parts.append(Reasoning(reply.reasoning, signed_reasoning(reply.reasoning)))
         if reply.text:
             parts.append(Text(reply.text))
-        full_reply = make_reply([*parts, *calls], self.facts.id, Usage(), reply.stop or "end")
+        full_reply = build_reply([*parts, *calls], self.facts.id, Usage(), reply.stop or "end")
         if reply.usage is not None:
             return replace(full_reply, usage=Usage(**reply.usage))
         prompt_tokens = (

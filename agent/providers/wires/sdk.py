@@ -39,19 +39,19 @@ class SdkWire(Generic[C]):
         package: str,
         origin: Origin,
         make_client: Callable[[Origin], C],
-        resource: Callable[[C], Any],
+        get_resource: Callable[[C], Any],
         *,
         reader: Callable[[], EventReader] = SseReader,
         modules: tuple[str, ...] = (),
     ) -> None:
-        """`resource`: returns the part of the client that makes requests. `modules`: other modules that the client
+        """`get_resource`: returns the part of the client that makes requests. `modules`: other modules that the client
         imports."""
         self._package = package
         self._reader = reader
         self._modules = modules
         self._origin = origin
         self._make_client = make_client
-        self._get_resource = resource
+        self._get_resource = get_resource
         self._client: C | None = None
 
     async def prepare(self) -> None:
@@ -86,23 +86,23 @@ def translate_sdk_errors(package: str, origin: Origin) -> Iterator[None]:
         try:
             yield
         except sdk_error as error:
-            raise wires.network_errors.translate_sdk(error, sdk, origin) from error
+            raise wires.network_errors.translate_sdk_error(error, sdk, origin) from error
 
 
-def openai_client(
-    origin: Origin, tokens: Callable[[], Awaitable[str]] | None = None, headers: Mapping[str, str] | None = None
+def create_openai_client(
+    origin: Origin, get_token: Callable[[], Awaitable[str]] | None = None, headers: Mapping[str, str] | None = None
 ) -> "openai.AsyncOpenAI":
-    """Return the OpenAI SDK's client, for any compatible server. `tokens` returns a token in place of the key;
+    """Return the OpenAI SDK's client, for any compatible server. `get_token` returns a token in place of the key;
     `headers` are added to every request."""
     import openai  # noqa: PLC0415 - deferred: 0.7 s that other providers do not need
 
     http_client = open_client(origin)
-    if not origin.endpoint.key and tokens is None:
+    if not origin.endpoint.key and get_token is None:
         http_client.event_hooks = {**http_client.event_hooks, "request": [remove_key_header]}
     address, _, query = origin.endpoint.base_url.partition("?")
     return openai.AsyncOpenAI(
         # Without a placeholder, the SDK would use a key meant for another server, or fail.
-        api_key=tokens or origin.endpoint.key or "none",
+        api_key=get_token or origin.endpoint.key or "none",
         default_headers=headers,
         base_url=address,
         default_query=dict(parse_qsl(query)),

@@ -23,7 +23,7 @@ REMOTE_TIMEOUT_S, LOCAL_TIMEOUT_S = 1.0, 5.0
 """Timeouts for remote and local servers, in seconds; the start of a session waits for them. A server on this machine
 normally answers within milliseconds but takes seconds while it is busy. It is given more time, because a session with
 an unknown window may fail later."""
-MAX_ANSWER_BYTES = 8 << 20
+MAX_RESPONSE_BYTES = 8 << 20
 """Maximum number of bytes read of a response."""
 PLAUSIBLE_WINDOWS = range(256, 100_000_000)
 """Plausible window sizes, in tokens."""
@@ -32,7 +32,7 @@ LLAMA_CPP_TEMPERATURE = 0.8
 _WINDOW_FIELDS = ("loaded_context_length", "max_model_len", "context_length", "max_context_length", "context_window")
 
 
-async def with_served_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts:
+async def add_served_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts:
     """Return the facts, updated with what the server reports. No request is sent if the window is known, or if it is
     set and the server is remote. Settings are not overridden. If the server does not respond, the facts are unchanged.
     """
@@ -44,7 +44,7 @@ async def with_served_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts
         return facts
     props, studio, models = responses
     facts = with_parameter_count(
-        facts, listed_parameters(models, facts.name), has_default_temperature=has_default_sampling(props)
+        facts, parameters_from_models(models, facts.name), has_default_temperature=has_default_sampling(props)
     )
     window = (
         window_from_props(props) or window_from_models(studio, facts.name) or window_from_models(models, facts.name)
@@ -52,7 +52,7 @@ async def with_served_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts
     if window is None or window_source != "default":
         return facts
     return replace(
-        facts, context_window=window, known=True, sources=tuple({**sources, "context_window": "live"}.items())
+        facts, context_window=window, is_known=True, sources=tuple({**sources, "context_window": "live"}.items())
     )
 
 
@@ -87,7 +87,7 @@ async def _get_json(client: "httpx2.AsyncClient", origin: Origin, url: str) -> o
             content = bytearray()
             async for chunk in response.aiter_bytes():
                 content += chunk
-                if len(content) > MAX_ANSWER_BYTES:
+                if len(content) > MAX_RESPONSE_BYTES:
                     return None
             return json.loads(content) if response.status_code == 200 else None
     return None
@@ -111,17 +111,17 @@ def _generation_settings(props: object) -> Mapping[str, Any]:
     return settings if isinstance(settings, Mapping) else {}
 
 
-def window_from_models(listed: object, model: str) -> int | None:
+def window_from_models(model_list: object, model: str) -> int | None:
     """Return the window that a list of models states for a model, or for the only listed model. The window that is
     served takes precedence over the window used in training."""
-    row, meta = _model_entry(listed, model)
+    row, meta = _model_entry(model_list, model)
     values: Sequence[Any] = [*(row.get(name) for name in _WINDOW_FIELDS), meta.get("n_ctx"), meta.get("n_ctx_train")]
     return next((window for value in values if (window := _plausible_window(value)) is not None), None)
 
 
-def listed_parameters(listed: object, model: str) -> object:
+def parameters_from_models(model_list: object, model: str) -> object:
     """Return the number of parameters that a list of models states for a model, or for the only listed one."""
-    return _model_entry(listed, model)[1].get("n_params")
+    return _model_entry(model_list, model)[1].get("n_params")
 
 
 def _model_entry(model_list: object, model: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

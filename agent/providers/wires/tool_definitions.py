@@ -18,7 +18,7 @@ def wire_name(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
 
 
-def sent_schema(schema: Mapping[str, object], name_pattern: str = "") -> Json:
+def sendable_schema(schema: Mapping[str, object], name_pattern: str = "") -> Json:
     """Return a tool's parameters in a form that servers accept. They reject a request if any tool has alternatives at
     the top level of its schema, so the parameters of all alternatives are merged. `name_pattern`: a pattern that
     parameter names must match. Calls are still checked against the original schema."""
@@ -57,7 +57,7 @@ def _merged_parameters(schemas: Iterable[object]) -> Json:
     return {name: values[0] if len(values) == 1 else {"anyOf": values} for name, values in schemas_by_name.items()}
 
 
-def shortened_description(text: str, max_chars: int) -> str:
+def shorten_description(text: str, max_chars: int) -> str:
     """Return a tool's description in at most `max_chars` characters. A longer one is cut after a sentence, with a
     note."""
     if len(text) <= max_chars:

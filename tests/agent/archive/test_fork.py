@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.agent.archive.library import Library
-from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree, TreeRow, changed_since, tree_rows
+from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree, TreeRow, files_changed_since, tree_rows
 from ebbtide.agent.compaction.undo import undo
 from ebbtide.agent.errors import AgentError, UsageError
 from ebbtide.agent.messages import Message, Recalls, Text, User
@@ -46,7 +46,7 @@ async def opened(project: Project, *replies: dict[str, object], resume: str | No
 
 
 async def library(project: Project) -> Library:
-    return await project.sessions().library()
+    return await project.sessions().open_library()
 
 
 def starts(whole: Sequence[Message], part: Sequence[Message]) -> bool:
@@ -87,7 +87,7 @@ async def test_a_request_of_a_fork_goes_to_the_same_cache(project: Project) -> N
     await events_of(second, "go on")
     provider = second._ctx.model.provider
     assert isinstance(provider, Scripted)
-    assert [request.session for request in provider.requests] == [session.id]
+    assert [request.session_id for request in provider.requests] == [session.id]
     await second.close()
 
 
@@ -99,13 +99,13 @@ async def test_references_keep_their_numbers_and_go_on_from_there(project: Proje
     early = await books.fork(session.id, 6)
     await session.close()
     fork = await opened(project, READ, {"text": "Mine."}, resume=early.id)
-    assert len((await fork.listing.page("r2", 1, 900)).lines) == 400
+    assert len((await fork.archive_listing.page("r2", 1, 900)).lines) == 400
     with pytest.raises(AgentError, match="has 2 outputs"):
-        await fork.listing.page("r3", 1, 9)
+        await fork.archive_listing.page("r3", 1, 9)
     await events_of(fork, "read it here")
-    assert len((await fork.listing.page("r3", 1, 900)).lines) == 400
+    assert len((await fork.archive_listing.page("r3", 1, 900)).lines) == 400
     await books.delete(session.id)
-    assert len((await fork.listing.page("r1", 1, 900)).lines) == 400
+    assert len((await fork.archive_listing.page("r1", 1, 900)).lines) == 400
 
 
 async def test_a_fork_has_learnt_nothing_of_outputs_that_it_does_not_have(project: Project) -> None:
@@ -157,15 +157,15 @@ async def test_a_draft_is_used_again_and_goes_when_nobody_uses_it(project: Proje
     await events_of(session, "hello")
     await events_of(session, "and?")
     books = await library(project)
-    draft = await books.fork(session.id, 2, draft=True)
-    assert (await books.fork(session.id, 2, draft=True)).id == draft.id
+    draft = await books.fork(session.id, 2, is_draft=True)
+    assert (await books.fork(session.id, 2, is_draft=True)).id == draft.id
     assert [info.id for info in await books.page()] == [session.id]
     fork = await opened(project, resume=draft.id)
     await fork.close()
     with pytest.raises(UsageError):
         await books.rename(draft.id, "gone")
 
-    draft = await books.fork(session.id, 0, draft=True)
+    draft = await books.fork(session.id, 0, is_draft=True)
     fork = await opened(project, {"text": "New."}, resume=draft.id)
     assert fork.history.messages == ()
     await events_of(fork, "something else")
@@ -178,14 +178,14 @@ async def test_the_library_lists_searches_and_renames(project: Project) -> None:
     await events_of(session, "what about tonight?")
     books = await library(project)
     assert [(info.title, info.messages, info.cost) for info in await books.page()] == [("what about tonight?", 2, 0.0)]
-    assert await books.page(words="moon") == ()
+    assert await books.page(query="moon") == ()
     progress: list[tuple[int, int]] = []
     (found,) = await books.search("moon", on_progress=lambda done, total: progress.append((done, total)))
     assert (found.info.id, found.excerpt) == (session.id, "The moon is out.")
     assert progress[-1] == (2, 2)
     assert await books.search("  ") == ()
     await books.rename(session.id, "  the\nmoon ")
-    assert [info.title for info in await books.page(words="moon")] == ["the moon"]
+    assert [info.title for info in await books.page(query="moon")] == ["the moon"]
     with pytest.raises(UsageError, match="cannot be empty"):
         await books.rename(session.id, " \n")
     assert [message.text for message in await books.last_messages(session.id, 1)] == ["The moon is out."]
@@ -217,10 +217,10 @@ async def test_a_title_that_was_changed_stays_while_the_session_goes_on(project:
     sessions = project.sessions(model=f"scripted/{project.script({'text': 'Hi.'})}")
     session = await sessions.open()
     await events_of(session, "hello")
-    await (await sessions.library()).rename(session.id, "mine")
+    await (await sessions.open_library()).rename(session.id, "mine")
     assert session.title == "mine"
     await session._ctx.records.recorder.end_turn("scripted/other", "plan")
-    assert [info.title for info in await (await sessions.library()).page()] == ["mine"]
+    assert [info.title for info in await (await sessions.open_library()).page()] == ["mine"]
 
 
 async def test_the_tree_of_real_sessions_knows_the_files_that_were_changed(project: Project) -> None:
@@ -228,7 +228,7 @@ async def test_the_tree_of_real_sessions_knows_the_files_that_were_changed(proje
     for text in ("hello", "write it", "bye"):
         await events_of(session, text)
     books = await library(project)
-    fork = await books.fork(session.id, 2, draft=True)
+    fork = await books.fork(session.id, 2, is_draft=True)
     other = await opened(project, {"text": "No."}, resume=fork.id)
     await events_of(other, "do not write it")
     tree = await books.tree(other.id)
@@ -239,11 +239,14 @@ async def test_the_tree_of_real_sessions_knows_the_files_that_were_changed(proje
         ("do not write it", 1, True, True),
         ("bye", 0, False, False),
     ]
-    assert [changed_since(tree, row.message) for row in rows] == [("new.txt",), ("new.txt",), (), ()]
+    assert [files_changed_since(tree, row.message) for row in rows] == [("new.txt",), ("new.txt",), (), ()]
     await other.close()
     await session.close()
     project.sql("delete from situation where kind = 'change'")  # as earlier versions left it
-    assert [changed_since(await books.tree(other.id), row.message) for row in rows][:2] == [("new.txt",), ("new.txt",)]
+    assert [files_changed_since(await books.tree(other.id), row.message) for row in rows][:2] == [
+        ("new.txt",),
+        ("new.txt",),
+    ]
 
 
 async def test_a_message_that_cannot_be_read_stands_in_the_tree_by_its_number(project: Project) -> None:
@@ -270,7 +273,7 @@ async def test_a_fork_knows_the_files_that_were_changed_before_it_and_none_that_
     await books.delete(session.id)
     for info, known in ((early, ["new.txt"]), (whole, ["later.txt", "new.txt"])):
         fork = await opened(project, resume=info.id)
-        found = [change for change in (await fork.files.changes("session")).files if change.by_tool]
+        found = [change for change in (await fork.file_log.changes("session")).files if change.is_by_tool]
         assert sorted(change.name for change in found) == known
         assert FileChange("new.txt", b"old\n", b"x\n") in found
         await fork.close()
@@ -284,7 +287,7 @@ async def test_a_tree_names_what_any_branch_has_changed_since(project: Project) 
     other = await opened(project, WRITE, {"text": "Written."}, resume=fork.id)
     await events_of(other, "write it")
     tree = await books.tree(other.id)
-    assert [changed_since(tree, row.message) for row in tree_rows(tree, other.id)] == [("new.txt",), ("new.txt",)]
+    assert [files_changed_since(tree, row.message) for row in tree_rows(tree, other.id)] == [("new.txt",), ("new.txt",)]
 
 
 @st.composite

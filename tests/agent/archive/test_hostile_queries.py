@@ -44,8 +44,8 @@ def workspace_of(sessions: Sessions, folder: Path) -> Workspace:
     return Workspace(
         folder,
         folder,
-        stored_content=lambda ref: fetch(ref, None),
-        fetch=fetch,
+        get_stored_content=lambda ref: fetch(ref, None),
+        fetch_stored=fetch,
         search_history=search_for_tools(recall),
     )
 

@@ -30,7 +30,7 @@ async def test_what_was_kept_is_listed_with_how_the_model_sees_it(sessions: Sess
     await sessions.runs("read", "1\thello", path="a.py")
     view = replace(sessions.views[HERE], masked=frozenset({sessions.views[HERE].messages[2].parts[0].call_id}))  # type: ignore[union-attr]  # an output
     listed = await shelf_of(sessions).entries(view)
-    assert [(one.ref[:4], one.state, one.size, one.lines) for one in listed] == [
+    assert [(one.ref[:4], one.state, one.size, one.line_count) for one in listed] == [
         ("r4", "visible", 7, 1),
         ("r3", "preview", len(LONG), 5_000),
         ("r2", "masked", 1_300, 100),
@@ -46,7 +46,7 @@ async def test_what_was_kept_is_listed_with_how_the_model_sees_it(sessions: Sess
         {"command": "old"},
         ("you", "please run the old tests"),
     ]
-    assert all(began <= one.created <= time.time() for one in listed)
+    assert all(began <= one.created_at <= time.time() for one in listed)
     assert await shelf_of(sessions, THERE).entries(sessions.views[THERE]) == ()
 
     messages = [one.ref for one in listed if one.role]
@@ -59,7 +59,7 @@ async def test_how_a_program_ended_counts_with_what_it_printed_as_it_is_read_wit
     listing = shelf_of(sessions)
     (listed,) = [one for one in await listing.entries(sessions.views[HERE]) if one.ref == "r1"]
     page = await listing.page("r1", 1, 10_000)
-    assert (listed.lines, page.total, page.lines[-1]) == (5_001, 5_001, "exit code 3")
+    assert (listed.line_count, page.line_count, page.lines[-1]) == (5_001, 5_001, "exit code 3")
     assert listed.size == len(LONG) + len("exit code 3")
 
 
@@ -97,7 +97,7 @@ async def test_what_is_gone_or_damaged_says_so(sessions: Sessions, tmp_path: Pat
         await listing.page("r2", 1, 10)
     with pytest.raises(ReferenceFailed, match="there is no `r9`"):
         await listing.page("r9", 1, 10)
-    await sessions.thread.run(ArchiveStore(sessions.store).expire, most_bytes=0)
+    await sessions.thread.run(ArchiveStore(sessions.store).expire, max_bytes=0)
     with pytest.raises(ReferenceFailed, match="was removed on"):
         await listing.page("r1", 1, 10)
     assert [one.state for one in await listing.entries(sessions.views[HERE])] == ["removed", "removed"]
@@ -132,10 +132,10 @@ async def test_how_often_and_when_something_was_looked_up_is_listed(sessions: Se
     await sessions.runs("bash", "ok", command="old")
     await sessions.compacts("The old tests pass.")
     unread = await shelf_of(sessions).entries(sessions.views[HERE])
-    assert [(one.accesses, one.accessed) for one in unread] == [(0, None), (0, None)]
+    assert [(one.access_count, one.accessed_at) for one in unread] == [(0, None), (0, None)]
     began = time.time()
     for ref in (unread[0].ref, unread[1].ref, unread[1].ref):
         (await sessions.recall().fetch(ref)).content.close()
     listed = await shelf_of(sessions).entries(sessions.views[HERE])
-    assert [one.accesses for one in listed] == [1, 2]
-    assert all(one.accessed is not None and began <= one.accessed <= time.time() for one in listed)
+    assert [one.access_count for one in listed] == [1, 2]
+    assert all(one.accessed_at is not None and began <= one.accessed_at <= time.time() for one in listed)

@@ -16,11 +16,11 @@ from ebbtide.agent.budget.prefix import (
     PromptPart,
     RequestDigester,
     cache_break_cause,
-    canonical,
-    fingerprint,
+    create_fingerprint,
     first_difference,
     is_cache_broken,
     plan_breakpoints,
+    serialise_canonically,
 )
 from ebbtide.agent.messages import Assistant, Conversation, Message, Note, Text, ToolOutput, Usage, User
 from ebbtide.agent.prompt.build import Instructions, PromptBuilder, Section, build_prompt
@@ -31,7 +31,7 @@ TOOLS = (ToolSpec("echo", "Says it again.", {"type": "object"}),)
 
 
 def printed(conversation: Conversation, system: str = "base") -> Fingerprint:
-    return fingerprint(system, TOOLS, build_prompt(conversation, Instructions(system)).messages)
+    return create_fingerprint(system, TOOLS, build_prompt(conversation, Instructions(system)).messages)
 
 
 @given(st.lists(st.tuples(filled, texts, st.booleans()), max_size=6))
@@ -40,8 +40,8 @@ def test_sections_keep_their_order_and_the_cacheable_come_first(sections: list[t
     for name, text, cacheable in sections:
         builder = builder.plus(name, text, cacheable=cacheable)
     given_ones = [Section(*section) for section in sections if section[1]]
-    stable = [section for section in given_ones if section.cacheable]
-    rest = [section for section in given_ones if not section.cacheable]
+    stable = [section for section in given_ones if section.is_cacheable]
+    rest = [section for section in given_ones if not section.is_cacheable]
     assert builder.sections == (*stable, *rest)
     text, ends = builder.build()
     assert text == "\n\n".join(section.text for section in (*stable, *rest))
@@ -59,7 +59,7 @@ def test_the_system_text_goes_from_what_never_changes_to_what_does() -> None:
     ]
     assert instructions.text == "base\n\nrules\n\nremembered\n\nskills\n\nhere"
     prompt = build_prompt(Conversation(), instructions)
-    assert prompt.system[: prompt.stable] == "base\n\nrules\n\nremembered"
+    assert prompt.system[: prompt.stable_chars] == "base\n\nrules\n\nremembered"
 
 
 @given(conversations(), st.integers(0, 200), st.integers(0, 4000), st.integers(0, 3000), st.integers(0, 20))
@@ -119,18 +119,18 @@ def test_any_change_is_found_where_it_is(conversation: Conversation, data: st.Da
     message = conversation.messages[index]
     changed: Message = User((other,)) if isinstance(message, User) else Assistant((other, *message.parts[1:]))
     messages = (*conversation.messages[:index], changed, *conversation.messages[index + 1 :])
-    before, after = fingerprint("s", TOOLS, conversation.messages), fingerprint("s", TOOLS, messages)
+    before, after = create_fingerprint("s", TOOLS, conversation.messages), create_fingerprint("s", TOOLS, messages)
     assert first_difference(before, after) == f"message {index + 1}"
 
 
 def test_every_part_of_a_request_is_compared() -> None:
-    before = fingerprint("s", TOOLS, (User((Text("a"),)),), model="m", settings="high")
+    before = create_fingerprint("s", TOOLS, (User((Text("a"),)),), model="m", settings="high")
     others = {
         "model": replace(before, model="n"),
         "settings": replace(before, settings="low"),
-        "system": fingerprint("t", TOOLS, (User((Text("a"),)),), model="m", settings="high"),
-        "tools": fingerprint("s", (), (User((Text("a"),)),), model="m", settings="high"),
-        "message 1": fingerprint("s", TOOLS, (), model="m", settings="high"),
+        "system": create_fingerprint("t", TOOLS, (User((Text("a"),)),), model="m", settings="high"),
+        "tools": create_fingerprint("s", (), (User((Text("a"),)),), model="m", settings="high"),
+        "message 1": create_fingerprint("s", TOOLS, (), model="m", settings="high"),
     }
     assert {where: first_difference(before, after) for where, after in others.items()} == {
         where: where for where in others
@@ -138,13 +138,13 @@ def test_every_part_of_a_request_is_compared() -> None:
 
 
 def test_a_note_is_not_what_the_user_said() -> None:
-    user_text, program_note = (fingerprint("s", (), (User((part,)),)) for part in (Text("a"), Note("a")))
+    user_text, program_note = (create_fingerprint("s", (), (User((part,)),)) for part in (Text("a"), Note("a")))
     assert first_difference(user_text, program_note) == "message 1"
 
 
 def test_where_an_output_is_kept_is_not_sent() -> None:
     outputs = (ToolOutput("c", "x"), ToolOutput("c", "x", whole="/somewhere/else"))
-    first, second = (fingerprint("s", (), (User((output,)),)) for output in outputs)
+    first, second = (create_fingerprint("s", (), (User((output,)),)) for output in outputs)
     assert first == second
 
 
@@ -154,11 +154,13 @@ def test_what_is_remembered_changes_no_digest(conversation: Conversation) -> Non
     digests = RequestDigester()
     messages = conversation.messages
     for end in range(len(messages) + 1):
-        assert fingerprint("s", TOOLS, messages[:end], digests=digests) == fingerprint("s", TOOLS, messages[:end])
+        assert create_fingerprint("s", TOOLS, messages[:end], digests=digests) == create_fingerprint(
+            "s", TOOLS, messages[:end]
+        )
     restored = copy.deepcopy(messages)
     assert (
-        fingerprint("s", TOOLS, restored, digests=digests).combined_digest
-        == fingerprint("s", TOOLS, messages).combined_digest
+        create_fingerprint("s", TOOLS, restored, digests=digests).combined_digest
+        == create_fingerprint("s", TOOLS, messages).combined_digest
     )
 
 
@@ -167,16 +169,16 @@ def test_a_message_is_hashed_once_whatever_requests_it_is_in(monkeypatch: pytest
 
     def watched(part: PromptPart | ToolSpec) -> bytes:
         hashed.append(part)
-        return canonical(part)
+        return serialise_canonically(part)
 
     monkeypatch.setattr(prefix, "canonical", watched)
     digests, messages = RequestDigester(), tuple(User((Text(str(n)),)) for n in range(100))
-    fingerprint("s", TOOLS, messages, digests=digests)
+    create_fingerprint("s", TOOLS, messages, digests=digests)
     assert hashed == [*TOOLS, *(message.parts[0] for message in messages)]
     hashed.clear()
-    fingerprint("s", (*TOOLS,), (*messages, User((Text("new"),))), digests=digests)
-    fingerprint("s", TOOLS, messages[:1], digests=digests)
-    fingerprint("s", TOOLS, (*messages[50:], *messages[:50]), digests=digests)
+    create_fingerprint("s", (*TOOLS,), (*messages, User((Text("new"),))), digests=digests)
+    create_fingerprint("s", TOOLS, messages[:1], digests=digests)
+    create_fingerprint("s", TOOLS, (*messages[50:], *messages[:50]), digests=digests)
     assert hashed == [Text("new")]
 
 
@@ -190,7 +192,7 @@ def test_a_cache_is_broken_by_much_and_by_a_share() -> None:
 
 
 def test_the_likely_cause_of_a_break() -> None:
-    before = fingerprint("s", TOOLS, (), model="m")
+    before = create_fingerprint("s", TOOLS, (), model="m")
     assert cache_break_cause(before, before, 10, 300) == "unknown"
     assert cache_break_cause(before, before, 301, 300) == "ttl expired"
     assert cache_break_cause(before, replace(before, model="n"), 301, 300) == "model switched"

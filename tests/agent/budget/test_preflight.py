@@ -14,11 +14,11 @@ from ebbtide.agent.budget.preflight import (
     Reservation,
     ToolBudget,
     can_execute_tool,
+    choose_target,
+    create_tool_budget,
     preview_tool_output,
     reserve_tool_output,
     settle_for_final_turn,
-    tool_preflight,
-    turn_preflight,
 )
 from ebbtide.agent.budget.request_budget import ContextBudget, Window
 
@@ -88,15 +88,15 @@ def test_counters_only_grow_until_the_turn_commits(start: Counters, operations: 
 def test_a_measured_request_is_never_larger_than_its_projection(now: Counters, history: int, tools: int) -> None:
     budget = ContextBudget(Window(200_000, 8000), tools=tools, history=history)
     after = now.with_measurement(budget)
-    assert after.projected_tokens() + (0 if after.schema_counted else after.schema) >= budget.used
+    assert after.projected_tokens() + (0 if after.is_schema_counted else after.schema) >= budget.used
 
 
 @given(counters, st.lists(targets, max_size=4), st.integers(0, 1000), st.booleans())
 def test_a_request_goes_to_the_first_target_that_takes_it(
     now: Counters, chain: list[ModelTarget], extra: int, excuse: bool
 ) -> None:
-    found = turn_preflight(now, chain, extra, allow_large_tools=excuse)
-    base = now.projected_tokens(extra) - (now.schema if now.schema_counted else 0)
+    found = choose_target(now, chain, extra, allow_large_tools=excuse)
+    base = now.projected_tokens(extra) - (now.schema if now.is_schema_counted else 0)
     whole = base + now.schema
     fitting = [target for target in chain if whole <= target.max_request_tokens]
     excused = [
@@ -116,31 +116,31 @@ def test_a_request_goes_to_the_first_target_that_takes_it(
 
 @given(counters, targets, st.floats(0.5, 1.0))
 def test_a_share_only_ever_lowers_what_goes_to_a_target(now: Counters, target: ModelTarget, share: float) -> None:
-    strict = turn_preflight(now, [replace(target, share=share)])
-    assert strict.verdict == "final" or turn_preflight(now, [target]).verdict == "ok"
+    strict = choose_target(now, [replace(target, share=share)])
+    assert strict.verdict == "final" or choose_target(now, [target]).verdict == "ok"
 
 
 def test_a_chain_of_targets_is_tried_in_order() -> None:
     chain = (SMALL, LARGE)
-    assert turn_preflight(Counters(current=900), chain) == Preflight("ok", SMALL)
+    assert choose_target(Counters(current=900), chain) == Preflight("ok", SMALL)
     blocked = BlockedTarget("p", "small", 1000, 1500)
-    assert turn_preflight(Counters(current=1500), chain) == Preflight("skip", LARGE, (blocked,))
+    assert choose_target(Counters(current=1500), chain) == Preflight("skip", LARGE, (blocked,))
     both = (BlockedTarget("p", "small", 1000, 6000), BlockedTarget("p", "large", 5000, 6000))
-    assert turn_preflight(Counters(current=6000), chain) == Preflight("final", None, both)
-    assert turn_preflight(Counters(), ()) == Preflight("final", None)
+    assert choose_target(Counters(current=6000), chain) == Preflight("final", None, both)
+    assert choose_target(Counters(), ()) == Preflight("final", None)
 
 
 def test_what_only_the_tool_definitions_put_over_the_limit_may_go() -> None:
-    counted = Counters(current=1100, schema=300, schema_counted=True)
-    assert turn_preflight(counted, (SMALL,)) == Preflight("ok", SMALL, schema_only=True)
+    counted = Counters(current=1100, schema=300, is_schema_counted=True)
+    assert choose_target(counted, (SMALL,)) == Preflight("ok", SMALL, schema_only=True)
     uncounted = Counters(pending=900, schema=200)
-    assert turn_preflight(uncounted, (SMALL,)) == Preflight("ok", SMALL, schema_only=True)
+    assert choose_target(uncounted, (SMALL,)) == Preflight("ok", SMALL, schema_only=True)
     blocked = BlockedTarget("p", "small", 1000, 1100)
-    assert turn_preflight(counted, (SMALL,), allow_large_tools=False) == Preflight("final", None, (blocked,))
-    assert turn_preflight(counted, (SMALL, LARGE)) == Preflight("skip", LARGE, (blocked,))
-    assert turn_preflight(Counters(current=1301, schema=300, schema_counted=True), (SMALL,)).verdict == "final"
-    more_than_the_buffer = Counters(current=1101, schema=300, schema_counted=True)
-    assert turn_preflight(more_than_the_buffer, (SMALL,)).verdict == "final"
+    assert choose_target(counted, (SMALL,), allow_large_tools=False) == Preflight("final", None, (blocked,))
+    assert choose_target(counted, (SMALL, LARGE)) == Preflight("skip", LARGE, (blocked,))
+    assert choose_target(Counters(current=1301, schema=300, is_schema_counted=True), (SMALL,)).verdict == "final"
+    more_than_the_buffer = Counters(current=1101, schema=300, is_schema_counted=True)
+    assert choose_target(more_than_the_buffer, (SMALL,)).verdict == "final"
 
 
 @given(counters)
@@ -151,17 +151,17 @@ def test_the_final_turn_settles_everything_and_loses_nothing(now: Counters) -> N
 
 @given(counters, st.lists(amounts))
 def test_outputs_never_take_more_than_there_is(now: Counters, outputs: list[int]) -> None:
-    budget = tool_preflight(now, Window(200_000, 8000))
+    budget = create_tool_budget(now, Window(200_000, 8000))
     for tokens in outputs:
         preview = preview_tool_output(budget, tokens)
         reservation = reserve_tool_output(budget, tokens)
-        assert preview.fits == reservation.ok
+        assert preview.fits == reservation.is_accepted
         assert preview == preview_tool_output(budget, tokens)
         if not can_execute_tool(budget):
-            assert not reservation.ok
+            assert not reservation.is_accepted
         budget = reservation.budget
-        assert can_execute_tool(budget) == (reservation.ok and can_execute_tool(budget))
-    assert budget.exceeded or budget.used + budget.reserved <= budget.limit
+        assert can_execute_tool(budget) == (reservation.is_accepted and can_execute_tool(budget))
+    assert budget.is_exceeded or budget.used + budget.reserved <= budget.limit
 
 
 def test_an_output_that_does_not_fit_ends_the_running_of_calls() -> None:
@@ -170,6 +170,6 @@ def test_an_output_that_does_not_fit_ends_the_running_of_calls() -> None:
     reservation = reserve_tool_output(budget, 300)
     assert reservation == Reservation(True, 300, ToolBudget(1000, 600, 300))
     refused = reserve_tool_output(reservation.budget, 101)
-    assert refused == Reservation(False, 101, ToolBudget(1000, 600, 300, exceeded=True))
+    assert refused == Reservation(False, 101, ToolBudget(1000, 600, 300, is_exceeded=True))
     assert (can_execute_tool(reservation.budget), can_execute_tool(refused.budget)) == (True, False)
-    assert not reserve_tool_output(refused.budget, 1).ok
+    assert not reserve_tool_output(refused.budget, 1).is_accepted

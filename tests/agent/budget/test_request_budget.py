@@ -12,7 +12,7 @@ from ebbtide.agent.budget.request_budget import (
     ContextBudget,
     Window,
     build_budget,
-    fitting_reserves,
+    fit_reserves,
     measure_request,
     window_after_overflow,
 )
@@ -84,11 +84,11 @@ def test_the_buffer_and_the_output_reserve_are_always_subtracted(window: Window)
 
 @given(st.integers(1, 3_000_000), st.integers(1, 3_000_000), st.integers(0, 3_000_000))
 def test_reserves_leave_a_quarter_of_any_window(limit: int, output: int, buffer: int) -> None:
-    fitted = fitting_reserves(limit, output, buffer)
+    fitted = fit_reserves(limit, output, buffer)
     assert 1 <= fitted[0] <= output
     assert 0 <= fitted[1] <= buffer
     assert limit - sum(fitted) >= limit // 4 - 1
-    assert fitting_reserves(limit, *fitted) == fitted
+    assert fit_reserves(limit, *fitted) == fitted
 
 
 @given(windows, st.integers(1, 3_000_000), st.none() | st.integers(-5, 3_000_000))
@@ -120,11 +120,11 @@ def test_what_was_counted_is_taken_as_counted(
     estimator = Estimator()
     budget = build_budget(sections, seen, unseen, counted, Window(200_000, 8000), estimator, schema)
     assert min(budget.components.values()) >= 0
-    assert budget.pending == estimator.tokens(unseen)
+    assert budget.pending == estimator.estimate(unseen)
     if counted is not None:
         assert budget.used == counted + budget.pending
     else:
-        assert budget.history == estimator.tokens(seen)
+        assert budget.history == estimator.estimate(seen)
 
 
 @given(conversations(), st.none() | st.integers(0, 20_000), st.integers(0, 20))

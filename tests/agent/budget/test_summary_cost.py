@@ -73,8 +73,10 @@ def test_whoever_wins_costs_less_and_is_known(
     own: DollarsPerToken, job: SummaryJob, given_offers: list[SummaryCandidate]
 ) -> None:
     winner = cheapest_summary_model(own, job, given_offers)
-    paid = cost_with_cache(own, job.context) if job.is_cached else cost_of_transcript(own, job.transcript)
+    paid = cost_with_cache(own, job.context_tokens) if job.is_cached else cost_of_transcript(own, job.transcript_tokens)
     possible = [
-        o for o in given_offers if o.prices and cost_of_transcript(o.prices, job.transcript) < MAX_COST_RATIO * paid
+        o
+        for o in given_offers
+        if o.prices and cost_of_transcript(o.prices, job.transcript_tokens) < MAX_COST_RATIO * paid
     ]
     assert winner is None or winner in [offer.model for offer in possible]

@@ -14,7 +14,7 @@ import pytest
 
 from ebbtide.agent.budget.preflight import ToolBudget
 from ebbtide.agent.calls.approval import Approver
-from ebbtide.agent.calls.changed_call import edit_note
+from ebbtide.agent.calls.changed_call import build_edit_note
 from ebbtide.agent.calls.execute import CallPosition, CallRunner, run_calls
 from ebbtide.agent.calls.output_budget import OutputBudget
 from ebbtide.agent.calls.output_view import OutputIntake
@@ -37,7 +37,7 @@ from ebbtide.agent.session import Session
 from ebbtide.agent.sessions import Sessions
 from ebbtide.agent.tokens.estimate import estimate_message
 from ebbtide.tools.base import Workspace
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 from ebbtide.tools.process.state import ProgramState
 from tests.kit.files import write_file, write_files, write_program
 from tests.kit.git import git
@@ -61,7 +61,7 @@ class Run:
             return calls
 
         self.approval = Approver(policy, self._ask, earlier)
-        tools = {tool.name: tool for tool in builtin_tools()}
+        tools = {tool.name: tool for tool in create_builtin_tools()}
         workspace = Workspace(root, root.parent / "outputs")
         self.call_runner = CallRunner(tools, workspace, self.approval, Interrupt(), self.events.append, OutputIntake())
 
@@ -240,7 +240,7 @@ async def test_a_rule_answers_the_open_questions_that_it_covers_and_no_other(roo
         return Decision("deny")
 
     run = Run(root, lambda question: Decision("deny"))
-    run.approval.ask = ask
+    run.approval.ask_user = ask
     reads = [ToolCall(f"c{n}", "read", {"path": str(path)}) for n, path in enumerate((outside / "a", outside / "b"), 1)]
     outputs = await run(*reads, ToolCall("c3", "read", {"path": str(elsewhere)}))
     assert [output.status for output in outputs] == ["done", "done", "denied"]
@@ -295,7 +295,7 @@ async def test_an_interrupted_question_leaves_nothing_open(root: Path) -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    run.approval.ask = ask
+    run.approval.ask_user = ask
     (output,) = await run(bash("touch a"))
     assert output.status == "cancelled"
     run.approval.add_rule("bash(touch)")  # nobody waits for it any more
@@ -330,7 +330,7 @@ async def test_a_mode_answers_the_questions_that_it_would_not_have_asked(root: P
 
 async def test_a_mode_leaves_open_what_it_asks_about(root: Path) -> None:
     run = Waiting(root)
-    run.approval.why_unsandboxed = lambda: "there is no sandbox"
+    run.approval.get_sandbox_problem = lambda: "there is no sandbox"
     running = asyncio.ensure_future(run(bash("touch a")))
     assert [await run.changes_to(mode) for mode in ("accept-edits", "plan", "auto")] == [0, 0, 0]
     run.approval.add_rule("bash(touch)")
@@ -341,11 +341,11 @@ async def test_a_mode_leaves_open_what_it_asks_about(root: Path) -> None:
 def test_long_values_are_told_by_what_changed_in_them() -> None:
     before = ToolCall("c", "write", {"path": "a", "content": "".join(f"line {n}\n" for n in range(100))})
     after = replace(before, arguments={**before.arguments, "content": before.arguments["content"] + "more\n"})  # type: ignore[operator]  # a text, above
-    assert edit_note(before, after) == (
+    assert build_edit_note(before, after) == (
         "[The user changed this call before it ran.\n`content` now, compared with yours:\n"
         "@@ -98,3 +98,4 @@\n line 97\n line 98\n line 99\n+more]"
     )
-    assert edit_note(before, replace(before, arguments={"path": "a"})).endswith("`content` was removed.]")
+    assert build_edit_note(before, replace(before, arguments={"path": "a"})).endswith("`content` was removed.]")
 
 
 # For the project
@@ -475,11 +475,13 @@ def test_a_pipe_in_the_place_of_the_rules_is_told_and_not_waited_for(tmp_path: P
 
 
 async def test_a_resumed_session_knows_what_ran(home: Home) -> None:
-    session = await home.attended(Scripted.of({"calls": [call("bash", command="locale -a")]}, DONE), mode="ask")
+    session = await home.attended(
+        Scripted.from_replies({"calls": [call("bash", command="locale -a")]}, DONE), mode="ask"
+    )
     await answered(session, lambda asked: Decision("allow", arguments={"command": "echo b"}))
     (before,) = outputs_of(session)
     await session.close()
-    again = await home.attended(Scripted.of(DONE), resume=True)
+    again = await home.attended(Scripted.from_replies(DONE), resume=True)
     assert outputs_of(again) == [before]
     assert before.edited == {"command": "echo b"}
 
@@ -506,7 +508,7 @@ async def test_a_rule_for_the_session_outlives_its_model_but_neither_the_session
         assert len(questions(events)) == 1
         assert await asked_again(sessions, session.id, other) == 0
         assert await asked_again(sessions) == 1  # another session
-        fork = await (await sessions.library()).fork(session.id)
+        fork = await (await sessions.open_library()).fork(session.id)
         assert await asked_again(sessions, fork.id, other) == 1
         assert await asked_again(sessions, session.id, other) == 0
     async with started(tmp_path, LIST, DONE) as sessions:
@@ -524,7 +526,7 @@ async def test_a_rule_for_the_project_that_the_user_took_away_does_not_outlive_t
 
 async def test_who_is_told_of_auto_mode_would_get_further_by_it(root: Path) -> None:
     run = Run(root, instead(""))
-    run.approval.ask = None
+    run.approval.ask_user = None
     outputs = await run(bash("touch a"), replace(bash("cat .env"), id="c2"))
     assert ["--permission-mode auto" in output.text for output in outputs] == [True, False]
 

@@ -36,7 +36,7 @@ def boxed(session: Session, home: Home, **policy: Any) -> Approver:
 
 async def played(home: Home, command: str, *answers: str, mode: Mode = "ask") -> tuple[list[Event], list[str], str]:
     """The events of a turn with the command, the reasons of its questions, and its output."""
-    session = await home.attended(Scripted.of(calls(bash(command)), {"text": "done"}), mode=mode)
+    session = await home.attended(Scripted.from_replies(calls(bash(command)), {"text": "done"}), mode=mode)
     boxed(session, home)
     reasons, left = list[str](), iter(answers)
 
@@ -86,7 +86,7 @@ async def test_in_plan_mode_it_fails_without_a_question(home: Home) -> None:
 
 @needs_bubblewrap
 async def test_without_a_user_what_wanted_to_write_is_denied(home: Home) -> None:
-    model = Scripted.of(calls(bash(LOOKS)), calls(bash(WRITES)), {"text": "done"})
+    model = Scripted.from_replies(calls(bash(LOOKS)), calls(bash(WRITES)), {"text": "done"})
     session = await home.session(model, policy=Policy(str(home.root), "ask"))
     boxed(session, home)
     events = await events_of(session, "go")
@@ -121,7 +121,7 @@ async def test_a_name_that_is_put_together_shows_no_secret(home: Home) -> None:
 
 @needs_bubblewrap
 async def test_a_rule_that_covers_the_line_lets_it_run_normally(home: Home) -> None:
-    session = await home.attended(Scripted.of(calls(bash(WRITES)), {"text": "done"}), mode="ask")
+    session = await home.attended(Scripted.from_replies(calls(bash(WRITES)), {"text": "done"}), mode="ask")
     boxed(session, home, allow=(parse_rule(f"bash(={WRITES})"),))
     await events_of(session, "go")
     assert outputs_of(session)[-1].text == "seen\nexit code 0"

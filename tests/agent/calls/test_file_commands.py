@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from ebbtide.agent.calls.file_commands import equivalent_command
-from ebbtide.agent.calls.resolve import is_callable_name, normalize_calls, tool_for
+from ebbtide.agent.calls.resolve import is_callable_name, require_tool, resolve_calls
 from ebbtide.agent.messages import Assistant, ToolCall
 from ebbtide.tools.base import Tool, ToolError
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 
-TOOLS: dict[str, Tool] = {tool.name: tool for tool in builtin_tools()}
+TOOLS: dict[str, Tool] = {tool.name: tool for tool in create_builtin_tools()}
 
 
 @pytest.mark.parametrize(
@@ -58,18 +58,18 @@ def test_what_is_appended_is_a_line_of_its_own(before: str | None, tmp_path: Pat
 
 def test_the_command_is_decided_about_and_the_model_is_told_of_it() -> None:
     wanted = ToolCall("c1", "mkdir", {"path": "logs"}, '{"path": "logs"}')
-    (call,) = normalize_calls(Assistant((wanted,)), TOOLS, ("bash",), "/home/me").calls
+    (call,) = resolve_calls(Assistant((wanted,)), TOOLS, ("bash",), "/home/me").calls
     assert (call.name, call.called, call.arguments) == ("bash", "mkdir", {"command": "mkdir -p logs"})
     assert call.note == "[There is no tool `mkdir`: `bash` ran this command instead: mkdir -p logs]"
     assert is_callable_name("mkdir", {"path": "logs"}, TOOLS, ("bash",))
     assert not is_callable_name("mkdir", {"path": "logs"}, TOOLS, ("read",))
     without_bash = {name: tool for name, tool in TOOLS.items() if name != "bash"}
-    (left,) = normalize_calls(Assistant((wanted,)), without_bash, tuple(without_bash), "/home/me").calls
+    (left,) = resolve_calls(Assistant((wanted,)), without_bash, tuple(without_bash), "/home/me").calls
     with pytest.raises(ToolError, match="there is no tool `mkdir`"):
-        tool_for(left, without_bash)
+        require_tool(left, without_bash)
 
 
 def test_arguments_that_mean_something_else_are_answered_with_the_command() -> None:
     wanted = ToolCall("c1", "rename", {"old_name": "f", "new_name": "g", "file_path": "m.py"})
-    (call,) = normalize_calls(Assistant((wanted,)), TOOLS, ("bash",), "/home/me").calls
+    (call,) = resolve_calls(Assistant((wanted,)), TOOLS, ("bash",), "/home/me").calls
     assert call.problem == "there is no such tool: run `mv` with `bash`"

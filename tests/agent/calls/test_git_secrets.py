@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ebbtide.agent.events.session import ToolFinished, ToolProgress
-from ebbtide.tools.secrets.git_passwords import git_passwords
+from ebbtide.tools.secrets.git_passwords import find_git_passwords
 from tests.agent.calls.test_secret_arguments import asked_of
 from tests.kit.mcp_project import McpProject, say
 from tests.kit.session import call
@@ -84,4 +84,4 @@ async def test_what_the_user_quotes_of_it_is_hidden_as_well(project: McpProject)
     ],
 )
 def test_what_counts_as_a_password_in_settings(text: str, found: set[str]) -> None:
-    assert set(git_passwords(text)) == found
+    assert set(find_git_passwords(text)) == found

@@ -12,11 +12,11 @@ from ebbtide.agent.config.options import Mode
 from ebbtide.agent.events.permissions import Decision, NetworkRefused, PermissionAnswered, PermissionAsked
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.messages import ToolCall
-from ebbtide.tools.network.places import NetworkPlace, parse_place
+from ebbtide.tools.network.places import NetworkDestination, parse_destination
 from tests.kit.polling import until
 
 CALL = ToolCall("c1", "bash", {"command": "pip install x"})
-INDEX, FILES = parse_place("example.com:443"), parse_place("files.example.net:443")
+INDEX, FILES = parse_destination("example.com:443"), parse_destination("files.example.net:443")
 YES = Decision("allow")
 NO_RULE = "no rule allows network access to `example.com`"
 
@@ -54,7 +54,7 @@ class Reaching:
     def call(self) -> CallNetworkAccess:
         return CallNetworkAccess(CALL, self.approval, self.events.append, self.private, self.patience)
 
-    async def refusal(self, place: NetworkPlace = INDEX) -> str:
+    async def refusal(self, place: NetworkDestination = INDEX) -> str:
         return await self.call().refusal(place)
 
 
@@ -85,7 +85,8 @@ async def test_the_user_is_asked_once_a_place_however_often_a_command_tries() ->
     user = User()
     reach = reaching(user, "auto").call()
     tries = [
-        asyncio.create_task(reach.refusal(place)) for place in (INDEX, INDEX, FILES, parse_place("Example.COM.:80"))
+        asyncio.create_task(reach.refusal(place))
+        for place in (INDEX, INDEX, FILES, parse_destination("Example.COM.:80"))
     ]
     await until(lambda: len(user.questions) == 2)
     assert [(one.host, one.arguments, one.offers, one.rules_file) for one in user.questions] == [
@@ -123,7 +124,8 @@ async def test_one_command_is_not_asked_about_without_end() -> None:
     user.is_there.set()
     reach = reaching(user).call()
     refusals = [
-        await reach.refusal(parse_place(f"{number}.org.example:443")) for number in range(MAX_QUESTIONS_PER_COMMAND + 1)
+        await reach.refusal(parse_destination(f"{number}.org.example:443"))
+        for number in range(MAX_QUESTIONS_PER_COMMAND + 1)
     ]
     assert [bool(each) for each in refusals] == [False] * MAX_QUESTIONS_PER_COMMAND + [True]
     assert len(user.questions) == MAX_QUESTIONS_PER_COMMAND
@@ -160,11 +162,11 @@ async def test_between_two_turns_nobody_is_asked() -> None:
 @pytest.mark.parametrize("place", ["localhost:5432", "10.0.0.5:80", "169.254.169.254:80", "[::1]:80"])
 async def test_private_places_are_closed_unless_the_user_has_named_them_and_a_rule_opens_them(place: str) -> None:
     asked = reaching(User(), allow=("network",))
-    named = parse_place(place)
+    named = parse_destination(place)
     how = f"the user can name it in the setting `web.private`, and start with `--allow 'network({named})'`"
     assert await asked.refusal(named) == f"`{named}` is not on the public network; {how}"
     asked.private = (place,)
-    assert await asked.refusal(parse_place(place)) == ""
+    assert await asked.refusal(parse_destination(place)) == ""
 
 
 def test_everything_is_open_only_where_no_rule_narrows_it() -> None:

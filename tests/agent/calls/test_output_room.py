@@ -41,8 +41,8 @@ def test_outputs_take_no_more_than_there_is_and_none_is_lost(
     texts: list[str], limit: int, is_full: bool, spare: int | None
 ) -> None:
     outputs = [ToolOutput("c0", text) for text in texts]  # some servers use an id again
-    budget = ToolBudget(limit, 0, exceeded=is_full)
-    room, listing = OutputBudget(budget, count, freeable_tokens=None if spare is None else lambda: spare), Shelf()
+    budget = ToolBudget(limit, 0, is_exceeded=is_full)
+    room, listing = OutputBudget(budget, count, count_freeable_tokens=None if spare is None else lambda: spare), Shelf()
     cut = asyncio.run(shared(room, listing, outputs))
     whole = sum(map(count, outputs))
     assert room.budget.reserved <= limit
@@ -58,7 +58,7 @@ def test_outputs_take_no_more_than_there_is_and_none_is_lost(
 
 async def test_small_outputs_stand_whole_and_large_ones_get_the_same_part() -> None:
     small, large = ToolOutput("c1", "a" * 300), ToolOutput("c2", "b" * 9000)
-    room = OutputBudget(ToolBudget(500, 0), count, freeable_tokens=lambda: 1200)
+    room = OutputBudget(ToolBudget(500, 0), count, count_freeable_tokens=lambda: 1200)
     outputs = [large, small, replace(large, call_id="c3"), replace(small, call_id="c4")]
     first, one, second, other = await shared(room, Shelf(), outputs)
     assert ((one, other), room.is_open) == ((small, replace(small, call_id="c4")), True)

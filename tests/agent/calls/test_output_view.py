@@ -20,7 +20,7 @@ from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.errors import StoreError
 from ebbtide.store.session_rows import MessageRow, OutputRow
 from ebbtide.store.sessions import SessionStore
-from ebbtide.tools.base import Arguments, Attachment, Effect, Picture, Result, Workspace
+from ebbtide.tools.base import Arguments, Attachment, Effect, ImageData, Result, Workspace
 from tests.agent.view.test_output_media import PNG
 from tests.kit.session import ID, Home, call, calls, events_of, first_turn, outputs_of
 
@@ -48,11 +48,11 @@ class Giver:
 
 def get(*then: dict[str, Any]) -> Scripted:
     """A model that calls the tool once and then others."""
-    return Scripted.of(calls(call("mcp__files__get")), *([calls(*then)] if then else []), {"text": "done"})
+    return Scripted.from_replies(calls(call("mcp__files__get")), *([calls(*then)] if then else []), {"text": "done"})
 
 
 async def test_files_of_an_output_are_kept_and_one_line_stands_for_each(home: Home) -> None:
-    given = Result("two files", pictures=(Picture("image/png", PNG),), files=(PDF, SONG))
+    given = Result("two files", images=(ImageData("image/png", PNG),), files=(PDF, SONG))
     session, _ = await first_turn(home.session(get(), Giver(given)))
     (output,) = outputs_of(session)
     assert output.text == (
@@ -122,7 +122,7 @@ async def test_a_medium_comes_back_with_its_first_bytes_and_how_to_save_it(home:
 
 
 async def test_what_is_read_again_names_the_pictures_that_came_with_it(home: Home) -> None:
-    pictures = (Picture("image/png", PNG), Picture("image/gif", b"GIF89a"))
+    pictures = (ImageData("image/png", PNG), ImageData("image/gif", b"GIF89a"))
     session = await home.session(
         get(
             call("read_result", ref_id="r1"),
@@ -130,7 +130,7 @@ async def test_what_is_read_again_names_the_pictures_that_came_with_it(home: Hom
             call("read_result", ref_id="r1:tool-2"),
             call("read_result", ref_id="r1", pattern="two"),
         ),
-        Giver(Result("one\ntwo", pictures=pictures)),
+        Giver(Result("one\ntwo", images=pictures)),
     )
     await events_of(session)
     outputs = [(output.text.partition("\n[recall:r1 – ")[0], len(output.images)) for output in outputs_of(session)]
@@ -144,9 +144,9 @@ async def test_what_is_read_again_names_the_pictures_that_came_with_it(home: Hom
 
 
 async def test_an_output_that_is_a_picture_comes_back_as_one_and_names_the_others(home: Home) -> None:
-    pictures = tuple(Picture("image/gif", b"GIF89a" + bytes([number])) for number in range(8))
+    pictures = tuple(ImageData("image/gif", b"GIF89a" + bytes([number])) for number in range(8))
     then = call("read_result", ref_id="r1")
-    session, _ = await first_turn(home.session(get(then), Giver(Result("eight", pictures=pictures))))
+    session, _ = await first_turn(home.session(get(then), Giver(Result("eight", images=pictures))))
     assert outputs_of(session)[1] == ToolOutput(
         "call-2-2",
         "image, image/gif, 7 bytes\n(with images: r1:tool-2, r1:tool-3, r1:tool-4, r1:tool-5, r1:tool-6 and 2 more)",
@@ -155,7 +155,7 @@ async def test_an_output_that_is_a_picture_comes_back_as_one_and_names_the_other
 
 
 async def test_files_are_on_the_shelf_with_how_to_save_them(home: Home) -> None:
-    given = Result("files", pictures=(Picture("image/png", PNG),), files=(PDF, SONG))
+    given = Result("files", images=(ImageData("image/png", PNG),), files=(PDF, SONG))
     session, _ = await first_turn(home.session(get(), Giver(given)))
     listing = ArchiveListing(home.thread, home.store, home.archive(), ID)
     listed = await listing.entries(session.history)
@@ -197,7 +197,7 @@ async def test_files_that_cannot_be_kept_are_named_and_the_step_goes_on(
 async def test_a_picture_that_is_seen_again_is_stored_once_and_the_log_names_it(home: Home) -> None:
     (home.root / "a.png").write_bytes(PNG)
     looks = [calls(call("read", path="a.png")), calls(call("read", path="a.png"), call("read_result", ref_id="r1"))]
-    session, _ = await first_turn(home.session(Scripted.of(*looks, {"text": "done"})))
+    session, _ = await first_turn(home.session(Scripted.from_replies(*looks, {"text": "done"})))
     messages, digest = session.history.messages, hashlib.sha256(PNG).hexdigest()
     image = Image("image/png", base64.b64encode(PNG).decode(), digest)
     assert [output.images for output in outputs_of(session)] == [(image,), (image,), (image,)]
@@ -206,7 +206,7 @@ async def test_a_picture_that_is_seen_again_is_stored_once_and_the_log_names_it(
     assert list((home.blobs.folder / "incoming").iterdir()) == []
     bodies = [row.body for row in await home.thread.run(home.store.messages, ID)]
     assert (image.data in "".join(bodies), "".join(bodies).count(digest)) == (False, 3)
-    again = await home.session(Scripted.of({"text": "ok"}), resume=True)
+    again = await home.session(Scripted.from_replies({"text": "ok"}), resume=True)
     assert again.history.messages == messages
     await again.close()
     assert [await home.archive().read(ref) for ref in ("r1", "r2:tool-1", "r3")] == [PNG, PNG, PNG]
@@ -234,11 +234,11 @@ async def test_pictures_in_the_log_of_an_earlier_version_are_seen(home: Home) ->
 
 
 async def test_a_picture_that_was_removed_leaves_a_line_in_the_view(home: Home) -> None:
-    given = Result("two", pictures=(Picture("image/png", PNG), Picture("image/gif", b"GIF89a")))
+    given = Result("two", images=(ImageData("image/png", PNG), ImageData("image/gif", b"GIF89a")))
     session, _ = await first_turn(home.session(get(), Giver(given)))
     await session.close()
-    await home.thread.run(lambda: ArchiveStore(home.store).expire(most_bytes=1))
-    again = await home.session(Scripted.of({"text": "ok"}), resume=True)
+    await home.thread.run(lambda: ArchiveStore(home.store).expire(max_bytes=1))
+    again = await home.session(Scripted.from_replies({"text": "ok"}), resume=True)
     gone = "[an image (image/png) is no longer available]\n[an image (image/gif) is no longer available]"
     assert outputs_of(again) == [ToolOutput("call-1-1", f"two\n{gone}")]
     assert (await events_of(again, "and?"))[-1] == TurnFinished("answered", "ok")
@@ -257,20 +257,20 @@ async def test_where_nothing_can_be_kept_the_log_holds_the_picture(
     if how == "full":
         monkeypatch.setattr(home.blobs, "put", full)
     session = await home.session(
-        get(), Giver(Result("one", pictures=(Picture("image/png", PNG),))), keeps=how == "full"
+        get(), Giver(Result("one", images=(ImageData("image/png", PNG),))), keeps=how == "full"
     )
     await events_of(session)
     expected = [ToolOutput("call-1-1", "one", images=(Image("image/png", base64.b64encode(PNG).decode()),))]
     assert outputs_of(session) == expected
     await session.close()
-    again = await home.session(Scripted.of({"text": "ok"}), resume=True)
+    again = await home.session(Scripted.from_replies({"text": "ok"}), resume=True)
     assert outputs_of(again) == expected
     await again.close()
     assert await home.archive().read("r1") == PNG
 
 
 async def test_where_references_cannot_be_written_the_log_holds_the_picture(home: Home) -> None:
-    session = await home.session(get(), Giver(Result("one", pictures=(Picture("image/png", PNG),))))
+    session = await home.session(get(), Giver(Result("one", images=(ImageData("image/png", PNG),))))
     await home.thread.run(_drop, home.store, "outputs")
     assert (await events_of(session))[-1] == TurnFinished("answered", "done")
     await session.close()
@@ -290,8 +290,8 @@ async def outputs_in_log(home: Home) -> list[ToolOutput]:
 
 
 async def test_a_picture_that_finds_no_room_is_cut_and_comes_back(home: Home) -> None:
-    given = Result("a long text\n" * 3000, pictures=(Picture("image/png", PNG),))
-    provider = Scripted.of(calls(call("mcp__files__get")), {"text": "done"}, context_window=14_000)
+    given = Result("a long text\n" * 3000, images=(ImageData("image/png", PNG),))
+    provider = Scripted.from_replies(calls(call("mcp__files__get")), {"text": "done"}, context_window=14_000)
     await events_of(await home.session(provider, Giver(given), offloading=OffloadLimits(max_output_bytes=100_000)))
     (output,) = await outputs_in_log(home)
     digest = hashlib.sha256(PNG).hexdigest()

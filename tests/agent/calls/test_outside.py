@@ -33,7 +33,7 @@ class Install:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         is_first = not self.outside
         self.outside.append(workspace.sandbox is None)
-        return Result("failed", failed=True, blocked_by_sandbox=BLOCKED) if is_first else Result("installed")
+        return Result("failed", has_failed=True, blocked_by_sandbox=BLOCKED) if is_first else Result("installed")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ async def test_the_user_is_asked_whether_a_command_runs_again_outside(
     mode: Mode, answers: list[str], questions: int, text: str, home: Home
 ) -> None:
     tool, asked, left = Install(), list[PermissionAsked](), iter(answers)
-    session = await home.attended(Scripted.of(calls(call("install")), {"text": "done"}), tool, mode=mode)
+    session = await home.attended(Scripted.from_replies(calls(call("install")), {"text": "done"}), tool, mode=mode)
 
     def answer(event: PermissionAsked) -> None:
         asked.append(event)
@@ -72,7 +72,7 @@ async def test_the_user_is_asked_whether_a_command_runs_again_outside(
 
 async def test_a_rule_that_is_kept_there_says_where_commands_run_and_not_whether(home: Home) -> None:
     tool, asked = Install(), list[PermissionAsked]()
-    model = Scripted.of(calls(call("install")), calls(call("install")), {"text": "done"})
+    model = Scripted.from_replies(calls(call("install")), calls(call("install")), {"text": "done"})
     session = await home.attended(model, tool, mode="ask")
     runner = session._ctx.calls.runner
     boxed = replace(runner.workspace, sandbox=Sandbox(home.root, home.outputs / "tmp"))
@@ -117,9 +117,9 @@ def test_what_runs_outside_is_not_let_through_as_held() -> None:
 
 
 async def test_where_nothing_holds_commands_auto_mode_asks_and_says_so_once(home: Home) -> None:
-    model = Scripted.of(calls(call("install")), calls(call("install")), {"text": "done"})
+    model = Scripted.from_replies(calls(call("install")), calls(call("install")), {"text": "done"})
     session = await home.attended(model, Install(), mode="auto")
-    session._ctx.calls.runner.approver.why_unsandboxed = lambda: "bubblewrap is not installed"
+    session._ctx.calls.runner.approver.get_sandbox_problem = lambda: "bubblewrap is not installed"
     asked = list[PermissionAsked]()
 
     def answer(event: PermissionAsked) -> None:

@@ -42,7 +42,7 @@ def notes(session: Session) -> list[str]:
 
 
 async def planning(home: Home, *replies: dict[str, object], mode: Mode = "plan") -> Session:
-    return await home.attended(Scripted.of(*replies, {"text": "Done."}), mode=mode)
+    return await home.attended(Scripted.from_replies(*replies, {"text": "Done."}), mode=mode)
 
 
 @pytest.mark.parametrize("mode", ["ask", "accept-edits"])
@@ -94,7 +94,7 @@ async def test_a_session_that_is_killed_at_the_second_question_asks_about_the_pl
         if isinstance(event, PlanSubmitted):
             session.answer(event.id, PlanDecision("edit", plan="# Mine\n"))
     await session.close()
-    again = await home.attended(Scripted.of({"text": "Done."}), mode="plan", resume=True, ask_again=True)
+    again = await home.attended(Scripted.from_replies({"text": "Done."}), mode="plan", resume=True, ask_again=True)
     plans: list[tuple[str, bool]] = []
     async for event in again.resume_turn():
         if isinstance(event, PlanSubmitted):
@@ -175,7 +175,7 @@ async def test_the_name_that_another_agent_gives_it_means_it(home: Home) -> None
 
 
 async def test_a_deny_rule_for_it_holds(home: Home) -> None:
-    model = Scripted.of(calls(SUBMITS), {"text": "Done."})
+    model = Scripted.from_replies(calls(SUBMITS), {"text": "Done."})
     session = await home.attended(model, mode="plan", deny=(Rule("submit_plan"),))
     await decided(session)
     assert [status for status, _ in told(session)] == ["denied"]
@@ -192,13 +192,13 @@ async def test_the_interrupt_ends_the_question(home: Home) -> None:
 async def headless(
     home: Home, *replies: dict[str, object], mode: Mode = "plan", deny: tuple[Rule, ...] = ()
 ) -> Session:
-    return await home.session(Scripted.of(*replies), policy=Policy(str(home.root), mode, deny=deny))
+    return await home.session(Scripted.from_replies(*replies), policy=Policy(str(home.root), mode, deny=deny))
 
 
 @pytest.mark.parametrize("steps", [None, 1])
 async def test_where_nobody_is_there_the_plan_is_the_answer(steps: int | None, home: Home) -> None:
     session = await headless(home, {"text": "Here it is.", "calls": [SUBMITS, call("todo", items=[])]})
-    events = [event async for event in session.send("plan it", steps=steps)]
+    events = [event async for event in session.send("plan it", max_steps=steps)]
     assert events[-1] == TurnFinished("answered", PLAN)
     assert told(session)[0][0] == "done"
 
@@ -213,7 +213,7 @@ async def test_a_plan_that_is_not_taken_is_no_answer(plan: str, deny: tuple[Rule
 
 async def test_at_the_last_step_an_empty_plan_is_no_answer(home: Home) -> None:
     session = await headless(home, calls(call("submit_plan", plan="")))
-    events = [event async for event in session.send("plan it", steps=1)]
+    events = [event async for event in session.send("plan it", max_steps=1)]
     assert events[-1] == TurnFinished("step_limit", "")
 
 

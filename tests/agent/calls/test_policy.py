@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.calls.permission_request import PermissionRequest
-from ebbtide.agent.calls.policy import PLAN_MODE_REFUSALS, Policy, Rule, decide, is_about_call, parse_rule
+from ebbtide.agent.calls.policy import PLAN_MODE_REFUSALS, Policy, Rule, decide, parse_rule, rule_matches_call
 from ebbtide.agent.config.options import MODES, Mode
 from ebbtide.agent.errors import ConfigError
 from ebbtide.tools.base import ReadOnlyAccess
@@ -156,7 +156,7 @@ def test_a_rule_that_names_such_a_file_allows_it() -> None:
 
 @pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])
 def test_a_file_with_another_name_is_asked_about_unless_a_rule_is_for_just_this_file(mode: Mode) -> None:
-    asked = replace(edit(f"{ROOT}/a"), hard_linked=(f"{ROOT}/a",))
+    asked = replace(edit(f"{ROOT}/a"), hard_linked_paths=(f"{ROOT}/a",))
     verdicts = [decide(asked, policy(mode, allow=(rule,))).verdict for rule in ("edit", "edit(.)", "edit(a)")]
     assert verdicts == ["ask", "ask", "allow"]
 
@@ -652,7 +652,7 @@ def test_a_server_is_no_shell() -> None:
     ],
 )
 def test_a_rule_describes_calls_whatever_else_they_do(rule: str, call: PermissionRequest, is_meant: bool) -> None:
-    assert is_about_call(parse_rule(rule), call, ROOT) == is_meant
+    assert rule_matches_call(parse_rule(rule), call, ROOT) == is_meant
 
 
 def fetched(*hosts: str) -> PermissionRequest:

@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from ebbtide.agent.calls.resolve import tool_for, unwrap_call_tool
+from ebbtide.agent.calls.resolve import require_tool, unwrap_call_tool
 from ebbtide.agent.messages import ToolCall
 from ebbtide.tools.base import Tool, ToolError
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 from ebbtide.tools.schema import object_schema
 from tests.kit.server_tools import Served, served_tools
 
 GREET = Served("mcp__a__greet", "Greets somebody.", object_schema({"who": {"type": "string"}}, ("who",)))
-TOOLS: dict[str, Tool] = {tool.name: tool for tool in (*builtin_tools(), GREET, *served_tools())}
+TOOLS: dict[str, Tool] = {tool.name: tool for tool in (*create_builtin_tools(), GREET, *served_tools())}
 
 
 def through(name: str, arguments: object) -> ToolCall:
@@ -23,7 +23,7 @@ def through(name: str, arguments: object) -> ToolCall:
 def test_a_tool_that_is_held_back_is_called_by_its_name_or_through_another(call: ToolCall) -> None:
     inner = unwrap_call_tool(call, TOOLS)
     assert inner == ToolCall("c1", GREET.name, {"who": "A"})
-    assert tool_for(inner, TOOLS) is GREET
+    assert require_tool(inner, TOOLS) is GREET
 
 
 @pytest.mark.parametrize("name", ["read", "call_tool", "tool_search"])
@@ -44,7 +44,7 @@ def test_a_built_in_tool_is_not_called_through_another(name: str) -> None:
 )
 def test_a_name_that_no_tool_has_is_answered_with_those_like_it(name: str, problem: str) -> None:
     with pytest.raises(ToolError) as raised:
-        tool_for(unwrap_call_tool(through(name, {}), TOOLS), TOOLS)
+        require_tool(unwrap_call_tool(through(name, {}), TOOLS), TOOLS)
     assert str(raised.value).startswith(problem)
 
 
@@ -62,18 +62,18 @@ def test_a_name_that_is_like_none_is_answered_with_the_tool_that_takes_these_arg
     name: str, arguments: dict[str, object], meant: str
 ) -> None:
     with pytest.raises(ToolError) as raised:
-        tool_for(ToolCall("c1", name, arguments), TOOLS)
+        require_tool(ToolCall("c1", name, arguments), TOOLS)
     suggestion = f"; did you mean {meant}?" if meant else "; the tools are read, write, "
     assert str(raised.value).startswith(f"there is no tool `{name}`{suggestion}")
 
 
 def test_wrong_arguments_for_a_tool_that_may_be_held_back_are_answered_with_its_schema() -> None:
     with pytest.raises(ToolError) as raised:
-        tool_for(unwrap_call_tool(through(GREET.name, {"whom": "A"}), TOOLS), TOOLS)
+        require_tool(unwrap_call_tool(through(GREET.name, {"whom": "A"}), TOOLS), TOOLS)
     assert "the arguments of `mcp__a__greet` are invalid" in str(raised.value)
     assert str(raised.value).endswith(f"Its schema is {json.dumps(GREET.schema)}")
 
 
 def test_a_call_without_a_name_is_refused_for_its_own_schema() -> None:
     with pytest.raises(ToolError, match="the arguments of `call_tool` are invalid"):
-        tool_for(unwrap_call_tool(ToolCall("c1", "call_tool", {"arguments": {}}), TOOLS), TOOLS)
+        require_tool(unwrap_call_tool(ToolCall("c1", "call_tool", {"arguments": {}}), TOOLS), TOOLS)

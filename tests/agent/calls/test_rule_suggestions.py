@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.calls.permission_request import PermissionRequest
 from ebbtide.agent.calls.policy import Policy, decide, is_canonical_rule, parse_rule
-from ebbtide.agent.calls.rule_suggestions import exact_rule, offered_rules, try_rules
+from ebbtide.agent.calls.rule_suggestions import exact_rule, suggest_rules, try_rules
 from ebbtide.agent.events.permissions import RuleTrial
 from tests.kit.recorded_bash import simple_commands
 
@@ -26,7 +26,7 @@ def shell(command: str) -> PermissionRequest:
 
 
 def offers(asked: PermissionRequest) -> tuple[str, ...]:
-    return offered_rules(asked, POLICY)
+    return suggest_rules(asked, POLICY)
 
 
 def with_rule(rule: str) -> Policy:
@@ -98,7 +98,7 @@ def test_a_line_of_several_commands_is_offered_a_rule_for_the_one_that_is_new() 
     assert offers(shell("pytest -q | tee out")) == ("bash(=pytest -q | tee out)",)
     knows = with_rule("bash(pytest)")
     asked = shell("cd src && pytest -q 2>&1 | tail -3 && ruff check")
-    assert offered_rules(asked, knows) == (f"bash(={asked.subjects[0]})", "bash(ruff check)")
+    assert suggest_rules(asked, knows) == (f"bash(={asked.subjects[0]})", "bash(ruff check)")
 
 
 def test_a_commit_with_its_message_in_a_here_document_is_offered_the_usual_rule() -> None:
@@ -172,7 +172,7 @@ def test_no_rule_that_is_offered_allows_a_program_that_was_not_seen(
 ) -> None:
     asked, other = pair
     before = Policy(ROOT, allow=tuple(map(parse_rule, rules)))
-    for offer in offered_rules(shell(asked), before):
+    for offer in suggest_rules(shell(asked), before):
         after = Policy(ROOT, allow=(*before.allow, parse_rule(offer)))
         assert decide(shell(asked), after).verdict == "allow"
         assert decide(shell(other), after).verdict == "ask" or "evil" not in other
@@ -196,8 +196,8 @@ def test_what_cannot_be_said_exactly_is_not_offered() -> None:
     for command in ("run task:*", "make \u200bx", "ls\nls", "ls ", f"ls -{'x' * 1_000}"):
         assert exact_rule(shell(command), ROOT) not in offers(shell(command))
     assert offers(shell("echo 'a  b'")) == ("bash(=echo 'a  b')",)
-    assert offered_rules(shell("ls"), Policy(ROOT, "auto")) == ()
-    assert offered_rules(shell("ls"), Policy(ROOT, deny=(parse_rule("bash(ls)"),))) == ()
+    assert suggest_rules(shell("ls"), Policy(ROOT, "auto")) == ()
+    assert suggest_rules(shell("ls"), Policy(ROOT, deny=(parse_rule("bash(ls)"),))) == ()
 
 
 def test_calls_of_other_tools_are_not_counted_and_those_of_the_same_server_are() -> None:
@@ -228,6 +228,6 @@ def test_programs_that_do_whatever_they_are_told_are_offered_with_all_they_are_t
 
 def test_what_is_fetched_is_offered_by_its_host() -> None:
     asked = PermissionRequest("web_fetch", "fetch", ("example.org:8443",))
-    assert offered_rules(asked, Policy(ROOT)) == ("network(example.org:8443)",)
+    assert suggest_rules(asked, Policy(ROOT)) == ("network(example.org:8443)",)
     assert exact_rule(asked, ROOT) == ""
-    assert offered_rules(PermissionRequest("web_search", "fetch", ()), Policy(ROOT)) == ("web_search",)
+    assert suggest_rules(PermissionRequest("web_search", "fetch", ()), Policy(ROOT)) == ("web_search",)

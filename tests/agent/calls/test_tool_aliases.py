@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from ebbtide.agent.calls.policy import Policy, parse_rule
-from ebbtide.agent.calls.resolve import normalize_calls, tool_for
+from ebbtide.agent.calls.resolve import require_tool, resolve_calls
 from ebbtide.agent.calls.shell_patch import RUN_AS_PATCH_NOTE
 from ebbtide.agent.events.session import ToolStarted
 from ebbtide.agent.messages import Assistant, ToolCall
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.tools.base import Tool, ToolError, Workspace
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 from ebbtide.tools.tool_traits import builtin_traits
 from tests.agent.calls.test_shell_patch import QUOTES
 from tests.kit.adapters import ADAPTERS
@@ -40,13 +40,13 @@ TRACK = Served(
         "$defs": {"place": PLACE},
     },
 )
-TOOLS: dict[str, Tool] = {tool.name: tool for tool in (*builtin_tools(), TRACK)}
+TOOLS: dict[str, Tool] = {tool.name: tool for tool in (*create_builtin_tools(), TRACK)}
 ROOT = "/home/me/app"
 
 
 def as_run(name: str, arguments: dict[str, Any], offered: tuple[str, ...] = tuple(TOOLS)) -> ToolCall:
     wanted = ToolCall("c1", name, arguments, json.dumps(arguments))
-    (call,) = normalize_calls(Assistant((wanted,)), TOOLS, offered, ROOT).calls
+    (call,) = resolve_calls(Assistant((wanted,)), TOOLS, offered, ROOT).calls
     return call
 
 
@@ -54,7 +54,7 @@ def told(name: str, arguments: dict[str, Any], offered: tuple[str, ...] = tuple(
     """What the model is told in the place of an output."""
     call = as_run(name, arguments, offered)
     try:
-        tool_for(call, TOOLS).subjects(call.arguments, Workspace(Path(ROOT), Path(ROOT)))
+        require_tool(call, TOOLS).subjects(call.arguments, Workspace(Path(ROOT), Path(ROOT)))
     except ToolError as error:
         return str(error)
     raise AssertionError(f"it would run: {call}")
@@ -71,7 +71,7 @@ def test_a_call_of_another_agent_runs_as_the_one_of_ours_that_does_the_same(row:
     call = as_run(name, arguments)
     called = name if name != ours else ""
     assert call == ToolCall("c1", ours, row["meant"], json.dumps(arguments), called=called)
-    assert tool_for(call, TOOLS) is TOOLS[ours]
+    assert require_tool(call, TOOLS) is TOOLS[ours]
 
 
 def test_what_a_tool_has_no_argument_for_is_left_out_and_the_model_is_told() -> None:
@@ -150,7 +150,7 @@ def test_a_tool_of_ours_that_is_called_through_another_runs_as_itself() -> None:
 
 def test_a_call_that_is_right_is_the_call_that_was_written() -> None:
     reply = Assistant((ToolCall("c1", "read", {"path": "a"}, '{"path": "a"}'),))
-    assert normalize_calls(reply, TOOLS, tuple(TOOLS), ROOT) is reply
+    assert resolve_calls(reply, TOOLS, tuple(TOOLS), ROOT) is reply
 
 
 REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
@@ -263,7 +263,7 @@ def test_a_call_that_cannot_run_is_answered_with_the_one_that_can(
     name: str, arguments: dict[str, Any], answer: str, following: tuple[str, dict[str, Any]]
 ) -> None:
     assert told(name, arguments) == answer
-    assert tool_for(as_run(*following), TOOLS).name == following[0]
+    assert require_tool(as_run(*following), TOOLS).name == following[0]
 
 
 def test_a_wrong_name_is_answered_with_tools_of_the_request_alone() -> None:
@@ -299,7 +299,7 @@ def test_a_list_of_words_that_only_patches_is_a_patch(name: str, arguments: dict
 async def test_rules_the_log_and_the_terminal_see_the_call_that_runs_and_the_model_what_it_wrote(home: Home) -> None:
     wanted = {"command": ["bash", "-lc", "echo hello"], "timeout_ms": 9000, "color": "no"}
     forbidden = {"command": ["rm", "a b"]}
-    model = Scripted.of(calls(call("shell", **wanted), call("Bash", **forbidden)), {"text": "done"})
+    model = Scripted.from_replies(calls(call("shell", **wanted), call("Bash", **forbidden)), {"text": "done"})
     policy = Policy(str(home.root), "auto", deny=(parse_rule("bash(rm)"),))
     _, events = await first_turn(home.session(model, policy=policy))
     started = [(event.name, event.arguments) for event in events if isinstance(event, ToolStarted)]
@@ -315,14 +315,14 @@ async def test_rules_the_log_and_the_terminal_see_the_call_that_runs_and_the_mod
         names = ['"shell"', '"Bash"', "timeout_ms"]
         assert [name in sent for name in names] == [True, True, True], adapter.name
     assert [(part.name, part.called) for part in reply.calls] == [("bash", "shell"), ("bash", "Bash")]
-    resumed = await home.session(Scripted.of({"text": "yes"}), resume=True)
+    resumed = await home.session(Scripted.from_replies({"text": "yes"}), resume=True)
     assert resumed.history.messages[1] == reply
 
 
 async def test_arguments_that_nest_without_end_and_broken_ones_are_answered_in_a_sentence(home: Home) -> None:
     deep = '{"path": ' + "[" * 10_000 + "]" * 10_000 + "}"
     lines = '{"command": "printf \'a\nb\'"}'
-    model = Scripted.of(
+    model = Scripted.from_replies(
         calls(call("read", **{}) | {"arguments": deep}, call("Bash") | {"arguments": lines}), {"text": "done"}
     )
     _, events = await first_turn(home.session(model))
@@ -332,7 +332,9 @@ async def test_arguments_that_nest_without_end_and_broken_ones_are_answered_in_a
 
 
 async def test_arguments_of_megabytes_are_answered_shortly(home: Home) -> None:
-    model = Scripted.of(calls(call("raed", path="x" * 2_000_000)), {"text": "done"}, context_window=20_000_000)
+    model = Scripted.from_replies(
+        calls(call("raed", path="x" * 2_000_000)), {"text": "done"}, context_window=20_000_000
+    )
     _, events = await first_turn(home.session(model))
     assert finished(events) == [
         ("raed", "failed", "the call was not run: there is no tool `raed`; did you mean `read`?")

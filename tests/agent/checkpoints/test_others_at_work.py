@@ -217,7 +217,7 @@ def test_one_damaged_content_keeps_no_other_from_coming_back(tmp_path: Path) -> 
     with closing(project_in(tmp_path)) as project:
         point = next_undo(project.points())
         assert point is not None
-        assert [(each.path, each.why) for each in project.plan_undo((point.id,)).with_outcome("cannot")] == [
+        assert [(each.path, each.reason) for each in project.plan_undo((point.id,)).paths_with_outcome("cannot")] == [
             ("7", CONTENT_LOST)
         ]
         assert undone(project) == ("7",)
@@ -297,7 +297,7 @@ def test_what_sessions_change_at_the_same_time_is_asked_about(tmp_path: Path) ->
         assert (one.end_command(here), other.end_command(there)) == ("", "")
         assert (one.finish_turn(here).files, other.finish_turn(there).files) == (("a.txt", "b.txt"), ("b.txt",))
         (mine,) = one.points("here")
-        asked = [(each.path, each.why) for each in one.plan_undo((mine.id,)).with_outcome("ask")]
+        asked = [(each.path, each.reason) for each in one.plan_undo((mine.id,)).paths_with_outcome("ask")]
         assert asked == [("a.txt", CHANGED_BY_OTHER_SESSION), ("b.txt", CHANGED_BY_OTHER_SESSION)]
         later = turn_place(2, "here")  # whose turn is over has no hand in it any more
         assert one.begin_command(later, in_job=False, is_cancelled=never) == ""

@@ -111,7 +111,7 @@ def test_what_the_user_changed_since_stays_unless_that_is_forced(
     write_files(work, {"a.txt": "user", "made/mine": "mine", "own": "own"})
     point = next_undo(project.points())
     assert point is not None
-    asked = [(one.path, one.why) for one in project.plan_undo((point.id,)).with_outcome("ask")]
+    asked = [(one.path, one.reason) for one in project.plan_undo((point.id,)).paths_with_outcome("ask")]
     assert asked == [("a.txt", CHANGED_SINCE)]
     assert undone(project) == ("a.txt", "made")
     assert (work / "a.txt").read_text() == "user"
@@ -389,7 +389,10 @@ def test_what_was_cut_off_is_the_turns_with_a_doubt(work: Path, tmp_path: Path) 
     assert project.begin_command(turn_place(2), in_job=False, is_cancelled=never) == ""
     assert project.finish_turn(turn_place(2)) == TurnChanges()
     (point,) = project.points()
-    assert (point.position, [one.path for one in project.plan_undo((point.id,)).with_outcome("ask")]) == (1, ["a.txt"])
+    assert (point.position, [one.path for one in project.plan_undo((point.id,)).paths_with_outcome("ask")]) == (
+        1,
+        ["a.txt"],
+    )
     project.close()
 
 
@@ -510,7 +513,7 @@ def test_only_one_brings_files_back_at_a_time(work: Path, tmp_path: Path) -> Non
     agent = Agent(project)
     with agent.turn():
         change_everything(work)
-    with other._recovery.restore_lock(), pytest.raises(RestoreFailed, match="another program is restoring"):
+    with other._recovery.lock_restores(), pytest.raises(RestoreFailed, match="another program is restoring"):
         undone(project)
     undone(project)
     project.close()

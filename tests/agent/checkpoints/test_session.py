@@ -18,7 +18,7 @@ from ebbtide.agent.checkpoints.project import ProjectCheckpoints
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
 from ebbtide.agent.checkpoints.undo_points import next_undo
 from ebbtide.agent.checkpoints.work_tree import ScanLimits
-from ebbtide.agent.compose_project import tool_hooks_for
+from ebbtide.agent.compose_project import create_tool_hooks
 from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.events.session import Event, TurnStarted
 from ebbtide.agent.events.view import FilesChanged
@@ -61,16 +61,18 @@ async def test_what_a_hook_makes_of_an_edit_belongs_to_the_turn(recorded: Record
     path = recorded.root / "a.py"
     path.write_text("before")
     workspace = Workspace(recorded.root, tmp_path / "outputs")
-    workspace.outputs.mkdir()
+    workspace.outputs_folder.mkdir()
     formats = AfterToolHook("edit", "printf ' and formatted' >> a.py; echo log > b.log")
-    hooks = tool_hooks_for(
+    hooks = create_tool_hooks(
         None, [formats], "s", recorded.root, workspace, Channel(), recorded.checkpoints.around_call, {}
     )
-    recorded.checkpoints.note_event(TurnStarted("s", "m", "go"))
+    recorded.checkpoints.observe(TurnStarted("s", "m", "go"))
     asked = PermissionRequest("edit", "write", (str(path),))
     async with recorded.checkpoints.around_call("write", asked.subjects, reads_only=False, show=print):
         path.write_text("edited")
-    await OutputIntake(hooks=hooks).preview(ToolCall("1", "edit", {}), CallPosition(), "done", Result("edited"), asked)
+    await OutputIntake(hooks=hooks).store_and_show(
+        ToolCall("1", "edit", {}), CallPosition(), "done", Result("edited"), asked
+    )
     await recorded.checkpoints.end_turn()
     assert path.read_text() == "edited and formatted"
     assert recorded.events == [FilesChanged(("a.py", "b.log"), "", 2, 1)]
@@ -94,9 +96,9 @@ async def test_a_large_folder_is_looked_at_ahead_and_an_edit_does_not_wait_for_t
         return False
 
     monkeypatch.setattr(recorded.interrupt, "is_requested", stopped)
-    recorded.checkpoints.note_event(TurnStarted("s", "m", "go"))
+    recorded.checkpoints.observe(TurnStarted("s", "m", "go"))
     await soon(reached.is_set)
-    begun = recorded.thread.submit(lambda project: project.files_to_read, short=True)
+    begun = recorded.thread.submit(lambda project: project.files_to_read, is_short=True)
     goes_on.set()
     assert await asyncio.wrap_future(begun) == 24  # in the middle of the look
     async with recorded.checkpoints.around_call("run", (), reads_only=False, show=print):

@@ -75,7 +75,7 @@ def test_what_others_staged_and_commits_stay(tmp_path: Path) -> None:
     (work / "b").write_text("user\n")
     git(work, "add", "b")
     done = back(project, forced=True)
-    assert [(path_label(one.path), one.why) for one in done.unrestored] == [("b (staged)", CHANGED_SINCE)]
+    assert [(path_label(one.path), one.reason) for one in done.unrestored] == [("b (staged)", CHANGED_SINCE)]
     assert status(work) == ["MM b"]
     git(work, "commit", "-qm", "of the user")
 
@@ -86,7 +86,7 @@ def test_what_others_staged_and_commits_stay(tmp_path: Path) -> None:
     assert agent.changed_files() == ("a",)
     git(work, "commit", "-qm", "of the user")
     done = back(project)
-    assert [(path_label(one.path), one.why) for one in done.unrestored] == [(". (commits and branches)", HEAD_MOVED)]
+    assert [(path_label(one.path), one.reason) for one in done.unrestored] == [(". (commits and branches)", HEAD_MOVED)]
     assert status(work) == [" M a", "?? b"]
     with agent.turn():
         git(work, "commit", "-qam", "nothing but a commit")
@@ -155,7 +155,7 @@ def test_a_lock_of_git_is_respected_and_files_come_back_without_the_index(tmp_pa
         git(work, "add", "a")
     (work / ".git/index.lock").touch()
     done = back(project)
-    assert ((work / "a").read_text(), [one.why for one in done.unrestored]) == ("a\n", [INDEX_BUSY])
+    assert ((work / "a").read_text(), [one.reason for one in done.unrestored]) == ("a\n", [INDEX_BUSY])
     assert (work / ".git/index.lock").exists()
     assert not list((work / ".git").glob(".ebb*"))
     (work / ".git/index.lock").unlink()
@@ -203,7 +203,7 @@ def test_where_what_is_staged_cannot_be_read_files_come_back_and_that_is_said(tm
         (work / "a").write_text("changed\n")
         git(work, "add", "a")
     done = back(project)
-    why = [(path_label(one.path), one.why) for one in done.unrestored]
+    why = [(path_label(one.path), one.reason) for one in done.unrestored]
     assert ((work / "a").read_text(), why) == ("a\n", [(". (staged changes)", UNSUPPORTED_INDEX)])
 
 

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from ebbtide.agent.budget.prices import Prices
-from ebbtide.agent.compaction.bring_back import bring_back_note, cost_of_new_tokens
+from ebbtide.agent.compaction.bring_back import build_bring_back_note, cost_of_new_tokens
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.session import TurnFinished
 from ebbtide.agent.events.view import PrefixDrifted
 from ebbtide.agent.messages import Note, User
 from ebbtide.agent.session import Session
 from ebbtide.agent.view.provenance import Occurrence, Trace
-from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.window.measure import measure_budget
 from ebbtide.tools.outputs.stored import InMemoryContent, StoredContent
 from tests.kit.project import Project
 from tests.kit.session import call, calls, events_of, first_turn
@@ -38,19 +38,21 @@ async def opened(project: Project, *replies: dict[str, Any], window: int = 200_0
 async def test_what_is_brought_back_stands_at_the_end_and_stays_there(project: Project) -> None:
     session = await opened(project, READ)
     before = session.history.messages
-    priced = await session.bring_into_view("r1", only_price=True)
+    priced = await session.restore_to_view("r1", is_dry_run=True)
     assert session.history.messages == before
-    event = await session.bring_into_view("r1")
+    event = await session.restore_to_view("r1")
     assert event == priced
     assert event.cost == 0.0
     assert (event.ref, event.is_whole) == ("r1", True)
     lines = "".join(f"{number}\trow {number}\n" for number in range(1, 400)).rstrip()
     note = User((brings(lines),))
     assert session.history.messages == (*before, note)
-    budget = budget_of(session.history, session._ctx.window)
+    budget = measure_budget(session.history, session._ctx.window)
     assert (event.used, event.effective) == (budget.used, budget.effective_window)
     assert (
-        0 < event.tokens == event.used - budget_of(replace(session.history, messages=before), session._ctx.window).used
+        0
+        < event.tokens
+        == event.used - measure_budget(replace(session.history, messages=before), session._ctx.window).used
     )
     assert not [event for event in await events_of(session, "go on") if isinstance(event, PrefixDrifted)]
     id, history = session.id, session.history
@@ -73,7 +75,7 @@ async def test_why_says_what_is_in_view_and_what_was_never_said(project: Project
 
 async def test_only_what_fits_comes_back(project: Project) -> None:
     session = await opened(project, READ, window=16_000)
-    while (event := await session.bring_into_view("r1")).is_whole:
+    while (event := await session.restore_to_view("r1")).is_whole:
         pass
     last = session.history.messages[-1]
     assert isinstance(last, User)
@@ -106,15 +108,15 @@ async def test_what_there_is_not_cannot_be_brought_back(
     session = await opened(project, did)
     before = session.history
     with pytest.raises(AgentError, match=problem):
-        await session.bring_into_view(ref)
+        await session.restore_to_view(ref)
     assert session.history == before
 
 
 def test_a_part_is_brought_back_by_lines_and_by_bytes() -> None:
     content = InMemoryContent(b"one\ntwo\nthree\n")
-    assert bring_back_note(StoredContent("r1", content, line_range=(2, 2)), 100) == (brings("two\n"), True)
-    assert bring_back_note(StoredContent("r1", content, byte_range=(4, 7)), 100) == (brings("two"), True)
-    assert bring_back_note(StoredContent("r1", content), 5) == (
+    assert build_bring_back_note(StoredContent("r1", content, line_range=(2, 2)), 100) == (brings("two\n"), True)
+    assert build_bring_back_note(StoredContent("r1", content, byte_range=(4, 7)), 100) == (brings("two"), True)
+    assert build_bring_back_note(StoredContent("r1", content), 5) == (
         brings("one\nt\n[… 9 bytes left out; `recall` shows them …]"),
         False,
     )
@@ -122,9 +124,9 @@ def test_a_part_is_brought_back_by_lines_and_by_bytes() -> None:
 
 def test_a_picture_is_not_brought_back_as_text() -> None:
     with pytest.raises(AgentError, match="let the model read it"):
-        bring_back_note(StoredContent("r1", InMemoryContent(b"png"), "image/png"), 100)
+        build_bring_back_note(StoredContent("r1", InMemoryContent(b"png"), "image/png"), 100)
     with pytest.raises(AgentError, match="`r1:tool-2` is audio/wav: `/archive` says how to save it"):
-        bring_back_note(StoredContent("r1:tool-2", InMemoryContent(b"RIFF"), "audio/wav"), 100)
+        build_bring_back_note(StoredContent("r1:tool-2", InMemoryContent(b"RIFF"), "audio/wav"), 100)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def test_a_picture_is_not_brought_back_as_text() -> None:
 )
 async def test_lines_are_brought_back_by_the_numbers_that_they_carry(project: Project, written: str) -> None:
     session = await opened(project, calls(call("read", path="rows.txt", offset=40)))
-    event = await session.bring_into_view(written)
+    event = await session.restore_to_view(written)
     assert (event.ref, event.is_whole) == ("r1", True)
     assert session.history.messages[-1] == User((brings("50\trow 50\n51\trow 51\n"),))
 
@@ -141,6 +143,6 @@ async def test_as_much_is_brought_back_as_the_estimator_says_that_half_of_the_ro
     """Digits and signs take far more than a token for three bytes."""
     (project.root / "signs.txt").write_text("".join(f"{number};" + "7,4|9:" * 12 + "\n" for number in range(500)))
     session = await opened(project, calls(call("read", path="signs.txt")), window=80_000)
-    room = budget_of(session.history, session._ctx.window).remaining
-    event = await session.bring_into_view("r1")
+    room = measure_budget(session.history, session._ctx.window).remaining
+    event = await session.restore_to_view("r1")
     assert (event.is_whole, room // 4 < event.tokens <= room // 2) == (False, True)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.compaction.carried_files import MAX_AGE_REQUESTS, MAX_FILES, carried_files, with_carried_files
 from ebbtide.agent.compaction.plan import apply_compaction, plan_at
-from ebbtide.agent.compaction.receipt import receipt_items
+from ebbtide.agent.compaction.receipt import build_receipt
 from ebbtide.agent.compaction.summary import Draft
 from ebbtide.agent.eviction.settings import CompactionCaps
 from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
@@ -81,7 +81,7 @@ def test_a_summary_shows_them_and_they_leave_with_the_next() -> None:
     assert texts[place + 1] == f"### {one.title}"
     assert texts[place + 2].startswith("1\tline 1 of b.py")
     assert [part.is_pinned for part in view_parts(after) if isinstance(part, PinnedPart)] == [False]
-    assert (one.title, "kept") in [(item.item, item.fate) for item in receipt_items(whole, after, ("summary",))]
+    assert (one.title, "kept") in [(item.item, item.fate) for item in build_receipt(whole, after, ("summary",))]
     found = decode_snapshot(encode_snapshot(after, 3))
     assert found is not None
     assert found[1].summary == after.summary

@@ -35,7 +35,7 @@ def writer(*replies: ScriptedReply) -> Scripted:
 
 async def compacted(home: Home, writers: SummariserSource) -> tuple[Scripted, list[Event], str]:
     """The session's own model, what was told of the compaction, and the summary."""
-    provider = Scripted.of({"text": "word " * 900}, {"text": "short"}, SHARED)
+    provider = Scripted.from_replies({"text": "word " * 900}, {"text": "short"}, SHARED)
     session, _ = await first_turn(home.open(provider, summarisers=writers), "one")
     await events_of(session, "two")
     events: list[Event] = []

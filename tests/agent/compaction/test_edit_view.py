@@ -19,7 +19,7 @@ from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.session import Session
 from ebbtide.agent.view.visible import visible_messages
-from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.window.measure import measure_budget
 from tests.agent.integrations.mcp.test_running import phase
 from tests.kit.mcp_project import McpProject
 from tests.kit.polling import until
@@ -93,9 +93,9 @@ async def test_an_evicted_output_is_a_line_until_it_is_brought_back_or_undone(pr
     event = await act(session, "evict", "r1")
 
     assert isinstance(event, ViewChanged)
-    assert event.before_tokens - event.after_tokens == priced.plan.freed > 2_000
+    assert event.before_tokens - event.after_tokens == priced.plan.freed_tokens > 2_000
     assert event.price is not None
-    assert (event.price.removed, event.price.behind) == (priced.plan.freed, priced.plan.cache_write_tokens)
+    assert (event.price.removed, event.price.behind) == (priced.plan.freed_tokens, priced.plan.cache_write_tokens)
     assert output(session, 1) == "Viewed a.txt – 399 lines [recall:r1]"
     assert session.history.messages == before.messages
     undone = (await session.change_conversation(undo)).event
@@ -103,7 +103,7 @@ async def test_an_evicted_output_is_a_line_until_it_is_brought_back_or_undone(pr
     assert build_prompt(session.history, INSTRUCTIONS) == build_prompt(before, INSTRUCTIONS)
     await act(session, "evict", "r1")
     await turn(session, "go on")
-    assert isinstance(await session.bring_into_view("r1"), BroughtBack)
+    assert isinstance(await session.restore_to_view("r1"), BroughtBack)
     rewrites = await session._ctx.records.recorder.log.rewrites()
     assert [(one.reason, one.strategies) for one in rewrites] == [
         ("by hand", ("evict(r1)",)),
@@ -144,10 +144,10 @@ async def test_the_request_shrinks_as_the_plan_has_said(project: Project) -> Non
     for name, key in (("offload", "r1"), ("evict", "r2")):
         plan = (await price(session, name, key)).plan  # type: ignore[arg-type]  # an act
         assert isinstance(plan, ViewEditPlan)
-        before = budget_of(replace(session.history, anchor=None, anchored=0), session._ctx.window).used
+        before = measure_budget(replace(session.history, anchor=None, anchored=0), session._ctx.window).used
         await act(session, name, key)  # type: ignore[arg-type]  # an act
-        after = budget_of(session.history, session._ctx.window).used
-        sizes.append((before - after, plan.freed))
+        after = measure_budget(session.history, session._ctx.window).used
+        sizes.append((before - after, plan.freed_tokens))
     for found, expected in sizes:
         assert found == pytest.approx(expected, rel=0.1)
     assert 'ref_id="r1"' in output(session, 1)
@@ -198,7 +198,7 @@ async def test_a_model_sums_up_one_output_and_everything_up_to_one(project: Proj
     await turn(session, "and?")
     plan = (await price(session, "summarise", "r1")).plan
     assert isinstance(plan, ViewEditPlan)
-    assert plan.asks
+    assert plan.asks_model
     event = await act(session, "summarise", "r1")
     assert isinstance(event, ViewChanged)
     assert output(session, 1).startswith("Read by a model for this call:\nIt is rows.\n[A summary of r1 by a model")
@@ -244,11 +244,11 @@ async def test_tools_are_kept_out_of_requests_and_found_by_search(tmp_path: Path
     assert {"mcp__forge__tool_1", "mcp__forge__tool_2"} <= names
     plan = (await price(session, "defer", "forge")).plan
     assert isinstance(plan, ViewEditPlan)
-    assert plan.freed > 500
+    assert plan.freed_tokens > 500
     event = await act(session, "defer", "forge")
     assert isinstance(event, ViewChanged)
     assert not [spec.name for spec in session._ctx.window.tools.offered if spec.name.startswith("mcp__forge")]
-    assert {tool.name for tool in session._ctx.calls.runner.workspace.deferred_tools()} >= {
+    assert {tool.name for tool in session._ctx.calls.runner.workspace.get_deferred_tools()} >= {
         "mcp__forge__tool_1",
         "mcp__forge__tool_2",
     }
@@ -257,7 +257,7 @@ async def test_tools_are_kept_out_of_requests_and_found_by_search(tmp_path: Path
     await turn(session, "go on")
     id = session.id
     await session.close()
-    session = await sessions.open(resume=id)
+    session = await sessions.open(id_prefix=id)
     assert session.history.excluded_tools == {f"mcp__forge__tool_{n}" for n in range(6)}
     await turn(session, "go on")
     assert not [spec.name for spec in session._ctx.window.tools.offered if spec.name.startswith("mcp__forge")]
@@ -282,7 +282,7 @@ async def test_what_left_the_view_by_hand_is_still_found(project: Project) -> No
     assert [place.fate for place in trace.occurrences] == ["stored"]
     assert (await session._ctx.records.archive.recall.fetch(trace.occurrences[0].ref)).content.size > 7_000  # type: ignore[union-attr]  # there
     await act(session, "offload", "r1")
-    entries = {entry.ref: entry.state for entry in await session.listing.entries(session.history)}
+    entries = {entry.ref: entry.state for entry in await session.archive_listing.entries(session.history)}
     assert (entries["r1"], entries["r2"]) == ("preview", "visible")
     assert [place.fate for place in (await session.trace_text("row 200 of")).occurrences] == ["stored", "visible"]
 

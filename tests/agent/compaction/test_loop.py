@@ -42,7 +42,7 @@ def turns(count: int) -> list[Message]:
 async def opened(home: Home, count: int) -> Session:
     """A session that goes on after so many turns."""
     session = await home.open(
-        Scripted.of(SUMMARY, {"text": "fine"}, context_window=10_000_000),
+        Scripted.from_replies(SUMMARY, {"text": "fine"}, context_window=10_000_000),
         compaction_settings=CompactionSettings(SMALL, policy="fixed"),
     )
     await session.change_conversation(lambda conversation, _, turn: said(turns(count), conversation, turn))
@@ -69,7 +69,7 @@ def masked(conversation: Conversation, window: WindowContext, turn: TurnContext)
         window,
         turn,
         "rent",
-        chosen=ForcedStrategy("mask", keys=frozenset(f"r{number}" for number in range(1, 9))),
+        chosen=ForcedStrategy("mask", item_keys=frozenset(f"r{number}" for number in range(1, 9))),
     )
 
 

@@ -45,7 +45,7 @@ async def test_the_preview_tells_what_would_become_of_each_part_and_changes_noth
 
     preview = await session.change_conversation(preview_compaction, "the files")
 
-    expected = preview.expected
+    expected = preview.expected_event
     assert (expected.cause, expected.strategies, expected.before_messages) == (
         "asked",
         ("summary",),
@@ -64,7 +64,7 @@ async def test_a_summary_is_offered_only_as_long_as_it_pays(priced: PricedHome) 
     await priced.say(session, "hi")
     await priced.say(session, "hi again")
     preview = await session.change_conversation(preview_compaction)
-    expected, caps = preview.expected, preview.floor.caps
+    expected, caps = preview.expected_event, preview.floor.caps
     fixed = preview.room.fixed_tokens
     assert expected.after_tokens - fixed < MAX_REMAINING_SHARE * (expected.before_tokens - fixed)
     assert 0 < caps.retain + caps.summary < PRICED.retain + PRICED.summary
@@ -121,7 +121,7 @@ async def test_an_edited_summary_is_what_the_model_sees(priced: PricedHome) -> N
     preview = await session.change_conversation(preview_compaction)
     drafted = await session.change_conversation(draft_summary, preview, lambda event: None)
     mine = Draft("b.txt is the one", "I read four files. " * 90)
-    mine = replace(mine, summary=with_facts(mine.summary, preview.missing(mine)))
+    mine = replace(mine, summary=with_facts(mine.summary, preview.missing_facts(mine)))
     events: list[Event] = []
 
     done = await session.change_conversation(apply_summary, preview, mine, drafted, events.append)
@@ -149,7 +149,7 @@ async def test_a_summary_that_leaves_out_what_must_be_in_it_is_refused(priced: P
     drafted = await session.change_conversation(draft_summary, preview, lambda event: None)
     tight = replace(preview, floor=replace(preview.floor, caps=replace(preview.floor.caps, ledger=40)))
     mine = Draft("", "Files were read.")
-    missing = tight.missing(mine)
+    missing = tight.missing_facts(mine)
     assert any("never touch b.txt" in line for line in missing)
 
     with pytest.raises(AgentError, match="omits required facts"):
@@ -165,7 +165,7 @@ async def test_a_summary_that_is_too_long_to_be_worth_it_is_refused(priced: Pric
     session = await worked(priced)
     preview = await session.change_conversation(preview_compaction)
     mine = Draft("", "very long " * 20_000)
-    mine = replace(mine, summary=with_facts(mine.summary, preview.missing(mine)))
+    mine = replace(mine, summary=with_facts(mine.summary, preview.missing_facts(mine)))
     with pytest.raises(AgentError, match="make it shorter"):
         await session.change_conversation(
             apply_summary, preview, mine, SummaryDraft(preview.conversation, None), lambda event: None

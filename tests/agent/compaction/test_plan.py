@@ -12,16 +12,16 @@ from ebbtide.agent.compaction.plan import (
     CompactionFloor,
     apply_compaction,
     can_save_enough,
+    compute_floor,
     is_worthwhile,
     plan_at,
     plan_compaction,
-    solve_floor,
     worthwhile_caps,
 )
-from ebbtide.agent.compaction.receipt import receipt_items
-from ebbtide.agent.compaction.room import Room, conversation_tokens, room_of
+from ebbtide.agent.compaction.receipt import build_receipt
+from ebbtide.agent.compaction.room import Room, conversation_tokens, measure_room
 from ebbtide.agent.compaction.strategies import (
-    LADDERS,
+    STRATEGIES_BY_CAUSE,
     Strategy,
     drop_half,
     drop_unseen_step,
@@ -29,7 +29,7 @@ from ebbtide.agent.compaction.strategies import (
     run_strategy,
 )
 from ebbtide.agent.compaction.summary import Draft
-from ebbtide.agent.compaction.transcript import output_reference_lines, split_into_chunks, transcript
+from ebbtide.agent.compaction.transcript import output_reference_lines, render_transcript, split_into_chunks
 from ebbtide.agent.events.view import ReceiptItem
 from ebbtide.agent.eviction.carrying_costs import mask_outputs
 from ebbtide.agent.eviction.settings import CompactionCaps
@@ -65,7 +65,7 @@ from tests.kit.conversations import conversations, output_ids, steps
 
 INSTRUCTIONS = Instructions("base")
 CAPS = CompactionCaps(tail=200, ledger=400, retain=50, summary=100, protect=100)
-RUNGS = sorted({strategy for ladder in LADDERS.values() for strategy in ladder})
+RUNGS = sorted({strategy for ladder in STRATEGIES_BY_CAUSE.values() for strategy in ladder})
 
 DONE = ProgramState("exit code 0", 0)
 
@@ -91,12 +91,12 @@ def test_a_plan_cuts_between_steps_and_parts_nothing(conversation: Conversation,
     plan = plan_compaction(conversation, tail, min_steps=least)
     if plan is None:
         return
-    assert plan.covered + plan.tail == conversation.messages
-    assert plan.covered
-    assert plan.tail
-    assert is_valid(plan.covered)
-    assert is_valid(plan.tail)
-    assert plan.tail_view.outputs_before == len(output_ids(plan.covered))
+    assert plan.covered_messages + plan.tail_messages == conversation.messages
+    assert plan.covered_messages
+    assert plan.tail_messages
+    assert is_valid(plan.covered_messages)
+    assert is_valid(plan.tail_messages)
+    assert plan.tail_view.outputs_before == len(output_ids(plan.covered_messages))
 
 
 @given(conversations(), st.integers(0, 400))
@@ -107,8 +107,8 @@ def test_the_tail_holds_the_last_finished_step_and_of_earlier_turns_only_whole_o
     if plan is None:
         return
     if any(isinstance(message, Assistant) for message in conversation.messages):
-        assert any(isinstance(message, Assistant) for message in plan.tail)
-    cut = len(plan.covered)
+        assert any(isinstance(message, Assistant) for message in plan.tail_messages)
+    cut = len(plan.covered_messages)
     starts = turn_starts(conversation.messages)
     last_step = max(i for i, m in enumerate(conversation.messages) if isinstance(m, Assistant))
     assert cut in starts or cut >= starts[-1] or cut == last_step
@@ -116,13 +116,17 @@ def test_the_tail_holds_the_last_finished_step_and_of_earlier_turns_only_whole_o
 
 def test_the_tail_is_as_many_whole_steps_as_fit() -> None:
     size = sum(map(estimate_message, step(3)))
-    assert [len(plan.tail) for room in (0, size, 2 * size) if (plan := plan_compaction(LONG, room))] == [2, 2, 4]
+    assert [len(plan.tail_messages) for room in (0, size, 2 * size) if (plan := plan_compaction(LONG, room))] == [
+        2,
+        2,
+        4,
+    ]
     assert plan_compaction(LONG, 10_000, max_turns=2) is None
     many = LONG.plus(answer("done"), user("third"), *step(4))
-    assert [len(p.tail) for n in (1, 2) if (p := plan_compaction(many, 10_000, max_turns=n))] == [3, 9]
-    assert [len(p.tail) for n in (1, 2) if (p := plan_compaction(many, 300, max_turns=n))] == [2, 2]
+    assert [len(p.tail_messages) for n in (1, 2) if (p := plan_compaction(many, 10_000, max_turns=n))] == [3, 9]
+    assert [len(p.tail_messages) for n in (1, 2) if (p := plan_compaction(many, 300, max_turns=n))] == [2, 2]
     waiting = LONG.plus(answer("done"), user("third"))
-    assert [len(p.tail) for n in (0, 1) if (p := plan_compaction(waiting, 20, min_steps=n))] == [1, 2]
+    assert [len(p.tail_messages) for n in (0, 1) if (p := plan_compaction(waiting, 20, min_steps=n))] == [1, 2]
 
 
 @given(conversations(), st.integers(0, 200))
@@ -149,7 +153,7 @@ def test_a_request_stays_open_while_the_reply_to_it_is_paused() -> None:
     paused = replace(answer("so far"), is_paused=True)
     plan = plan_compaction(Conversation((user("go"), *step(1), *step(2), paused)), 0)
     assert plan is not None
-    assert (plan.request, plan.tail) == (user("go"), (paused,))
+    assert (plan.request, plan.tail_messages) == (user("go"), (paused,))
 
 
 def test_the_request_of_an_earlier_compaction_and_its_pictures_stay_until_they_are_answered() -> None:
@@ -231,31 +235,32 @@ def test_the_floor_is_found_or_named(
     conversation: Conversation, effective: int, system: int, tools: int, scale: float, spare: float
 ) -> None:
     deferrable = int(tools * spare)
-    floor = solve_floor(
-        conversation, CompactionCaps(), Room(effective, system, tools, 0.95, scale, deferrable=deferrable)
+    floor = compute_floor(
+        conversation, CompactionCaps(), Room(effective, system, tools, 0.95, scale, deferrable_tokens=deferrable)
     )
     assert floor.caps.tail >= 900
     assert floor.caps.ledger >= 900
-    assert floor.deferred in (0, deferrable)
-    if floor.deferred or floor.min_steps == 0:
+    assert floor.deferred_tokens in (0, deferrable)
+    if floor.deferred_tokens or floor.min_steps == 0:
         assert (floor.caps.tail, floor.caps.ledger) == (900, 900)
     if floor.min_steps == 0:
-        assert floor.deferred == deferrable
+        assert floor.deferred_tokens == deferrable
     if floor.problem:
-        assert (floor.min_steps, floor.deferred) == (0, deferrable)
+        assert (floor.min_steps, floor.deferred_tokens) == (0, deferrable)
         assert "most of it " in floor.problem
 
 
 def test_the_floor_halves_tail_and_ledger_until_they_fit() -> None:
     conversation = Conversation((user("go"), *(m for n in range(40) for m in step(n, 400))))
     caps = [
-        solve_floor(conversation, CompactionCaps(8000), Room(size, 1000, 1000)).caps for size in (40_000, 18_000, 9_000)
+        compute_floor(conversation, CompactionCaps(8000), Room(size, 1000, 1000)).caps
+        for size in (40_000, 18_000, 9_000)
     ]
     assert [(c.tail, c.ledger) for c in caps] == [(8000, 3600), (4000, 1800), (2000, 900)]
-    assert solve_floor(conversation, CompactionCaps(), Room(5000, 4000, 100)).problem.startswith(
+    assert compute_floor(conversation, CompactionCaps(), Room(5000, 4000, 100)).problem.startswith(
         "a compacted conversation still takes"
     )
-    assert "the system prompt" in solve_floor(conversation, CompactionCaps(), Room(5000, 4000, 100)).problem
+    assert "the system prompt" in compute_floor(conversation, CompactionCaps(), Room(5000, 4000, 100)).problem
 
 
 @given(conversations(), st.integers(0, 4_000), st.integers(0, 4_000), st.floats(1, 3), st.integers(2_000, 50_000))
@@ -263,12 +268,15 @@ def test_what_stands_before_the_messages_takes_what_it_takes_however_coarse_a_pr
     conversation: Conversation, system: int, tools: int, coarse: float, size: int
 ) -> None:
     counted = int(conversation_tokens(conversation) * coarse)
-    room = room_of(ContextBudget(Window(size, 100), system, tools=tools, history=counted), conversation, None)
+    room = measure_room(ContextBudget(Window(size, 100), system, tools=tools, history=counted), conversation, None)
     effective = size - 100 - DEFAULT_BUFFER_TOKENS
     if effective > 0:
         assert room.used_share(Conversation()) * effective == pytest.approx(system + tools)
         assert room.used_share(conversation) * effective == pytest.approx(system + tools + counted, abs=1)
-        assert room.message_tokens == 0 or room.request_tokens(room.message_tokens) <= room.trigger * effective
+        assert (
+            room.max_message_tokens == 0
+            or room.request_tokens(room.max_message_tokens) <= room.trigger_share * effective
+        )
 
 
 @given(conversations())
@@ -375,14 +383,14 @@ def test_a_receipt_names_what_was_summarised_masked_and_kept() -> None:
     after = run_strategy("ledger", LONG, CAPS, CompactionFloor(CAPS, 1))
     assert after is not None
     tokens = [sum(map(estimate_message, LONG.messages[start:end])) for start, end in ((0, 4), (4, 7))]
-    assert receipt_items(LONG, after, ("ledger",)) == (
+    assert build_receipt(LONG, after, ("ledger",)) == (
         ReceiptItem("you: first, never touch b.py (4 messages)", "dropped", tokens[0], GONE),
         ReceiptItem("you: second (3 messages)", "dropped", tokens[1], GONE),
         ReceiptItem("you: second", "kept", estimate_message(user("second")), "your request, unchanged"),
         ReceiptItem("step: bash", "kept", estimate_messages(LONG.messages[7:9]), "among the newest steps"),
     )
     masked = mask_outputs(LONG, 0)
-    assert [(item.item, item.fate) for item in receipt_items(LONG, masked, ("mask",))][:2] == [
+    assert [(item.item, item.fate) for item in build_receipt(LONG, masked, ("mask",))][:2] == [
         ("Ran: run 1 – exit 0 [r1]", "masked"),
         ("Ran: run 2 – exit 0 [r2]", "masked"),
     ]
@@ -393,7 +401,9 @@ def test_a_receipt_counts_what_was_shown_as_the_provider_counts() -> None:
     after = run_strategy("ledger", masked, CAPS, CompactionFloor(CAPS, 1))
     assert after is not None
     visible_size = sum(estimate_message(message) for message in visible_messages(masked)[:7])
-    gone = [item.tokens for item in receipt_items(masked, after, ("ledger",), ratio=0.5) if item.fate == "dropped"]
+    gone = [
+        item.tokens for item in build_receipt(masked, after, ("ledger",), token_ratio=0.5) if item.fate == "dropped"
+    ]
     assert sum(gone) in range(visible_size // 2 - 1, visible_size // 2 + 2)
 
 
@@ -432,7 +442,7 @@ def test_who_writes_a_summary_is_told_the_references_of_long_outputs() -> None:
     assert plan is not None
     assert output_reference_lines(plan) == ("- [r41] Ran: run 1 – exit 0", "- [r43] Ran: run 3 – exit 0")
     assert output_reference_lines(plan, 20) == ("- [r43] Ran: run 3 – exit 0",)
-    assert [piece for piece in transcript(plan, 10) if "[output r42, done]" in piece] == [
+    assert [piece for piece in render_transcript(plan, 10) if "[output r42, done]" in piece] == [
         "[output r42, done]\nx x \nexit code 0"
     ]
 
@@ -441,11 +451,11 @@ def test_a_transcript_shows_calls_and_clipped_outputs() -> None:
     conversation = Conversation((user("go"), *step(1, 4000), *step(2)), Summary(summary="before"))
     plan = plan_compaction(conversation, 0)
     assert plan is not None
-    text = transcript(plan, 10)
+    text = render_transcript(plan, 10)
     clipped = "[output r1, done]\nx x x x x \n[…]\nxit code 0"
     assert text == ("[earlier summary]\nbefore", "[the user said]\ngo", "[called bash] {'command': 'run 1'}", clipped)
     attached = User((Text("look"), Note("short"), Note("a line of a paste\n" * 40)))
-    asked, came = transcript(plan_at(Conversation((attached, answer("done"))), 1), 10)
+    asked, came = render_transcript(plan_at(Conversation((attached, answer("done"))), 1), 10)
     assert (asked, came) == ("[the user said]\nlook", "[it came with]\na line of \n[…]\nf a paste\n")
 
 
@@ -463,7 +473,7 @@ def test_a_tail_may_begin_at_any_step_of_the_open_turn(data: st.DataObject) -> N
     plan = plan_compaction(Conversation(tuple(messages)), data.draw(st.integers(0, 300)))
     if plan is not None:
         assert plan.request == user("go")
-        assert isinstance(plan.tail[0], Assistant)
+        assert isinstance(plan.tail_messages[0], Assistant)
 
 
 def test_a_step_that_is_named_stays_named_until_the_model_has_replied() -> None:

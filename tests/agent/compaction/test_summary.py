@@ -10,14 +10,14 @@ from ebbtide.agent.compaction.summary import (
     REQUIRED_FACTS_HEADING,
     Draft,
     UnusableSummary,
+    build_summary_prompt,
     draft_text,
     parse_edited_summary,
     parse_summary,
-    summary_instruction,
     truncate_lines,
     with_facts,
-    without_open_calls,
     without_tags,
+    without_unanswered_calls,
 )
 from ebbtide.agent.eviction.settings import CompactionCaps, SummaryPreferences
 from ebbtide.agent.messages import Assistant, Conversation, Image, StopReason, Summary, Text, ToolCall, User
@@ -60,17 +60,17 @@ def test_the_summary_joins_the_user_message_behind_it() -> None:
 
 def test_the_instruction_names_both_tags_the_focus_and_what_the_user_wants() -> None:
     wishes = SummaryPreferences(summary_directives=("name the tests",), retain_directives=("all ids",))
-    text = summary_instruction(wishes, "the parser")
+    text = build_summary_prompt(wishes, "the parser")
     assert all(tag in text for tag in ("<retain>", "</retain>", "<summary>", "</summary>"))
     assert "\n- name the tests\n</summary>" in text
     assert "\n- all ids\n</retain>" in text
     assert text.endswith("Pay most attention to this: the parser")
-    assert summary_instruction(wishes, "the parser", outputs=("- [r1] Ran: a", "- [r2] Ran: b")) == (
+    assert build_summary_prompt(wishes, "the parser", output_lines=("- [r1] Ran: a", "- [r2] Ran: b")) == (
         f"{text}\n\n{OUTPUT_REFS_PROMPT}\n- [r1] Ran: a\n- [r2] Ran: b"
     )
     assert "\n" not in SUMMARY_PREAMBLE
     assert "`recall` returns" in SUMMARY_PREAMBLE
-    own = summary_instruction(SummaryPreferences(summary_prompt="Only the summary.", retain_prompt="Only the ids."))
+    own = build_summary_prompt(SummaryPreferences(summary_prompt="Only the summary.", retain_prompt="Only the ids."))
     assert "<retain>\nOnly the ids.\n</retain>\n<summary>\nOnly the summary.\n</summary>" in own
 
 
@@ -150,10 +150,10 @@ def test_no_tag_is_left_however_they_are_nested(text: str) -> None:
 
 @given(conversations())
 def test_a_model_is_asked_about_no_open_call(conversation: Conversation) -> None:
-    assert without_open_calls(conversation.messages) == conversation.messages
+    assert without_unanswered_calls(conversation.messages) == conversation.messages
     silent, saying = Assistant((CALL,)), Assistant((Text("I look"), CALL), "m/a")
-    assert without_open_calls((*conversation.messages, silent)) == conversation.messages
-    assert without_open_calls((*conversation.messages, saying)) == (
+    assert without_unanswered_calls((*conversation.messages, silent)) == conversation.messages
+    assert without_unanswered_calls((*conversation.messages, saying)) == (
         *conversation.messages,
         Assistant((Text("I look"),), "m/a"),
     )

@@ -16,7 +16,7 @@ from ebbtide.agent.messages import Conversation
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import Chunk, Reply, Request
 from ebbtide.agent.session import Session
-from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.window.measure import measure_budget
 from tests.kit.session import MANY, SUMMARY, Priced, PricedHome, masked_in, reads, shows
 
 LATER = "Write down what is needed"
@@ -55,7 +55,7 @@ async def test_after_an_undo_the_next_request_is_what_it_would_have_been(priced:
     undone = await session.change_conversation(undo)
 
     assert replace(session.history, min_rewrite_size=0) == before
-    room = budget_of(session.history, session._ctx.window).effective_window
+    room = measure_budget(session.history, session._ctx.window).effective_window
     assert (undone.event.before_tokens < undone.event.after_tokens, undone.event.effective) == (True, room)
     await priced.say(session, "and now?")
     prompt = build_prompt(before.plus(*session.history.messages[-2:-1]), Instructions("Be brief."))
@@ -201,7 +201,7 @@ async def test_an_undo_is_written_down_and_told(priced: PricedHome) -> None:
     event = (await session.change_conversation(undo)).event
 
     written = await session._ctx.records.recorder.log.rewrites()
-    assert [(one.reason, one.strategies, one.before, one.after) for one in written][-1] == (
+    assert [(one.reason, one.strategies, one.previous_tokens, one.new_tokens) for one in written][-1] == (
         "undone", ("undo",), event.before_tokens, event.after_tokens,
     )  # fmt: skip
     lines = [json.loads(line) for line in priced.lines.getvalue().splitlines()]

@@ -5,14 +5,14 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.budget.request_budget import room_shares
+from ebbtide.agent.budget.request_budget import divide_room
 from ebbtide.agent.compaction.room import (
     cut_to_fit,
     mask_unseen_outputs,
     unseen_outputs,
     unseen_tokens,
     with_dropped_step_note,
-    without_pictures,
+    without_images,
 )
 from ebbtide.agent.eviction.carrying_costs import mask_outputs
 from ebbtide.agent.messages import (
@@ -54,7 +54,7 @@ def shown_in(conversation: Conversation) -> list[ToolOutput]:
 
 @given(st.lists(st.integers(0, 5000), max_size=12), st.integers(0, 20_000))
 def test_a_room_is_divided_fairly(sizes: list[int], room: int) -> None:
-    parts = room_shares(sizes, room)
+    parts = divide_room(sizes, room)
     assert sum(parts) == sum(sizes) if sum(sizes) <= room else room - len(sizes) < sum(parts) <= room
     cut = [part for part, size in zip(parts, sizes, strict=True) if part < size]
     assert not cut or max(parts) <= min(cut) + 1
@@ -131,12 +131,12 @@ def test_what_was_cut_already_is_cut_further_from_both_ends_of_what_it_said() ->
 def test_all_pictures_are_named_once_but_pinned_ones() -> None:
     outputs = ToolOutput("c1", "one", images=(PICTURE,)), ToolOutput("c2", "two", images=(PICTURE,))
     conversation = Conversation((user("look"), *step(*outputs)), pinned=frozenset({"r2"}))
-    after = without_pictures(conversation)
+    after = without_images(conversation)
     first, second = shown_in(after)
     assert (first.images, second) == ((), outputs[1])
     assert first.text.startswith("one\n[An image (image/png) is not shown")
     assert '`recall` with ref_id="r1:tool-1" shows it' in first.text
-    assert without_pictures(after) is after
+    assert without_images(after) is after
 
 
 def test_commands_of_the_user_are_unseen_too_and_what_was_seen_is_not() -> None:

@@ -88,9 +88,9 @@ def test_an_act_keeps_steps_calls_and_what_was_said(drawn: tuple[Conversation, E
     conversation, wish = drawn
     plan = plan_view_edit(wish, conversation, terms_of(conversation))
     if isinstance(plan, Refusal):
-        assert plan.why
+        assert plan.reason
         return
-    after = plan.after
+    after = plan.edited_conversation
     assert after.messages == conversation.messages
     assert is_valid(visible_messages(after))
     for original, visible in zip(conversation.messages, visible_messages(after), strict=True):
@@ -107,11 +107,11 @@ def test_an_act_keeps_steps_calls_and_what_was_said(drawn: tuple[Conversation, E
 def test_a_request_shrinks_by_what_the_plan_says(drawn: tuple[Conversation, EditRequest]) -> None:
     conversation, wish = drawn
     plan = plan_view_edit(wish, conversation, terms_of(conversation))
-    if isinstance(plan, Refusal) or plan.asks:
+    if isinstance(plan, Refusal) or plan.asks_model:
         return
-    assert conversation_tokens(conversation) - conversation_tokens(plan.after) == plan.freed
+    assert conversation_tokens(conversation) - conversation_tokens(plan.edited_conversation) == plan.freed_tokens
     assert plan.is_rewrite == (wish.act not in ("pin", "unpin"))
-    assert plan.freed > 0 or not plan.is_rewrite
+    assert plan.freed_tokens > 0 or not plan.is_rewrite
 
 
 @given(wishes())
@@ -119,13 +119,13 @@ def test_what_is_said_to_stay_stays(drawn: tuple[Conversation, EditRequest]) -> 
     """The beginning that a provider has cached is what the plan says."""
     conversation, wish = drawn
     plan = plan_view_edit(wish, conversation, terms_of(conversation))
-    if isinstance(plan, Refusal) or plan.asks:
+    if isinstance(plan, Refusal) or plan.asks_model:
         return
     before = build_prompt(conversation, INSTRUCTIONS).messages
-    after = build_prompt(plan.after, INSTRUCTIONS).messages
-    assert before[: plan.unchanged_messages] == after[: plan.unchanged_messages]
+    after = build_prompt(plan.edited_conversation, INSTRUCTIONS).messages
+    assert before[: plan.unchanged_message_count] == after[: plan.unchanged_message_count]
     if plan.is_rewrite:
-        assert before[plan.unchanged_messages] != after[plan.unchanged_messages]
+        assert before[plan.unchanged_message_count] != after[plan.unchanged_message_count]
 
 
 @given(wishes())
@@ -138,16 +138,16 @@ def test_a_price_is_what_is_written_again_and_nothing_where_nothing_is_cached(
     if isinstance(plan, Refusal) or isinstance(cold, Refusal):
         assert plan == cold
         return
-    if not plan.asks:
+    if not plan.asks_model:
         assert plan.cost == pytest.approx((PRICES.write - PRICES.read) * plan.cache_write_tokens)
         assert cold.cost == 0
-        assert 0 <= plan.cache_write_tokens <= conversation_tokens(plan.after)
-    assert plan.saves == pytest.approx(PRICES.read * plan.freed)
+        assert 0 <= plan.cache_write_tokens <= conversation_tokens(plan.edited_conversation)
+    assert plan.saving_per_request == pytest.approx(PRICES.read * plan.freed_tokens)
     after = plan.break_even_requests
     if after:
-        assert after * plan.saves >= plan.cost > (after - 1) * plan.saves
-    rewritten = plan_view_edit(wish, conversation, replace(terms, cached=plan.unchanged_messages))
-    if not plan.asks:
+        assert after * plan.saving_per_request >= plan.cost > (after - 1) * plan.saving_per_request
+    rewritten = plan_view_edit(wish, conversation, replace(terms, cached_message_count=plan.unchanged_message_count))
+    if not plan.asks_model:
         assert isinstance(rewritten, ViewEditPlan)
         assert rewritten.cost == 0
 
@@ -158,12 +158,12 @@ def test_what_is_taken_back_before_the_next_request_costs_nothing(
 ) -> None:
     conversation, wish = drawn
     plan = plan_view_edit(wish, conversation, terms_of(conversation))
-    if isinstance(plan, Refusal) or plan.asks:
+    if isinstance(plan, Refusal) or plan.asks_model:
         return
-    back = terms_of(plan.after, cached=None if is_sent else plan.unchanged_messages)
-    behind = invalidated_cache_tokens(plan.after, conversation, back)
+    back = terms_of(plan.edited_conversation, cached=None if is_sent else plan.unchanged_message_count)
+    behind = invalidated_cache_tokens(plan.edited_conversation, conversation, back)
     assert behind == 0 if not is_sent else 0 <= behind <= conversation_tokens(conversation)
-    assert first_change(plan.after, conversation)[0] == plan.unchanged_messages
+    assert first_change(plan.edited_conversation, conversation)[0] == plan.unchanged_message_count
 
 
 @given(wishes())
@@ -172,12 +172,12 @@ def test_a_summary_of_all_before_cuts_between_steps(drawn: tuple[Conversation, E
     plan = plan_view_edit(replace(wish, act="summarise_before"), conversation, terms_of(conversation))
     if isinstance(plan, Refusal):
         return
-    assert plan.asks
+    assert plan.asks_model
     cut = plan_at(conversation, plan.cut)
-    assert is_valid(cut.covered)
-    assert is_valid(cut.tail)
-    assert cut.covered
-    assert cut.tail
+    assert is_valid(cut.covered_messages)
+    assert is_valid(cut.tail_messages)
+    assert cut.covered_messages
+    assert cut.tail_messages
 
 
 @given(steered(), st.integers(0, 100_000))
@@ -219,13 +219,13 @@ def act(name: Act, key: str, conversation: Conversation = LONG, **changes: objec
 def why(name: Act, key: str, conversation: Conversation = LONG, **changes: object) -> str:
     plan = act(name, key, conversation, **changes)
     assert isinstance(plan, Refusal)
-    return plan.why
+    return plan.reason
 
 
 def done(name: Act, key: str, conversation: Conversation = LONG) -> Conversation:
     plan = act(name, key, conversation)
     assert isinstance(plan, ViewEditPlan), plan
-    return plan.after
+    return plan.edited_conversation
 
 
 def test_an_evicted_output_is_a_line_and_an_evicted_message_says_what_it_was() -> None:
@@ -276,7 +276,7 @@ def test_the_messages_after_a_summary_are_priced_as_the_model_sees_them() -> Non
     conversation = Conversation((pasted(3_000), answer(), pasted(50), *LONG.messages[1:]))
     masked = plan_view_edit(EditRequest("evict", "r1"), conversation, terms_of(conversation))
     assert isinstance(masked, ViewEditPlan)
-    assert rewritten(conversation) - rewritten(masked.after) > 10_000
+    assert rewritten(conversation) - rewritten(masked.edited_conversation) > 10_000
 
 
 def test_what_is_pinned_may_take_no_more_than_a_compaction_can_live_with() -> None:
@@ -314,8 +314,8 @@ def test_what_was_brought_back_can_leave_again() -> None:
 def test_a_model_sums_an_item_up_for_a_price() -> None:
     plan = act("summarise", "r1")
     assert isinstance(plan, ViewEditPlan)
-    assert plan.asks
-    assert plan.after == LONG
+    assert plan.asks_model
+    assert plan.edited_conversation == LONG
     visible = visible_messages(with_item_summary(plan, "nothing but lines"))[2]
     assert isinstance(visible, User)
     assert visible.outputs[0].text.startswith("nothing but lines\n[A summary of r1")
@@ -325,11 +325,17 @@ def test_a_model_sums_an_item_up_for_a_price() -> None:
 def test_tools_that_are_kept_out_change_the_whole_beginning() -> None:
     terms = terms_of(LONG)
     plan = plan_tool_deferral("defer", "forge", frozenset({"mcp__forge__a", "mcp__forge__b"}), LONG, terms, 900, 300)
-    assert plan.after.excluded_tools == {"mcp__forge__a", "mcp__forge__b"}
-    assert (plan.freed, plan.cache_write_tokens, plan.unchanged_messages) == (600, terms.used - 600, 0)
-    back = plan_tool_deferral("offer", "forge", plan.after.excluded_tools, plan.after, terms, 300, 900)
-    assert back.after.excluded_tools == frozenset()
-    assert back.freed == -600
+    assert plan.edited_conversation.excluded_tools == {"mcp__forge__a", "mcp__forge__b"}
+    assert (plan.freed_tokens, plan.cache_write_tokens, plan.unchanged_message_count) == (
+        600,
+        terms.used_tokens - 600,
+        0,
+    )
+    back = plan_tool_deferral(
+        "offer", "forge", plan.edited_conversation.excluded_tools, plan.edited_conversation, terms, 300, 900
+    )
+    assert back.edited_conversation.excluded_tools == frozenset()
+    assert back.freed_tokens == -600
     assert back.break_even_requests is None
 
 

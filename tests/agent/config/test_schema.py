@@ -7,7 +7,7 @@ import pytest
 
 from ebbtide.agent.config.aliases import KEY_ALIASES
 from ebbtide.agent.config.options import OPTIONS
-from ebbtide.agent.config.schema import config_schema, value_schema
+from ebbtide.agent.config.schema import build_config_schema, value_schema
 from ebbtide.agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS
 from ebbtide.tools.schema import schema_violations
 
@@ -18,7 +18,7 @@ PARSES: dict[str, Callable[[object], object]] = {
     **{f"mcp.{key}": parse for key, parse in SERVER_KEYS.items()},
     **{f"lsp.{key}": parse for key, parse in LANGUAGE_SERVER_KEYS.items()},
 }
-DRAFT = config_schema()["$schema"]
+DRAFT = build_config_schema()["$schema"]
 VALUES: list[Any] = [
     0, 1, 2, 3, 4, 65_535, 65_536, -1, 0.0, 0.5, 1.0, 1.5, True, False,
     "", "a", "off", "auto", "high", "ask", "none", "usual", "stdio", "A_KEY", "2b", "sk-1", "bytes",
@@ -50,7 +50,7 @@ def test_the_schema_of_a_key_takes_what_the_key_takes(key: str) -> None:
 
 
 def test_a_whole_file_is_taken_and_a_slip_is_not() -> None:
-    schema = dict(config_schema())
+    schema = dict(build_config_schema())
     file = {
         "agent": {"model": "ollama/qwen3", "compactTrigger": 0.9, "context_budget": 100_000},
         "permissions": {"allow": ["bash(git status)"]},
@@ -64,7 +64,7 @@ def test_a_whole_file_is_taken_and_a_slip_is_not() -> None:
 
 
 def test_every_key_and_every_other_name_is_described() -> None:
-    tables: Any = config_schema()["properties"]
+    tables: Any = build_config_schema()["properties"]
     described = {f"{table}.{key}" for table in tables for key in tables[table]["properties"]}
     assert {option.key for option in OPTIONS} <= described
     assert {f"agent.{name}" for name in KEY_ALIASES} <= described

@@ -7,8 +7,8 @@ import pytest
 from tomlkit.exceptions import NonExistentKey
 
 from ebbtide.agent.config.options import OPTIONS
-from ebbtide.agent.config.settings import parse_setting_value, written_value
-from ebbtide.agent.config.toml_file import edit_file
+from ebbtide.agent.config.settings import format_as_toml_value, parse_setting_value
+from ebbtide.agent.config.toml_file import edit_toml_file
 from ebbtide.agent.errors import ConfigError
 from tests.agent.config.conftest import Place
 
@@ -144,7 +144,7 @@ def test_an_edit_that_fails_does_not_empty_the_file(place: Place) -> None:
         raise NonExistentKey("agent")
 
     with pytest.raises(ConfigError, match="safely; by hand"):
-        edit_file(place.file, edit, dict[str, Any].clear, "by hand")
+        edit_toml_file(place.file, edit, dict[str, Any].clear, "by hand")
     assert place.file.read_text() == WRITTEN
 
 
@@ -163,7 +163,7 @@ def test_a_text_means_what_it_would_in_the_file(key: str, text: str, value: obje
 
 
 def test_values_are_shown_as_they_are_written() -> None:
-    assert [written_value(value) for value in (None, 0.95, "a", ("a", "b"), True)] == [
+    assert [format_as_toml_value(value) for value in (None, 0.95, "a", ("a", "b"), True)] == [
         "not set",
         "0.95",
         '"a"',

@@ -50,12 +50,12 @@ def test_nothing_is_rewritten_that_is_too_small_or_has_not_paid(
     match ruling.action:
         case "mask":
             assert mask.removed_tokens >= MIN_MASKED_TOKENS
-            assert is_cold or ruling.accrued >= PATIENCE.mask * mask.cost
+            assert is_cold or ruling.triggering_cost >= PATIENCE.mask * mask.cost
             assert ruling.carrying_costs.mask == 0
         case "compact":
             assert not is_cold
             assert compaction.removed_tokens > MIN_COMPACTED_TOKENS
-            assert ruling.accrued >= PATIENCE.compact * compaction.cost
+            assert ruling.triggering_cost >= PATIENCE.compact * compaction.cost
             assert ruling.carrying_costs == CarryingCosts()
         case "nothing":
             assert ruling.carrying_costs.mask >= paid.mask
@@ -131,12 +131,12 @@ def test_with_even_growth_a_summary_comes_where_it_costs_least_whatever_the_wind
 
 def test_what_is_masked_is_counted_with_what_it_changes_and_what_is_fetched_again() -> None:
     conversation = steps(10_000, 90, 10_000, 10_000, 10_000, 10_000)
-    eager, caps = replace(PATIENCE, wanted=0.1), CompactionCaps(protect=9_500)
+    eager, caps = replace(PATIENCE, recall=0.1), CompactionCaps(protect=9_500)
 
     offer = mask_offer(conversation, caps, 40_000, 20_000, PRICES, eager)
     cold = mask_offer(conversation, caps, 40_000, 20_000, PRICES, eager, is_cold=True)
 
-    (tokens,) = {item.tokens for item in Inventory().of(conversation).items}
+    (tokens,) = {item.tokens for item in Inventory().measure(conversation).items}
     price = 0.1 * 40_000 + 1.25 * 2_500 + 5 * 90
     again = [reread_probability("program", tokens, age, is_stale=False) * price for age in (5, 3)]
     assert offer.keys == cold.keys == {"r1", "r3"}
@@ -148,7 +148,7 @@ def test_what_is_masked_is_counted_with_what_it_changes_and_what_is_fetched_agai
 
 
 def test_an_output_is_due_once_it_has_cost_more_than_it_would_cost_to_miss_it() -> None:
-    patience = replace(PATIENCE, wanted=30.0)
+    patience = replace(PATIENCE, recall=30.0)
 
     def due(later: int, *, is_cold: bool = False) -> bool:
         conversation = steps(10_000, *(90,) * later)
@@ -156,7 +156,7 @@ def test_an_output_is_due_once_it_has_cost_more_than_it_would_cost_to_miss_it() 
             mask_offer(conversation, CompactionCaps(protect=0), 60_000, 20_000, PRICES, patience, is_cold=is_cold).keys
         )
 
-    (item,) = Inventory().of(steps(10_000)).items
+    (item,) = Inventory().measure(steps(10_000)).items
     price = 0.1 * 60_000 + 1.25 * 2_500 + 5 * 90
 
     def spent(age: int) -> float:
@@ -187,7 +187,7 @@ def test_an_offer_is_made_for_what_may_be_masked(
     offer = mask_offer(conversation, CompactionCaps(protect=protect), size, fixed, PRICES, PATIENCE, is_cold=is_cold)
 
     assert min(offer.removed_tokens, offer.cache_write_tokens, offer.cost) >= 0
-    assert offer.keys <= {item.key for item in maskable_items(conversation, Inventory().of(conversation))}
+    assert offer.keys <= {item.key for item in maskable_items(conversation, Inventory().measure(conversation))}
     assert offer.keys or offer == RewriteOffer()
 
 

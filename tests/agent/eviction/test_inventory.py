@@ -23,7 +23,7 @@ from ebbtide.agent.messages import Assistant, Conversation, Message, ShortenedPa
 from ebbtide.agent.tokens.estimate import estimate_message, estimate_output
 from ebbtide.agent.view.visible import NumberedOutput, first_unseen_index, message_key, numbered_outputs, visible_output
 
-PRICES, EAGER = UnitPrices(), RewritePatience(wanted=0.01)
+PRICES, EAGER = UnitPrices(), RewritePatience(recall=0.01)
 
 
 def lines(first: int, count: int) -> str:
@@ -97,7 +97,9 @@ def test_what_could_be_masked_is_known_without_looking_at_all_of_it(
             offer = mask_offer(conversation, caps, 9_000, 500, prices, EAGER, is_cold=is_cold, inventory=inventory)
             assert offer == mask_offer(conversation, caps, 9_000, 500, prices, EAGER, is_cold=is_cold)
         due = [
-            item for item in maskable_items(conversation, inventory.of(conversation), newest) if item.key in offer.keys
+            item
+            for item in maskable_items(conversation, inventory.measure(conversation), newest)
+            if item.key in offer.keys
         ]
         if due:
             sizes = [estimate_message(message) for message in conversation.messages]
@@ -114,7 +116,7 @@ def test_old_is_what_is_behind_so_many_tokens_and_has_been_seen(
     views: list[Conversation], protect: int, newest: int
 ) -> None:
     for conversation in views:
-        stock, messages = Inventory().of(conversation), conversation.messages
+        stock, messages = Inventory().measure(conversation), conversation.messages
         items = {item.key: item for item in stock.items}
         replacements = {one.key: one for one in conversation.retold}
         seen = min(first_unseen_index(messages), max(len(messages) - newest, 0))
@@ -138,7 +140,7 @@ def test_the_least_wanted_leave_and_what_is_behind_them_and_not_worth_being_writ
     all_of_it, chosen = least_needed_items(conversation, 0, 1 << 62), least_needed_items(conversation, 0, enough)
     freed = list(accumulate((item.freed_tokens for item in all_of_it), initial=0))
     forced = all_of_it[: sum(so_far < enough for so_far in freed[:-1])]
-    stock, first = Inventory().of(conversation), min((item.message_index for item in forced), default=1 << 62)
+    stock, first = Inventory().measure(conversation), min((item.message_index for item in forced), default=1 << 62)
     behind = [
         item
         for item in all_of_it[len(forced) :]
@@ -159,7 +161,7 @@ def test_a_file_that_was_changed_or_read_again_is_wanted_less() -> None:
     patch = step(5, "apply_patch", {"patch": "*** Begin Patch\n*** Update File: nowhere.py\n*** End Patch"}, "done")
     failed = (Assistant((ToolCall("c6", "edit", {"path": "c.py"}),)), User((ToolOutput("c6", "no", "failed"),)))
     whole = Conversation((User((Text("Go."),)),)).plus(*chain(*reads, edit, again, patch, failed))
-    items = {item.key: item for item in Inventory().of(whole).items}
+    items = {item.key: item for item in Inventory().measure(whole).items}
     assert {key: item.is_stale for key, item in items.items()} == {"r1": True, "r2": True, "r3": False, "r5": False}
 
 

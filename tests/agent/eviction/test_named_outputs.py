@@ -79,7 +79,7 @@ def test_an_output_that_is_spoken_of_is_as_likely_wanted_as_when_it_came_in() ->
     first = step(0, f"the_first_name {LONG}"), step(1, f"the_second_name {LONG}")
     later = [step(number, "ok", "It is the_second_name." if number == 6 else "") for number in range(2, 9)]
     whole = Conversation((User((Text("Go."),)),)).plus(*(message for one in (*first, *later) for message in one))
-    stock = Inventory().of(whole)
+    stock = Inventory().measure(whole)
     items = {item.key: item for item in stock.items}
 
     assert {key: (stock.replies_since(item), stock.idle_replies(item)) for key, item in items.items()} == {
@@ -95,8 +95,8 @@ def test_a_name_that_is_said_does_not_outlive_what_a_mask_or_a_pin_changes() -> 
         *step(0, f"the_first_name {LONG}"), *step(1, f"other {LONG}", "the_first_name"), *step(2, "ok"), *step(3, "ok")
     )
     inventory = Inventory()
-    inventory.of(whole)
+    inventory.measure(whole)
     changed = replace(whole, masked=frozenset({"c1"}))
-    fresh, reused = Inventory().of(changed), inventory.of(changed)
+    fresh, reused = Inventory().measure(changed), inventory.measure(changed)
     assert [(item.key, reused.idle_replies(item)) for item in reused.items] == [("r1", 2)]
     assert [fresh.idle_replies(item) for item in fresh.items] == [2]

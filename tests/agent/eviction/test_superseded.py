@@ -23,7 +23,7 @@ def write(id: str, path: str = "a.py") -> tuple[ToolCall, ToolOutput]:
 def repeated(seen: Sequence[tuple[ToolCall, ToolOutput]], masked: frozenset[str] = frozenset()) -> set[str]:
     """The calls that showed nothing but what a later output still shows."""
     steps = [message for call, output in seen for message in (Assistant((call,)), User((output,)))]
-    stock = Inventory().of(Conversation(tuple(steps), masked=masked))
+    stock = Inventory().measure(Conversation(tuple(steps), masked=masked))
     return {seen[int(item.key[1:]) - 1][0].id for item in stock.items if item.is_superseded}
 
 
@@ -58,7 +58,7 @@ def test_what_a_read_says_about_itself_is_no_line_of_the_file() -> None:
 def test_any_output_is_looked_at_without_an_error(text: str, name: str) -> None:
     call = ToolCall("1", name, {"path": "a.py"})
     viewed = viewed_lines(call, ToolOutput("1", text))
-    assert viewed is None or viewed.first <= viewed.last
+    assert viewed is None or viewed.first_line <= viewed.last_line
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 30), st.sampled_from("ab")), max_size=8))

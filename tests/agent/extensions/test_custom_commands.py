@@ -156,7 +156,7 @@ def test_skills_of_the_project_are_pinned_to_all_of_their_files(project: Extensi
     project.write(".claude/skills/leads/SKILL.md", SKILL.replace("deploy", "leads"))
     (project.root / ".claude/skills/leads/key").symlink_to("/etc/passwd")
     skills, problems = find_skills(project.config())
-    assert [(each.name, each.owner, each.tools) for each in skills] == [
+    assert [(each.name, each.owner, each.requested_tools) for each in skills] == [
         ("own", "user", ()),
         ("deploy", "project", ("Bash(echo:*)",)),
     ]
@@ -201,7 +201,7 @@ def test_flags_of_a_skill_are_read_in_any_way_that_yaml_has(
     head = f"---\ndescription: x\ndisable-model-invocation: {value}\nuser-invocable: {value}\n---\nx"
     project.write("ebb/config/skills/x/SKILL.md", head, of_user=True)
     (skill,), _ = find_skills(project.config())
-    assert (skill.for_model, skill.for_user) == (for_model, for_user)
+    assert (skill.is_listed_for_model, skill.is_user_invocable) == (for_model, for_user)
 
 
 async def test_a_command_is_put_in_with_what_it_runs_and_the_files_that_it_names(project: ExtensionProject) -> None:
@@ -388,6 +388,6 @@ def test_the_approval_of_a_text_does_not_hold_where_it_is_read_in_another_form(p
     path.unlink()
     project.write(".gemini/commands/look.toml", text)
     (as_toml,), _ = find_custom_commands(project.config())
-    ProjectTrust(project.config()).decide([as_markdown.item], "approved")
-    assert (as_markdown.item.key, as_toml.item.key) == ("command:look", "command:look")
-    assert ProjectTrust(project.config()).trust_state(as_toml.item) == "changed"
+    ProjectTrust(project.config()).decide([as_markdown.trust_item], "approved")
+    assert (as_markdown.trust_item.key, as_toml.trust_item.key) == ("command:look", "command:look")
+    assert ProjectTrust(project.config()).trust_state(as_toml.trust_item) == "changed"

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.extensions.extension_files import UnusableFile, digest_of_folder, files_below, read_text_file
+from ebbtide.agent.extensions.extension_files import UnusableFile, hash_folder, list_files_below, read_text_file
 from ebbtide.agent.extensions.front_matter import (
     BrokenFrontMatter,
     boolean_value,
@@ -103,9 +103,9 @@ def test_only_what_lies_within_is_read(tmp_path: Path) -> None:
         "it does not exist",
     ]
     assert read_text_file(folder / "out.md", None) == "s"
-    assert [path.name for path in files_below(folder, folder)] == ["data.md", "long.md", "out.md", "pipe.md"]
+    assert [path.name for path in list_files_below(folder, folder)] == ["data.md", "long.md", "out.md", "pipe.md"]
     with pytest.raises(UnusableFile, match=r"its file `out.md` leads out of"):
-        digest_of_folder(folder, folder)
+        hash_folder(folder, folder)
 
 
 def test_a_digest_is_of_every_name_mode_and_byte(tmp_path: Path) -> None:
@@ -114,8 +114,8 @@ def test_a_digest_is_of_every_name_mode_and_byte(tmp_path: Path) -> None:
     (folder / "SKILL.md").write_text("a")
     script = folder / "scripts/run.sh"
     script.write_text("echo")
-    seen = [digest_of_folder(folder, folder)[0]]
-    assert digest_of_folder(folder, folder) == (seen[0], ("SKILL.md", "scripts/run.sh"))
+    seen = [hash_folder(folder, folder)[0]]
+    assert hash_folder(folder, folder) == (seen[0], ("SKILL.md", "scripts/run.sh"))
     for change in (
         lambda: script.write_text("echo 2"),
         lambda: script.chmod(0o755),
@@ -123,7 +123,7 @@ def test_a_digest_is_of_every_name_mode_and_byte(tmp_path: Path) -> None:
         lambda: script.rename(folder / "scripts/other.sh"),
     ):
         change()
-        seen.append(digest_of_folder(folder, folder)[0])
+        seen.append(hash_folder(folder, folder)[0])
     assert len(set(seen)) == len(seen)
 
 

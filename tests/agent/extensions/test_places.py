@@ -2,26 +2,26 @@ from pathlib import Path
 
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.extensions.custom_commands import find_custom_commands
-from ebbtide.agent.extensions.extension_folders import extension_folders
+from ebbtide.agent.extensions.extension_folders import find_extension_folders
 from tests.kit.extension_project import ExtensionProject
 
 
 def test_only_folders_that_are_there_are_places_and_the_users_own_come_first(project: ExtensionProject) -> None:
     before = project.config()
-    assert (extension_folders("skill", before), before.may_have_extensions) == ((), False)
+    assert (find_extension_folders("skill", before), before.may_have_extensions) == ((), False)
     for name in (".claude/skills", ".ebb/skills", ".opencode/command"):
         (project.root / name).mkdir(parents=True)
     (project.user_home / ".config/opencode/skills").mkdir(parents=True)
     (project.user_home / "ebb/config/skills").mkdir(parents=True)
     assert project.config().may_have_extensions
-    found = [(place.owner, place.source, place.folder) for place in extension_folders("skill", project.config())]
+    found = [(place.owner, place.source, place.path) for place in find_extension_folders("skill", project.config())]
     assert found == [
         ("user", "ebb", project.user_home / "ebb/config/skills"),
         ("user", "opencode", project.user_home / ".config/opencode/skills"),
         ("project", "ebb", project.root / ".ebb/skills"),
         ("project", "claude", project.root / ".claude/skills"),
     ]
-    assert [place.folder for place in extension_folders("command", project.config())] == [
+    assert [place.path for place in find_extension_folders("command", project.config())] == [
         project.root / ".opencode/command"
     ]
 
@@ -37,14 +37,14 @@ def test_a_folder_of_two_names_is_one_place_and_one_that_leads_out_of_the_projec
     (project.root / ".gemini/skills").symlink_to(tmp_path / "elsewhere")
     (project.user_home / ".claude").mkdir()
     (project.user_home / ".claude/skills").symlink_to(tmp_path / "elsewhere")
-    found = [(place.owner, place.source) for place in extension_folders("skill", project.config())]
+    found = [(place.owner, place.source) for place in find_extension_folders("skill", project.config())]
     assert found == [("user", "claude"), ("project", "agents")]
 
 
 def test_what_lies_in_the_home_is_the_users_own_also_in_a_session_there(project: ExtensionProject) -> None:
     project.root = project.user_home
     (project.user_home / ".claude/commands").mkdir(parents=True)
-    assert [place.owner for place in extension_folders("command", project.config())] == ["user"]
+    assert [place.owner for place in find_extension_folders("command", project.config())] == ["user"]
 
 
 def test_the_folders_between_the_working_folder_and_the_top_count_the_nearest_first(project: ExtensionProject) -> None:
@@ -55,7 +55,7 @@ def test_the_folders_between_the_working_folder_and_the_top_count_the_nearest_fi
     project.write("packages/web/.claude/commands/bad.md", "")
     config = load_config(project.root / "packages/web/src", project.environment, {})
     commands, problems = find_custom_commands(config)
-    assert [(each.text, each.item.key, each.item.source) for each in commands] == [
+    assert [(each.text, each.trust_item.key, each.trust_item.source) for each in commands] == [
         ("Build packages/web/src/", "command:packages/web/src:build", "packages/web/src/.claude/commands/build.md"),
         ("Lint", "command:lint", ".claude/commands/lint.md"),
     ]

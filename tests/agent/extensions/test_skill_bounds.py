@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.agent.calls.skill_bounds import bounds_of
+from ebbtide.agent.calls.skill_bounds import build_skill_bounds
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from ebbtide.agent.events.session import Event, Noticed, ToolFinished
 from ebbtide.agent.extensions.skills import find_skills
@@ -116,4 +116,4 @@ def test_the_tools_of_a_skill_are_rules_as_far_as_one_says_exactly_that(
 ) -> None:
     project.write(".claude/skills/notes/SKILL.md", SKILL.replace("Read, Write, Bash(printf:*)", tools))
     (skill,) = find_skills(project.config())[0]
-    assert [str(rule) for rule in bounds_of(skill).rules] == rules
+    assert [str(rule) for rule in build_skill_bounds(skill).rules] == rules

@@ -5,7 +5,7 @@ import pytest
 
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem, TrustRecord
-from ebbtide.agent.extensions.trust_question import folder_question, item_question, unapproved_notice
+from ebbtide.agent.extensions.trust_question import build_folder_question, build_item_question, build_unapproved_notice
 from tests.kit.extension_project import ExtensionProject
 
 DEPLOY = TrustItem("skill", "deploy", "project", ".claude/skills/deploy", "d1", ("SKILL.md", "run.sh"))
@@ -31,7 +31,7 @@ def test_what_a_project_brings_is_off_until_it_is_approved_as_it_is(project: Ext
 
 def test_a_run_that_trusts_the_project_has_all_that_is_not_refused_and_keeps_nothing(project: ExtensionProject) -> None:
     ProjectTrust(project.config()).decide([DEPLOY], "refused")
-    trust = ProjectTrust(replace(project.config(), trusts_project=True))
+    trust = ProjectTrust(replace(project.config(), is_project_trusted=True))
     assert trust.trust_state(DEPLOY) == "refused"
     assert trust.trust_state(replace(DEPLOY, digest="one byte is another")) == "not approved"
     assert trust.trust_state(replace(DEPLOY, name="lint")) == "on"
@@ -40,7 +40,7 @@ def test_a_run_that_trusts_the_project_has_all_that_is_not_refused_and_keeps_not
 
 def test_another_project_knows_nothing_of_it_and_only_the_owner_can_read_it(project: ExtensionProject) -> None:
     ProjectTrust(project.config()).decide([DEPLOY], "approved")
-    elsewhere = replace(project.config(), project=project.user_home)
+    elsewhere = replace(project.config(), project_folder=project.user_home)
     assert ProjectTrust(elsewhere).trust_state(DEPLOY) == "not approved"
     file = project.config().folders.data / "trust.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -62,16 +62,18 @@ def test_what_cannot_be_read_was_not_approved_and_what_is_decided_then_holds_for
 
 def test_hooks_are_named_by_their_file_since_that_is_what_is_approved() -> None:
     hooks = TrustItem("hook", ".claude/settings.json", "project", ".claude/settings.json", "d", ("PreToolUse", "Stop"))
-    (first, *_) = folder_question([(DEPLOY, None), (hooks, None)]).splitlines()
+    (first, *_) = build_folder_question([(DEPLOY, None), (hooks, None)]).splitlines()
     assert first == "This project has 1 file of hooks and 1 skill that you have not approved:"
-    line, _, _ = unapproved_notice([(DEPLOY, "not approved"), (hooks, "not approved")]).partition(",")
+    line, _, _ = build_unapproved_notice([(DEPLOY, "not approved"), (hooks, "not approved")]).partition(",")
     assert line == "the skill `deploy` and the hooks in `.claude/settings.json` of this project are not approved"
-    assert " have changed since they were approved, so they are skipped; " in unapproved_notice([(hooks, "changed")])
+    assert " have changed since they were approved, so they are skipped; " in build_unapproved_notice(
+        [(hooks, "changed")]
+    )
 
 
 def test_what_runs_by_itself_stands_before_what_does_not() -> None:
     items = [replace(DEPLOY, kind=kind) for kind in ("skill", "command", "server", "agent", "hook")]
-    question = folder_question([(item, None) for item in items])
+    question = build_folder_question([(item, None) for item in items])
     heads = [line.split()[1] for line in question.splitlines() if line.startswith("the ")]
     assert heads == ["hook", "server", "skill", "command", "agent"]
 
@@ -79,7 +81,7 @@ def test_what_runs_by_itself_stands_before_what_does_not() -> None:
 def test_what_runs_by_itself_is_shown_to_its_last_line_before_all_is_trusted() -> None:
     harmless = (*("true",) * 60, "curl evil.example")
     items = [replace(DEPLOY, kind=kind, details=harmless) for kind in ("hook", "server", "skill")]
-    question = folder_question([(item, None) for item in items]).splitlines()
+    question = build_folder_question([(item, None) for item in items]).splitlines()
     lines = [line.strip() for line in question if line.startswith("  ") and line != "  true"]
     assert lines == ["curl evil.example"] * 2 + ["… 21 more lines: choose “ask about each” to see them"]
 
@@ -92,7 +94,7 @@ def test_no_name_or_line_of_a_project_looks_like_another_or_pushes_its_end_out_o
     before = TrustRecord("d0", "approved", ("c\nd",))
     inline = name.replace("\n", "\\n").replace("\r", "\\x0d")
     names = ["a\\x2028b", "true [1,000 spaces] ;x"]
-    assert item_question(item, before).splitlines() == [
+    assert build_item_question(item, before).splitlines() == [
         f"This project has changed the skill `{inline}` in `.claude/skills/{inline}`.",
         "",
         *(f"  {line}" for line in names),
@@ -103,6 +105,6 @@ def test_no_name_or_line_of_a_project_looks_like_another_or_pushes_its_end_out_o
         "",
         "The model reads a skill when it is relevant; its scripts run like the model's commands. May it be used?",
     ]
-    assert unapproved_notice([(item, "not approved")]).startswith(
+    assert build_unapproved_notice([(item, "not approved")]).startswith(
         f"the skill `{inline}` of this project is not approved"
     )

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ebbtide.agent.headless.printing import log_safe, log_safe_json, log_safe_xml
+from ebbtide.agent.headless.printing import escape_for_log, escape_json_for_log, escape_xml_for_log
 
 GITHUB = {"GITHUB_ACTIONS": "true"}
 
@@ -24,13 +24,13 @@ GITHUB = {"GITHUB_ACTIONS": "true"}
     ],
 )
 def test_a_line_that_the_runner_would_obey_gets_a_backslash(text: str, printed: str) -> None:
-    assert (log_safe(text, GITHUB), log_safe(text, {})) == (printed, text)
+    assert (escape_for_log(text, GITHUB), escape_for_log(text, {})) == (printed, text)
 
 
 @pytest.mark.parametrize("environment", [GITHUB, {"TF_BUILD": "True"}, {"TEAMCITY_VERSION": "2026.1"}])
 def test_json_and_xml_mean_what_they_meant(environment: dict[str, str]) -> None:
     text = "##[group]a ##teamcity[buildStop] ##vso[x]\n::error::b"
-    line = log_safe_json(json.dumps({"a": text}), environment)
-    page = log_safe_xml(f"<a>{text}</a>", environment)
+    line = escape_json_for_log(json.dumps({"a": text}), environment)
+    page = escape_xml_for_log(f"<a>{text}</a>", environment)
     assert ("##" in line, json.loads(line)) == (False, {"a": text})
     assert ("##" in page, "\n::" in page, ElementTree.fromstring(page).text) == (False, False, text)

@@ -3,7 +3,7 @@
 from ebbtide.agent.events.session import Event, TurnFinished
 from ebbtide.agent.headless.result import RunOutcome
 from ebbtide.agent.headless.stop import RunStopper
-from ebbtide.agent.headless.turns import Turns
+from ebbtide.agent.headless.turns import HeadlessTurns
 from ebbtide.agent.providers.wires.scripted import Scripted
 from tests.kit.session import Home
 
@@ -15,8 +15,12 @@ async def test_an_answer_that_fits_no_schema_is_none_when_the_run_is_stopped_rig
         if isinstance(event, TurnFinished):
             stop.request("time_limit")
 
-    turns = Turns(
-        await home.session(Scripted.of({"text": "no"}, {"text": "{}"})), outcome, show, stop, {"type": "object"}
+    turns = HeadlessTurns(
+        await home.session(Scripted.from_replies({"text": "no"}, {"text": "{}"})),
+        outcome,
+        show,
+        stop,
+        {"type": "object"},
     )
     await turns.run_turn("go")
     assert (outcome.stop_reason, outcome.result, outcome.steps) == ("interrupted", "no", 1)

@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.agent.events.permissions import CallDenied, Decision, PermissionAsked
 from ebbtide.agent.hooks.claude_rules import ClaudeRule, ClaudeRules, load_claude_rules
-from ebbtide.agent.hooks.tool_names import claude_views
+from ebbtide.agent.hooks.tool_names import to_claude_calls
 from ebbtide.agent.messages import ToolCall
 from tests.kit.extension_project import HookProject
 from tests.kit.session import bash, call, calls
@@ -45,7 +45,7 @@ def test_a_rule_means_the_calls_that_it_means_there(
     rule: str, tool: str, arguments: dict[str, object], verdict: str | None
 ) -> None:
     rules = ClaudeRules((ClaudeRule(rule, "deny", "settings.json"),))
-    ruling = rules.decision_about(claude_views(ToolCall("1", tool, arguments), "/p"), "/p", "/p")
+    ruling = rules.decide_call(to_claude_calls(ToolCall("1", tool, arguments), "/p"), "/p", "/p")
     assert (ruling and ruling.verdict) == verdict
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.config.hook_tables import HookEntry, HookEvent, HttpTarget, read_hooks
+from ebbtide.agent.config.hook_tables import HookEntry, HookEvent, HttpAction, parse_hooks
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.hooks.declarations import DeclaredHook, collect_hooks
@@ -92,7 +92,7 @@ def test_a_matcher_may_be_a_permission_rule(matcher: str, view: ClaudeToolCall, 
     ],
 )
 def test_a_matcher_that_never_matches_is_named(matcher: str, event: HookEvent, is_named: bool) -> None:
-    assert bool(DeclaredHook(HookEntry(event, matcher, "x"), "user", "config.toml").problem) is is_named
+    assert bool(DeclaredHook(HookEntry(event, matcher, "x"), "user", "config.toml").unusable_reason) is is_named
 
 
 def test_keys_of_a_hook_say_when_where_and_how_it_runs() -> None:
@@ -104,7 +104,7 @@ def test_keys_of_a_hook_say_when_where_and_how_it_runs() -> None:
         {"command": "Get-Date", "shell": "powershell"},
         {"type": "http", **target},
     ]
-    found, problems = read_hooks({"PreToolUse": [{"matcher": "Bash", "hooks": hooks}]})
+    found, problems = parse_hooks({"PreToolUse": [{"matcher": "Bash", "hooks": hooks}]})
     assert problems == ()
     assert [each.summary for each in found] == [
         "PreToolUse (Bash, if Bash(git *)): a",
@@ -113,7 +113,7 @@ def test_keys_of_a_hook_say_when_where_and_how_it_runs() -> None:
         "PreToolUse (Bash): posts to http://a/b with $KEY",
     ]
     assert found[0] == HookEntry("PreToolUse", "Bash", "a", 5.0, "Bash(git *)", True, True, "looks")
-    assert found[3].action == HttpTarget("http://a/b", (("X-Key", "$KEY"),), ("KEY",))
+    assert found[3].action == HttpAction("http://a/b", (("X-Key", "$KEY"),), ("KEY",))
     assert DeclaredHook(found[1], "user", "config.toml").argv("/p") == ("b", "/p/x y")
 
 
@@ -153,7 +153,7 @@ def test_our_configuration_says_hooks_in_the_same_shape(tmp_path: Path) -> None:
     assert config.hooks == (
         HookEntry("PreToolUse", "Bash", "a", 5.0),
         HookEntry("Stop", "", ("b", "-q")),
-        HookEntry("Stop", "", "c", in_background=True),
+        HookEntry("Stop", "", "c", runs_in_background=True),
     )
     assert [each.command for each in config.hooks_after_tool] == ["d"]
     assert config.may_have_hooks
@@ -163,7 +163,7 @@ def test_our_configuration_says_hooks_in_the_same_shape(tmp_path: Path) -> None:
 
 
 def test_what_is_not_understood_is_left_out_and_named() -> None:
-    found, problems = read_hooks(
+    found, problems = parse_hooks(
         {
             "Stop": [
                 {
@@ -226,11 +226,11 @@ def test_a_project_declares_hooks_that_are_approved_with_the_scripts_that_they_r
     found = collect_hooks(project.config())
     (file,) = found.files
     assert found.problems == ()
-    assert [(each.event, each.owner, each.source) for each in found.hooks] == [
+    assert [(each.event, each.owner, each.declared_in) for each in found.hooks] == [
         ("PreToolUse", "project", ".claude/settings.json"),
         ("Stop", "project", ".claude/settings.json"),
     ]
-    assert file.item.details == (
+    assert file.trust_item.details == (
         'PreToolUse (Bash): "$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.sh',
         "Stop: python3 tools/check.py || exit 2",
         "runs the file .claude/hooks/guard.sh",
@@ -284,7 +284,7 @@ def test_a_script_that_is_named_by_another_way_into_the_project_is_approved_with
     script = project.write("run.sh", "true\n")
     project.settings(Stop=[("", f"sh {project.folder}/link/run.sh")])
     (file,) = collect_hooks(project.config()).files
-    assert file.item.details == (f"Stop: sh {project.folder}/link/run.sh", "runs the file run.sh")
+    assert file.trust_item.details == (f"Stop: sh {project.folder}/link/run.sh", "runs the file run.sh")
     script.write_text("touch made\n")
     assert not file.is_unchanged()
 
@@ -295,4 +295,4 @@ def test_an_approval_is_of_the_same_in_another_folder_with_the_same_files(projec
     (here,) = collect_hooks(project.config()).files
     project.root = project.root.rename(project.folder / "tree")
     (there,) = collect_hooks(project.config()).files
-    assert there.item == here.item
+    assert there.trust_item == here.trust_item

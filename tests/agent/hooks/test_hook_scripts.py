@@ -13,7 +13,7 @@ from ebbtide.agent.events.permissions import CallDenied, Decision, PermissionAsk
 from ebbtide.agent.events.session import TurnFailed, TurnFinished
 from ebbtide.agent.events.view import FilesChanged
 from ebbtide.agent.session import Session
-from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
+from ebbtide.tools.sandbox.system import NoSandbox, detect_sandbox
 from tests.kit.extension_project import HOOKS, HookProject
 from tests.kit.polling import soon
 from tests.kit.session import bash, call, calls, events_of
@@ -326,7 +326,7 @@ async def test_hooks_hear_of_a_compaction_and_may_refuse_one_that_is_asked_for(p
 
 
 async def test_hooks_of_a_project_run_in_the_sandbox_and_those_of_the_user_outside(project: HookProject) -> None:
-    if isinstance(found_sandbox(), NoSandbox):
+    if isinstance(detect_sandbox(), NoSandbox):
         pytest.skip("this machine has no sandbox")
     project.environment["EBB_SANDBOX"] = "require"
     probe = f'ls -a {project.user_home} 2>/dev/null; head -c 1 "$(jq -r .transcript_path)"; touch'
@@ -340,7 +340,7 @@ async def test_hooks_of_a_project_run_in_the_sandbox_and_those_of_the_user_outsi
 
 
 async def test_in_plan_mode_hooks_of_a_project_change_nothing(project: HookProject) -> None:
-    if isinstance(found_sandbox(), NoSandbox):
+    if isinstance(detect_sandbox(), NoSandbox):
         pytest.skip("this machine has no sandbox")
     project.environment["EBB_SANDBOX"] = "require"
     project.flags["agent.permission_mode"] = "plan"

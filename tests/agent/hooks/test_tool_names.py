@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from ebbtide.agent.hooks.tool_names import ClaudeToolCall, claude_views
+from ebbtide.agent.hooks.tool_names import ClaudeToolCall, to_claude_calls
 from ebbtide.agent.messages import ToolCall
-from ebbtide.tools.catalog import builtin_tools
-from ebbtide.tools.foreign_calls import translated_arguments
+from ebbtide.tools.catalog import create_builtin_tools
+from ebbtide.tools.foreign_calls import translate_arguments
 
 PATCH = """*** Begin Patch
 *** Add File: new.py
@@ -22,7 +22,7 @@ PATCH = """*** Begin Patch
 
 
 def view(tool: str, **arguments: object) -> tuple[str, Mapping[str, object]]:
-    (found,) = claude_views(ToolCall("1", tool, arguments), "/home/me/app")
+    (found,) = to_claude_calls(ToolCall("1", tool, arguments), "/home/me/app")
     return found.name, found.input
 
 
@@ -59,16 +59,16 @@ def test_a_call_is_told_in_their_words(
 def test_what_is_told_means_the_same_call_on_its_way_back(
     tool: str, ours: dict[str, object], name: str, theirs: dict[str, object]
 ) -> None:
-    properties = {each.name: each.schema["properties"] for each in builtin_tools()}[tool]
+    properties = {each.name: each.schema["properties"] for each in create_builtin_tools()}[tool]
     assert isinstance(properties, Mapping)
-    back = translated_arguments(tool, name, theirs, tuple(properties), "/home/me/app")
+    back = translate_arguments(tool, name, theirs, tuple(properties), "/home/me/app")
     paths = {"path": theirs.get("file_path") or theirs.get("notebook_path") or theirs.get("path")}
     assert back == {**ours, **({"path": paths["path"]} if "path" in ours else {})}
 
 
 def test_each_file_of_a_patch_is_told_as_an_edit_of_its_own() -> None:
     root = "/home/me/app"
-    assert claude_views(ToolCall("1", "apply_patch", {"patch": PATCH}), root) == (
+    assert to_claude_calls(ToolCall("1", "apply_patch", {"patch": PATCH}), root) == (
         ClaudeToolCall(
             "Write", {"file_path": f"{root}/new.py", "content": "x = 1\n"}, is_complete=False, our_name="apply_patch"
         ),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.agent.compaction.bring_back import require_stored
+from ebbtide.agent.compaction.bring_back import require_archive
 from ebbtide.agent.errors import ReferenceFailed
 from ebbtide.agent.events.session import Event, Noticed, StepStarted, TurnFailed, TurnFinished, TurnStarted
 from ebbtide.agent.events.view import ContextCompacted
@@ -17,7 +17,7 @@ from ebbtide.agent.prompt.mentions import pasted_note
 from ebbtide.agent.session import Session
 from ebbtide.agent.view.references import message_digits
 from ebbtide.tui.view.blocks import Notice
-from ebbtide.tui.view.resumed import resumed_view
+from ebbtide.tui.view.resumed import build_resumed_view
 from tests.kit.project import Project
 from tests.kit.session import events_of
 
@@ -77,7 +77,7 @@ async def test_a_file_a_part_of_one_and_a_folder_come_with_the_message(project: 
         "The folder `@src/` holds:\n\na.py\nb c.txt\ninner/",
     ]
     assert sent.notices == ["attached `@src/a.py` (3 lines), `@src/a.py:2` (1 line of it), `@src/` (folder, 3 entries)"]
-    assert resumed_view(Conversation((sent.message,))).blocks[1:] == (Notice(sent.notices[0]),)
+    assert build_resumed_view(Conversation((sent.message,))).blocks[1:] == (Notice(sent.notices[0]),)
 
 
 async def test_names_with_blanks_stand_in_quotation_marks_and_must_be_there(project: Project) -> None:
@@ -118,7 +118,7 @@ async def test_pictures_are_shown_to_the_model(project: Project) -> None:
     sent = await said(project, "what is @dot.png?")
     assert Image("image/png", base64.b64encode(PNG).decode()) in sent.message.parts
     assert sent.notices == ["attached `@dot.png` (image, 1×1)"]
-    assert resumed_view(Conversation((sent.message,))).blocks[1:] == (Notice(sent.notices[0]),)
+    assert build_resumed_view(Conversation((sent.message,))).blocks[1:] == (Notice(sent.notices[0]),)
 
 
 async def test_what_is_no_text_is_told(project: Project) -> None:
@@ -138,7 +138,7 @@ async def test_a_huge_paste_is_shown_in_part_and_found_again(project: Project) -
     assert paste_note.startswith("What the user pasted as [pasted 150,002 lines #1]:\n\nfirst line\n")
     assert paste_note.endswith("last line")
     ref = paste_note.partition('ref_id="')[2].partition('"')[0]
-    found = await session.listing.page(ref, 77_780, 4)
+    found = await session.archive_listing.page(ref, 77_780, 4)
     assert "line 77777" in "\n".join(found.lines)
     await session.close()
     again = await project.session(resume=session.id)
@@ -189,7 +189,7 @@ async def test_what_comes_with_many_messages_of_one_turn_never_fills_the_window_
     asked = [part.text for part in session.history.summary.request.parts if isinstance(part, Text)]
     assert asked == ["go", *(f"look at [#{number}]" for number in range(1, len(asked)))]
     for name, text in (("go", "line of text"), ("look at [#3]", "other 3")):
-        page = await session.listing.page(f"msg-{message_digits(User((Text(name),)))}", 1_000, 2)
+        page = await session.archive_listing.page(f"msg-{message_digits(User((Text(name),)))}", 1_000, 2)
         assert page.lines == (text, text)
 
 
@@ -200,7 +200,7 @@ async def test_pictures_that_a_window_cannot_hold_are_found_by_reference(project
     assert (await events_of(session, "look", pictures))[-1] == TurnFinished("answered", "Seen.")
     assert (await events_of(session, "sure?"))[-1] == TurnFinished("answered", "Yes.")
     ref = f"msg-{message_digits(User((Text('look'),)))}"
-    recall = require_stored(session._ctx.records.archive).recall
+    recall = require_archive(session._ctx.records.archive).recall
     for number in (1, 14):
         found = await recall.fetch(f"{ref}:tool-{number}")
         assert (found.media_type, base64.b64encode(found.content.read(0, 99)).decode()) == (
@@ -245,7 +245,7 @@ async def test_a_session_whose_message_never_fitted_goes_on_with_the_next(projec
     texts = [part.text for part in session.history.summary.request.parts if isinstance(part, Text)]
     assert texts[0].startswith("first\n")
     assert texts[0].endswith("last")
-    page = await session.listing.page(f"msg-{message_digits(User((Text(HUGE),)))}", 59_999, 2)
+    page = await session.archive_listing.page(f"msg-{message_digits(User((Text(HUGE),)))}", 59_999, 2)
     assert page.lines == ("a line of a log", "a line of a log")
 
 
@@ -262,5 +262,7 @@ async def test_what_is_said_at_length_while_a_turn_runs_is_shown_in_part(project
     events = [event async for event in session.send("go", pending_messages=pending_messages)]
     assert events[-1] == TurnFinished("answered", "Done.")
     for number in range(4):
-        page = await session.listing.page(f"msg-{message_digits(User((Text(f'{number}: {HUGE}'),)))}", 3, 60_002)
+        page = await session.archive_listing.page(
+            f"msg-{message_digits(User((Text(f'{number}: {HUGE}'),)))}", 3, 60_002
+        )
         assert "\n".join(page.lines) == f"{number}: {HUGE}"

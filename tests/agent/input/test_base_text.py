@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.input.base_text import FAMILY_LINES, ModelFamily, base_text, family_of
 from ebbtide.agent.tokens.estimate import estimate_text
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 from ebbtide.tools.tool_traits import builtin_traits
 
 MODELS = ("anthropic/claude-sonnet-5-5", "openai/gpt-5.6", "ollama/qwen2.5-coder:1.5b")
-TOOLS = frozenset(tool.name for tool in builtin_tools())
+TOOLS = frozenset(tool.name for tool in create_builtin_tools())
 USUAL = TOOLS - {"edit_notebook", "web_search", "tool_search", "call_tool"}
 
 

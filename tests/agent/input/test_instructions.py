@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.input.instruction_files import MAX_FILE_BYTES, MAX_TOTAL_BYTES, instruction_files
-from ebbtide.agent.input.instructions import git_branch, load_instructions, memory_folder
-from ebbtide.agent.prompt.reminder_notes import MODE_MEANINGS, PRESENCE_MEANINGS
+from ebbtide.agent.input.instruction_files import MAX_FILE_BYTES, MAX_TOTAL_BYTES, find_instruction_files
+from ebbtide.agent.input.instructions import git_branch, load_instructions, project_memory_folder
+from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS, PRESENCE_DESCRIPTIONS
 from tests.kit.files import write_file, write_files
 
 TODAY = date(2026, 1, 2)
@@ -21,7 +21,11 @@ def test_files_go_from_the_user_s_to_the_innermost_and_one_a_folder(tmp_path: Pa
     for path in (user / "AGENTS.md", project / "AGENT.md", project / "AGENTS.md", inner / "AGENTS.md"):
         path.write_text(f"from {path.name}")
     (tmp_path / "AGENT.md").write_text("outside the project")
-    assert instruction_files(inner, project, user) == (user / "AGENTS.md", project / "AGENT.md", inner / "AGENTS.md")
+    assert find_instruction_files(inner, project, user) == (
+        user / "AGENTS.md",
+        project / "AGENT.md",
+        inner / "AGENTS.md",
+    )
 
 
 def test_the_text_names_each_file_and_the_place(tmp_path: Path) -> None:
@@ -147,12 +151,12 @@ def test_all_files_together_have_a_limit(tmp_path: Path) -> None:
 
 def test_memories_are_the_user_s_and_the_project_s(tmp_path: Path) -> None:
     user, project, data = tmp_path / "user", tmp_path / "project", tmp_path / "data"
-    project_memories = memory_folder(data, project)
+    project_memories = project_memory_folder(data, project)
     for folder in (user, project, project_memories):
         folder.mkdir(parents=True)
     (user / "memory.md").write_text("Likes tabs.")
     (project_memories / "tests.md").write_text("Run them with make.")
-    (memory_folder(data, tmp_path / "other")).mkdir()
+    (project_memory_folder(data, tmp_path / "other")).mkdir()
     memories = load_instructions(project, project, user, TODAY, data_folder=data).memories
     assert memories == (
         "# What the user wants remembered\n\nLikes tabs.\n\n"
@@ -165,8 +169,8 @@ def test_the_place_has_its_branch_and_its_mode(tmp_path: Path) -> None:
     place = load_instructions(tmp_path, tmp_path, tmp_path / "none", TODAY, mode="plan").environment.splitlines()
     assert place[0] == f"Working folder: {tmp_path} (in a git work tree, branch fix/a)"
     assert place[2:] == [
-        f"Permission mode: plan ({MODE_MEANINGS['plan']})",
-        f"{PRESENCE_MEANINGS[True]}.",
+        f"Permission mode: plan ({MODE_DESCRIPTIONS['plan']})",
+        f"{PRESENCE_DESCRIPTIONS[True]}.",
         "Date: 2026-01-02",
     ]
     linked = tmp_path / "linked"

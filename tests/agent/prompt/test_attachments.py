@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.compaction.plan import CompactionFloor, shorten_request, solve_floor
+from ebbtide.agent.compaction.plan import CompactionFloor, compute_floor, shorten_request
 from ebbtide.agent.compaction.room import Room, conversation_tokens
 from ebbtide.agent.compaction.strategies import run_strategy
 from ebbtide.agent.eviction.settings import CompactionCaps
@@ -15,8 +15,8 @@ from ebbtide.agent.prompt.attachments import (
     fit_message,
     folder_note,
     has_large_parts,
-    is_attached_picture,
-    picture_note,
+    image_note,
+    is_attached_image,
     shrink_attachments,
 )
 from ebbtide.agent.prompt.mentions import pasted_note, piped_note
@@ -52,13 +52,13 @@ def test_a_folder_says_how_many_entries_it_has(name: str, entries: list[str], le
     assert attachment_labels([folder_note(name, (), 0)]) == (f"`{printable_name(name)}` (folder, 0 entries)",)
 
 
-@given(st.lists(st.text().map(Text) | st.text().map(Note) | st.just(Image("image/png", "x")) | names.map(picture_note)))
+@given(st.lists(st.text().map(Text) | st.text().map(Note) | st.just(Image("image/png", "x")) | names.map(image_note)))
 def test_any_parts_can_be_looked_through(parts: list[UserPart]) -> None:
     labels = attachment_labels(parts)
     assert len(labels) <= sum(isinstance(part, Note) for part in parts)
     for index, part in enumerate(parts):
         if isinstance(part, Image) and index and isinstance(parts[index - 1], Image | Text):
-            assert not is_attached_picture(parts, index)
+            assert not is_attached_image(parts, index)
 
 
 @given(names, st.text())
@@ -98,7 +98,7 @@ def words(request: User) -> list[object]:
 def test_what_the_user_said_stays_and_the_rest_gets_shorter_until_it_fits(
     request: User, most: int, pictures: bool
 ) -> None:
-    shrunk = shrink_attachments(request, most, keeps_pictures=pictures)
+    shrunk = shrink_attachments(request, most, keeps_images=pictures)
     if pictures:
         assert [part for part in shrunk.parts if isinstance(part, Image)] == [
             part for part in request.parts if isinstance(part, Image)
@@ -127,7 +127,7 @@ def test_what_is_shown_in_part_names_all_of_it(message: User, most: int) -> None
     name = f"msg-{message_digits(message)}"
     assert (name in str(request.parts[-1])) == has_large_parts(message)
     numbers = [part for part in request.parts if isinstance(part, Image)]
-    for before, after in zip(request.parts, shrink_attachments(request, most, keeps_pictures=False).parts, strict=True):
+    for before, after in zip(request.parts, shrink_attachments(request, most, keeps_images=False).parts, strict=True):
         if before == after:
             continue
         assert isinstance(after, Note)
@@ -162,7 +162,7 @@ def test_pictures_stay_unless_they_may_go() -> None:
     name = f"msg-{message_digits(asked)}"
     shrunk = shrink_attachments(request, 0)
     assert [type(part) for part in shrunk.parts] == [Text, Note, *[Image] * 5, Note]
-    shrunk = shrink_attachments(request, 2_500, keeps_pictures=False)
+    shrunk = shrink_attachments(request, 2_500, keeps_images=False)
     assert [type(part) for part in shrunk.parts] == [Text, Note, *[Note] * 5, Note]
     note = "[An image (image/png) is not shown because there is no room for it"
     assert [part.text for part in shrunk.parts[2:4] if isinstance(part, Note)] == [
@@ -182,14 +182,14 @@ def test_the_names_of_outputs_that_are_not_shown_stay_whole() -> None:
 def test_the_floor_counts_what_came_with_a_request_in_part() -> None:
     paste = Note("What the user pasted as [#1]:\n\n" + "a line of text\n" * 4_000)
     conversation = Conversation((User((Text("look"), paste)),))
-    floor = solve_floor(conversation, CAPS, Room(12_000, 2_000, 1_000))
-    assert (floor.problem, floor.request) == ("", 3_300)
+    floor = compute_floor(conversation, CAPS, Room(12_000, 2_000, 1_000))
+    assert (floor.problem, floor.max_request_tokens) == ("", 3_300)
     after = run_strategy("attachments", conversation, CAPS, floor)
     assert after is not None
     assert (after.messages, conversation_tokens(after) < 4_000) == ((), True)
     assert run_strategy("attachments", after, CAPS, floor) is None
     words = Conversation((User((Text("a line of text\n" * 120),) * 30),))
-    assert "your message" in solve_floor(words, CAPS, Room(12_000, 2_000, 1_000)).problem
+    assert "your message" in compute_floor(words, CAPS, Room(12_000, 2_000, 1_000)).problem
     assert run_strategy("attachments", words, CAPS, CompactionFloor(CAPS, 0)) is None
 
 
@@ -197,7 +197,7 @@ def test_words_that_no_window_holds_are_shown_by_their_ends_as_a_last_resort() -
     huge = User((Text("first\n" + "a line of text\n" * 4_000 + "last"),))
     asked = User((Text("and now?"),))
     conversation = Conversation((huge, asked))
-    floor = solve_floor(conversation, CAPS, Room(12_000, 2_000, 1_000))
+    floor = compute_floor(conversation, CAPS, Room(12_000, 2_000, 1_000))
     assert floor.problem == ""
     assert run_strategy("pictures", conversation, CAPS, floor) is None
     after = run_strategy("words", conversation, CAPS, floor)

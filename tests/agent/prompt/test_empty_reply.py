@@ -53,7 +53,7 @@ def test_a_sentence_is_asked_for_behind_a_call_that_did_something() -> None:
 
 
 async def test_a_model_that_is_silent_after_its_work_is_asked_for_a_sentence(home: Home) -> None:
-    model = Scripted.of(calls(call("write", path="a", content="x")), {"text": ""}, {"text": "Written."})
+    model = Scripted.from_replies(calls(call("write", path="a", content="x")), {"text": ""}, {"text": "Written."})
     session, events = await first_turn(home.session(model))
     assert events[-1] == TurnFinished("answered", "Written.")
     assert ANSWER_REQUEST in model.requests[2].messages[-1].parts
@@ -63,7 +63,7 @@ async def test_a_model_that_is_silent_after_its_work_is_asked_for_a_sentence(hom
 
 async def test_a_model_that_stays_silent_has_answered_with_the_program_s_line(home: Home) -> None:
     work = calls(call("write", path="a", content="x"), bash("cat a"))
-    model = Scripted.of(work, {"text": ""}, {"reasoning": "hm"}, {"text": "more"})
+    model = Scripted.from_replies(work, {"text": ""}, {"reasoning": "hm"}, {"text": "more"})
     session, events = await first_turn(home.session(model))
     assert events[-1] == TurnFinished("answered", f"{EMPTY_NOTE}`write` a; `bash` cat a.]")
     assert (await events_of(session))[-1] == TurnFinished("answered", "more")
@@ -73,6 +73,6 @@ async def test_a_model_that_stays_silent_has_answered_with_the_program_s_line(ho
 async def test_a_model_that_is_silent_without_having_done_anything_has_failed(
     home: Home, work: list[dict[str, object]]
 ) -> None:
-    _, events = await first_turn(home.session(Scripted.of(*work, {"text": ""}, {"text": ""})))
+    _, events = await first_turn(home.session(Scripted.from_replies(*work, {"text": ""}, {"text": ""})))
     assert isinstance(events[-1], TurnFailed)
     assert events[-1].code == "empty_answer"

@@ -3,37 +3,43 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.compaction.plan import plan_compaction
 from ebbtide.agent.messages import Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
-from ebbtide.agent.prompt.mentions import MentionReading, attachment_room, mentions, pasted_note, path_mention
+from ebbtide.agent.prompt.mentions import (
+    MentionReading,
+    attachment_byte_limit,
+    find_mentions,
+    pasted_note,
+    path_mention,
+)
 from ebbtide.agent.view.long_texts import truncate_part
 
 words = st.text(st.sampled_from("ab@:./-10 \n\"'é日,"), max_size=40)
 
 
 def test_paths_are_named_alone_in_sentences_with_lines_and_in_quotation_marks() -> None:
-    assert mentions("see @src/a.py, and (@b.py:10-50).") == (
+    assert find_mentions("see @src/a.py, and (@b.py:10-50).") == (
         (MentionReading("src/a.py,"), MentionReading("src/a.py")),
         (MentionReading("b.py:10-50)."), MentionReading("b.py:10-50"), MentionReading("b.py", 10, 50)),
     )
-    assert mentions('@"a b.txt":7 @"c d"') == (
+    assert find_mentions('@"a b.txt":7 @"c d"') == (
         (MentionReading("a b.txt", 7, 7, is_certain=True),),
         (MentionReading("c d", is_certain=True),),
     )
 
 
 def test_addresses_of_people_name_nothing() -> None:
-    assert mentions("write to me@example.com or see https://x.org/@you and a@b") == ()
+    assert find_mentions("write to me@example.com or see https://x.org/@you and a@b") == ()
 
 
 def test_lines_that_run_backwards_are_one_line() -> None:
-    assert mentions("@a:50-10")[0][-1] == MentionReading("a", 50, 50)
-    assert mentions("@a:0")[0][-1] == MentionReading("a", 1, 1)
+    assert find_mentions("@a:50-10")[0][-1] == MentionReading("a", 50, 50)
+    assert find_mentions("@a:0")[0][-1] == MentionReading("a", 1, 1)
 
 
 @given(words)
 def test_any_text_can_be_read(text: str) -> None:
-    for readings in mentions(text):
+    for readings in find_mentions(text):
         assert readings
-        assert all(reading.path and reading.first >= 1 for reading in readings)
+        assert all(reading.path and reading.first_line >= 1 for reading in readings)
 
 
 def test_blanks_and_quotation_marks_are_part_of_a_path_as_a_shell_has_them() -> None:
@@ -46,13 +52,13 @@ def test_blanks_and_quotation_marks_are_part_of_a_path_as_a_shell_has_them() -> 
         (r"@src\ and", "src\\"),
     ]
     for text, path in named:
-        assert path in [reading.path for readings in mentions(text) for reading in readings], text
-    assert MentionReading("a b.txt", 3, 4) in mentions(r"@a\ b.txt:3-4")[0]
+        assert path in [reading.path for readings in find_mentions(text) for reading in readings], text
+    assert MentionReading("a b.txt", 3, 4) in find_mentions(r"@a\ b.txt:3-4")[0]
 
 
 @given(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1, max_size=20))
 def test_what_is_written_for_a_path_names_it(path: str) -> None:
-    found = mentions(f"look at {path_mention(path)}")
+    found = find_mentions(f"look at {path_mention(path)}")
     assert any(reading.path == path for readings in found for reading in readings)
 
 
@@ -70,7 +76,7 @@ def test_a_note_is_cut_to_what_has_room_and_keeps_all_of_it(text: str, most: int
 
 
 def test_attachments_take_a_part_of_the_window() -> None:
-    assert (attachment_room(8_000), attachment_room(1_000_000)) == (6_000, 120_000)
+    assert (attachment_byte_limit(8_000), attachment_byte_limit(1_000_000)) == (6_000, 120_000)
     assert truncate_part(Note("short"), 10, "") == Note("short")
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.budget.last_request import RequestChain, messages_digest
-from ebbtide.agent.budget.prefix import PartCounter, RequestDigester, fingerprint
+from ebbtide.agent.budget.prefix import PartCounter, RequestDigester, create_fingerprint
 from ebbtide.agent.control_calls import TodoState, todo_state
 from ebbtide.agent.messages import Assistant, Conversation, Message, ShortenedPart, Summary, User
 from ebbtide.agent.prompt.build import Instructions, build_prompt
@@ -59,9 +59,11 @@ def grown(draw: st.DrawFn) -> list[Conversation]:
 def test_a_view_that_is_kept_is_the_one_that_would_be_made(views: list[Conversation], images: bool) -> None:
     view = ViewCache()
     for conversation in views:
-        assert view.messages(conversation) == visible_messages(conversation)
-        assert view.prompt(conversation, TEXT, images=images) == build_prompt(conversation, TEXT, images=images)
-        assert view.outputs_so_far(conversation) == outputs_so_far(conversation)
+        assert view.visible_messages(conversation) == visible_messages(conversation)
+        assert view.build_prompt(conversation, TEXT, supports_images=images) == build_prompt(
+            conversation, TEXT, supports_images=images
+        )
+        assert view.count_outputs(conversation) == outputs_so_far(conversation)
         texts = [message.text for message in conversation.messages if isinstance(message, User) and message.text]
         assert view.last_user_text(conversation) == (texts[-1] if texts else "")
         calls = [call.id for m in conversation.messages if isinstance(m, Assistant) for call in m.calls]
@@ -73,14 +75,14 @@ def test_what_is_known_of_a_request_is_what_would_be_found(views: list[Conversat
     view, lengths, digests, chain = ViewCache(), PartCounter(), RequestDigester(), RequestChain()
     fold: IncrementalFold[TodoState, Message] = IncrementalFold(TodoState, TodoState.plus)
     for conversation in views:
-        messages = view.prompt(conversation, TEXT).messages
+        messages = view.build_prompt(conversation, TEXT).messages
         length = lengths.counts_for(messages)
-        assert (length.parts, length.settled_parts) == (
+        assert (length.part_count, length.settled_part_count) == (
             sum(len(message.parts) for message in messages),
             settled(messages),
         )
-        sent = fingerprint("s", (), messages, digests=digests)
-        assert sent == fingerprint("s", (), messages)
+        sent = create_fingerprint("s", (), messages, digests=digests)
+        assert sent == create_fingerprint("s", (), messages)
         assert chain.digest_for(sent.messages) == messages_digest(sent, len(sent.messages))
         assert fold.value_for(messages) == todo_state(messages)
 
@@ -100,9 +102,9 @@ def settled(messages: tuple[Message, ...]) -> int | None:
 def test_requests_that_only_grew_hold_the_same_messages(views: list[Conversation]) -> None:
     """Objects, not equal ones: what is known of each is known by that."""
     view = ViewCache()
-    before = view.prompt(views[0], TEXT).messages
+    before = view.build_prompt(views[0], TEXT).messages
     for earlier, conversation in pairwise(views):
-        after = view.prompt(conversation, TEXT).messages
+        after = view.build_prompt(conversation, TEXT).messages
         grew = replace(conversation, messages=()) == replace(earlier, messages=())
         if grew and all(a is b for a, b in zip(earlier.messages, conversation.messages, strict=False)):
             shared = min(len(before), len(after)) - 1

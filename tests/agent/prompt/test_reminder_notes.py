@@ -10,9 +10,9 @@ from ebbtide.agent.messages import Conversation, Note, Text, User
 from ebbtide.agent.prompt.reminder_notes import (
     ReminderFacts,
     announced_facts,
-    context_correction,
+    context_correction_note,
     due_notes,
-    with_announced,
+    facts_after_notes,
 )
 from tests.kit.conversations import texts
 
@@ -36,25 +36,25 @@ def tell(now: ReminderFacts, before: ReminderFacts) -> list[str]:
 
 @given(situations, situations)
 def test_nothing_is_told_twice(now: ReminderFacts, before: ReminderFacts) -> None:
-    assert due_notes(now, with_announced(now, before)) == ()
+    assert due_notes(now, facts_after_notes(now, before)) == ()
     assert due_notes(now, before) == due_notes(now, before)
 
 
 def test_the_context_is_told_once_a_step_of_five_percent() -> None:
     announced, notes = ReminderFacts(), []
     for used in (50, 79.9, 80, 83.4, 84.9, 85, 82, 86, 91):
-        now = ReminderFacts(used=used)
+        now = ReminderFacts(used_percent=used)
         notes.append(tell(now, announced))
-        announced = with_announced(now, announced)
+        announced = facts_after_notes(now, announced)
     assert [bool(texts) for texts in notes] == [False, False, True, False, False, True, False, False, True]
-    assert tell(ReminderFacts(used=83.7), ReminderFacts()) == [
+    assert tell(ReminderFacts(used_percent=83.7), ReminderFacts()) == [
         "[Context: 83% used. You can call compact_context to free space before continuing with large operations.]"
     ]
 
 
 def test_a_change_is_told_in_words() -> None:
-    before = ReminderFacts(mode="ask", date="2026-01-02", branch="main", scratchpad="a", deferred=2)
-    now = ReminderFacts(mode="plan", date="2026-01-03", branch="fix", deferred=3)
+    before = ReminderFacts(mode="ask", date="2026-01-02", branch="main", scratchpad="a", deferred_count=2)
+    now = ReminderFacts(mode="plan", date="2026-01-03", branch="fix", deferred_count=3)
     assert tell(now, before) == [
         "[The permission mode is now `plan`: read, think and propose; change nothing, run only "
         "plain `ls`, `cat`, `rg`, `git diff` and the like, and submit your proposed changes as a plan with "
@@ -66,8 +66,8 @@ def test_a_change_is_told_in_words() -> None:
 
 
 def test_a_rewrite_brings_back_what_it_took_away() -> None:
-    now = ReminderFacts(used=81, todos="- test it", scratchpad="port 80", deferred=1, epoch=1)
-    assert tell(now, replace(now, epoch=0)) == [
+    now = ReminderFacts(used_percent=81, todos="- test it", scratchpad="port 80", deferred_count=1, rewrite_count=1)
+    assert tell(now, replace(now, rewrite_count=0)) == [
         "[Open todos:\n- test it]",
         "[Your notes:\nport 80]",
         "[1 tool deferred to save context. Use tool_search to find them.]",
@@ -94,32 +94,38 @@ def filled(percent: int) -> Note:
 def test_what_a_rewrite_has_made_untrue_is_put_right(percent: int | None, used: float, expected: str | None) -> None:
     parts = [filled(percent)] if percent else []
     conversation = Conversation((User((Text("go"), *parts)),))
-    found = context_correction(conversation, used)
+    found = context_correction_note(conversation, used)
     assert (found.text[:24] if found else None) == (expected[:24] if expected else None)
     if found:
-        assert context_correction(conversation.plus(User((found,))), used) is None
-        assert announced_facts(conversation.plus(User((found,))), ReminderFacts()).used == int(used)
+        assert context_correction_note(conversation.plus(User((found,))), used) is None
+        assert announced_facts(conversation.plus(User((found,))), ReminderFacts()).used_percent == int(used)
 
 
 def test_what_was_told_is_found_again() -> None:
     start = ReminderFacts(date="2026-01-02")
     assert announced_facts(Conversation(), start) == start
     messages = (User((Text("a"), filled(81))), User((Text("b"), filled(86))))
-    assert announced_facts(Conversation(messages), start) == replace(start, used=86.0)
+    assert announced_facts(Conversation(messages), start) == replace(start, used_percent=86.0)
 
 
 @given(st.integers(0, 3), st.booleans(), st.sampled_from(["", "2 tools of mcp__a are gone", "1 tool of mcp__b is new"]))
 def test_what_was_told_of_tools_is_found_again(deferred: int, hosted: bool, served: str) -> None:
-    now = ReminderFacts(deferred=deferred, hosted=hosted and deferred > 0, served=served)
+    now = ReminderFacts(deferred_count=deferred, has_hosted_search=hosted and deferred > 0, server_tool_changes=served)
     before = User(
-        (Text("a"), *due_notes(ReminderFacts(deferred=7, hosted=True, served="1 of mcp__z"), ReminderFacts()))
+        (
+            Text("a"),
+            *due_notes(
+                ReminderFacts(deferred_count=7, has_hosted_search=True, server_tool_changes="1 of mcp__z"),
+                ReminderFacts(),
+            ),
+        )
     )
     after = User((Text("b"), *due_notes(now, announced_facts(Conversation((before,)), ReminderFacts()))))
     assert announced_facts(Conversation((before, after)), ReminderFacts()) == now
 
 
 def test_another_way_to_find_tools_is_told() -> None:
-    before = ReminderFacts(deferred=3)
-    assert tell(replace(before, hosted=True), before) == [
+    before = ReminderFacts(deferred_count=3)
+    assert tell(replace(before, has_hosted_search=True), before) == [
         "[3 tools deferred to save context. Search for them, and call the tools you find by name.]"
     ]

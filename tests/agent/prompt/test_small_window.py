@@ -2,10 +2,10 @@ from typing import Any, cast
 
 from ebbtide.agent.prompt.small_window import tools_for_window
 from ebbtide.agent.tool_specs import ToolSpec
-from ebbtide.agent.window.deferral import specs_of
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.agent.window.deferral import create_specs
+from ebbtide.tools.catalog import create_builtin_tools
 
-OWN = specs_of(builtin_tools())
+OWN = create_specs(create_builtin_tools())
 SERVED = ToolSpec("mcp__tracker__todo", "Keeps todos.", {"type": "object", "properties": {}}, "mcp")
 
 

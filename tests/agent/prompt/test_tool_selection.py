@@ -11,20 +11,20 @@ from ebbtide.agent.messages import ToolCall
 from ebbtide.agent.prompt.tool_selection import (
     MAX_GROUP_NAME_CHARS,
     MAX_GROUP_TOOLS,
-    definitions_size,
-    groups_of,
+    definition_tokens,
+    group_tools,
     select_tools,
     tools_to_defer,
 )
-from ebbtide.agent.tool_specs import CALL, SEARCH, Group, HostedSearch, ToolKind, ToolSpec, unwrapped_call
+from ebbtide.agent.tool_specs import CALL_TOOL, SEARCH_TOOL, Group, HostedSearch, ToolKind, ToolSpec, unwrapped_call
 from ebbtide.tools.call_tool import CallTool
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 from ebbtide.tools.tool_search import ToolSearch
 from tests.kit.server_tools import served_tools
 
 KINDS: tuple[ToolKind, ...] = ("builtin", "skill", "mcp")
 
-FINDERS = (ToolSpec(SEARCH, "finds" * 4, {}), ToolSpec(CALL, "calls" * 4, {}))
+FINDERS = (ToolSpec(SEARCH_TOOL, "finds" * 4, {}), ToolSpec(CALL_TOOL, "calls" * 4, {}))
 
 kinds = st.sampled_from(KINDS)
 
@@ -49,7 +49,7 @@ def test_what_is_offered_fits_or_nothing_more_could_be_held_back(
 ) -> None:
     every = (*found, *FINDERS)
     deferred = tools_to_defer(every, most, size, used, offers_search=finders)
-    offered, whole = select_tools(every, deferred, finders=finders), select_tools(every, finders=finders)
+    offered, whole = select_tools(every, deferred, offers_search=finders), select_tools(every, offers_search=finders)
     may_go = {spec.name for spec in whole if spec.kind != "builtin"}
     assert deferred <= may_go
     assert taken(offered) <= max(taken(whole), most)
@@ -59,7 +59,7 @@ def test_what_is_offered_fits_or_nothing_more_could_be_held_back(
         assert taken(offered) <= most or deferred == may_go
         assert taken(offered) < taken(whole)
     else:
-        everything = select_tools(every, frozenset(may_go), finders=finders)
+        everything = select_tools(every, frozenset(may_go), offers_search=finders)
         assert not may_go or taken(everything) >= taken(whole) or taken(everything) > most
 
 
@@ -70,7 +70,7 @@ def test_the_order_never_changes_and_the_finders_come_with_what_is_held_back(
     every = (*found, *FINDERS)
     deferred = tools_to_defer(every, most, size, used)
     names = list(dict.fromkeys(spec.name for spec in every))
-    gone = deferred or {SEARCH, CALL}
+    gone = deferred or {SEARCH_TOOL, CALL_TOOL}
     assert [spec.name for spec in select_tools(every, deferred)] == [name for name in names if name not in gone]
     assert tools_to_defer(every, most, size, used) == deferred
 
@@ -105,8 +105,8 @@ def test_what_is_seldom_needed_is_held_back_where_that_saves_something_and_is_na
 
 def test_where_more_may_come_the_finders_are_offered_from_the_start() -> None:
     every = (ToolSpec("a", "", {}, "mcp"), *FINDERS)
-    assert select_tools(every, finders=True) == every
-    assert select_tools(every, frozenset({"a"}), finders=True) == FINDERS
+    assert select_tools(every, offers_search=True) == every
+    assert select_tools(every, frozenset({"a"}), offers_search=True) == FINDERS
 
 
 @given(specs, uses, st.integers(0, 400), st.sampled_from(["plain", "grouped"]), st.booleans())
@@ -115,13 +115,16 @@ def test_where_the_provider_searches_all_are_offered_and_what_is_held_back_is_de
 ) -> None:
     every = (*found, *FINDERS)
     deferred = tools_to_defer(every, most, size, used, search, offers_search=finders)
-    offered, whole = select_tools(every, deferred, search, finders=finders), select_tools(every, finders=finders)
+    offered, whole = (
+        select_tools(every, deferred, search, offers_search=finders),
+        select_tools(every, offers_search=finders),
+    )
     assert [spec.name for spec in offered] == [spec.name for spec in whole]
     assert {spec.name for spec in offered if spec.deferred is not None} == deferred
     if deferred:
         may_go = {spec.name for spec in whole if spec.kind != "builtin"}
-        assert definitions_size(offered, size) <= most or deferred == may_go
-        assert definitions_size(offered, size) < taken(whole)
+        assert definition_tokens(offered, size) <= most or deferred == may_go
+        assert definition_tokens(offered, size) < taken(whole)
         names = {spec.deferred.name for spec in offered if spec.deferred is not None}
         assert ("" in names) == (search == "plain")
 
@@ -132,12 +135,12 @@ def test_never_more_definitions_are_sent_than_the_provider_takes_while_any_may_b
 ) -> None:
     every = (*found, *FINDERS)
     deferred = tools_to_defer(every, most, size, used, search, offers_search=finders, max_tools=limit)
-    offered = select_tools(every, deferred, search, finders=finders)
+    offered = select_tools(every, deferred, search, offers_search=finders)
     groups = {spec.deferred.name for spec in offered if spec.deferred is not None}
     sent = sum(spec.deferred is None for spec in offered) + len(groups) + bool(groups)
     may_go = {spec.name for spec in select_tools(every) if spec.kind != "builtin"}
     assert sent <= limit or deferred == may_go
-    if sent < limit - 3 and taken(select_tools(every, finders=finders)) <= most:
+    if sent < limit - 3 and taken(select_tools(every, offers_search=finders)) <= most:
         assert not deferred
 
 
@@ -158,8 +161,8 @@ def test_nothing_is_held_back_where_nothing_could_find_it() -> None:
 
 
 def test_the_tools_that_find_others_bear_the_names_that_are_looked_for() -> None:
-    assert (ToolSearch().name, CallTool().name) == (SEARCH, CALL)
-    own = [ToolSpec(tool.name, tool.description, tool.schema) for tool in builtin_tools()]
+    assert (ToolSearch().name, CallTool().name) == (SEARCH_TOOL, CALL_TOOL)
+    own = [ToolSpec(tool.name, tool.description, tool.schema) for tool in create_builtin_tools()]
     foreign = [ToolSpec(tool.name, tool.description, tool.schema, tool.kind) for tool in served_tools()]
     deferred = tools_to_defer((*own, *foreign), 0, size, {})
     assert select_tools((*own, *foreign), deferred) == tuple(own)
@@ -167,7 +170,7 @@ def test_the_tools_that_find_others_bear_the_names_that_are_looked_for() -> None
 
 @pytest.mark.parametrize("arguments", [{"a": 1}, '{"a": 1}'])
 def test_a_call_by_name_means_the_other_tool(arguments: object) -> None:
-    call = ToolCall("c1", CALL, {"name": "x", "arguments": arguments}, source="as it came")
+    call = ToolCall("c1", CALL_TOOL, {"name": "x", "arguments": arguments}, source="as it came")
     assert unwrapped_call(call) == ToolCall("c1", "x", {"a": 1})
     assert unwrapped_call(replace(call, arguments={"name": "x"})) == ToolCall("c1", "x", {})
 
@@ -176,11 +179,11 @@ def test_a_call_by_name_means_the_other_tool(arguments: object) -> None:
     "call",
     [
         ToolCall("c1", "read", {"name": "x", "arguments": {}}),
-        ToolCall("c1", CALL, {"name": 3, "arguments": {}}),
-        ToolCall("c1", CALL, {"name": "x", "arguments": [1]}),
-        ToolCall("c1", CALL, {"name": "x", "arguments": "not JSON"}),
-        ToolCall("c1", CALL, {"name": "x", "arguments": {}, "more": 1}),
-        ToolCall("c1", CALL, {"name": "x", "arguments": {}}, problem="it was cut off"),
+        ToolCall("c1", CALL_TOOL, {"name": 3, "arguments": {}}),
+        ToolCall("c1", CALL_TOOL, {"name": "x", "arguments": [1]}),
+        ToolCall("c1", CALL_TOOL, {"name": "x", "arguments": "not JSON"}),
+        ToolCall("c1", CALL_TOOL, {"name": "x", "arguments": {}, "more": 1}),
+        ToolCall("c1", CALL_TOOL, {"name": "x", "arguments": {}}, problem="it was cut off"),
     ],
 )
 def test_what_stands_for_no_call_stays_as_it_is(call: ToolCall) -> None:
@@ -196,18 +199,18 @@ names = st.lists(
 
 @given(names)
 def test_every_tool_is_in_one_small_group_with_a_name_of_its_own(tools: list[str]) -> None:
-    groups = groups_of(tools)
+    groups = group_tools(tools)
     assert list(groups) and set(groups) == set(tools) if tools else not groups
     sizes = Counter(group.name for group in groups.values())
     assert len(sizes) == len(set(groups.values()))
     assert all(0 < len(name) <= MAX_GROUP_NAME_CHARS and name not in tools for name in sizes)
     assert max(sizes.values(), default=0) <= MAX_GROUP_TOOLS
-    assert groups_of(tools) == groups
+    assert group_tools(tools) == groups
 
 
 def test_a_group_is_named_after_its_server_and_tells_what_is_in_it() -> None:
     tools = [f"mcp__desk__ask_{number}" for number in range(12)]
-    groups = groups_of([*tools, "weather", "mcp__b"])
+    groups = group_tools([*tools, "weather", "mcp__b"])
     first = Group("mcp__desk", f"Tools of desk: {', '.join(f'ask_{number}' for number in range(10))}")
     second, others = Group("mcp__desk_2", "Tools of desk: ask_10, ask_11"), Group("tools", "Tools: weather, mcp__b")
     assert list(groups.values()) == [*[first] * 10, *[second] * 2, others, others]
@@ -215,5 +218,5 @@ def test_a_group_is_named_after_its_server_and_tells_what_is_in_it() -> None:
 
 def test_the_group_of_a_tool_does_not_depend_on_tools_of_other_servers() -> None:
     tools = [f"mcp__desk__ask_{number}" for number in range(12)]
-    alone, among = groups_of(tools), groups_of(["mcp__chat__send", *tools, "mcp__files__list"])
+    alone, among = group_tools(tools), group_tools(["mcp__chat__send", *tools, "mcp__files__list"])
     assert [among[name] for name in tools] == list(alone.values())

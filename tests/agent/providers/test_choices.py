@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.agent.config.load import load_config
-from ebbtide.agent.providers.choices import model_choices, model_version
+from ebbtide.agent.providers.choices import list_model_choices, model_version
 from tests.kit.files import write_file
 
 
@@ -27,7 +27,7 @@ def test_a_version_is_told_by_the_name_without_dates_and_sizes(model: str, versi
 
 def test_models_stand_by_provider_those_that_can_be_asked_first_and_the_newest_above(tmp_path: Path) -> None:
     write_file(tmp_path / "config" / "config.toml", '[agent]\nmodel = "openai/gpt-5"\n')
-    found = model_choices(
+    found = list_model_choices(
         load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}), {"ANTHROPIC_API_KEY": "x"}, ("ollama/q",)
     )
     assert found[0].model == "openai/gpt-5"

@@ -127,6 +127,6 @@ def test_a_server_that_counts_fewer_tokens_than_were_estimated_is_believed_from_
         reply = Assistant((ToolCall(str(step), "read", {"path": "a"}, '{"path": "a"}'),), "p/m")
         conversation = meter.anchor_reply(conversation, Reply(reply, Usage(counted, output=20), "calls"), budget, print)
         assert meter.take_real_window() is None
-        assert meter.estimator.samples > 0
+        assert meter.estimator.sample_count > 0
         conversation = conversation.plus(User((ToolOutput(str(step), part(2500, dice)),)))
     assert budget.used == pytest.approx(counted, rel=0.05)

@@ -106,7 +106,10 @@ async def test_what_does_not_fit_goes_on_with_the_next_model_that_takes_it(home:
 
 
 async def test_what_was_learned_of_a_model_is_kept_when_another_takes_over(home: Home) -> None:
-    small, large = Scripted.of(*fill(), context_window=14_000), Scripted.of({"text": "fine"}, context_window=50_000)
+    small, large = (
+        Scripted.from_replies(*fill(), context_window=14_000),
+        Scripted.from_replies({"text": "fine"}, context_window=50_000),
+    )
     large.name = "large"
     session = await home.open(
         Models(large).after(small), compaction_settings=CompactionSettings(SMALL, on_full="final")
@@ -115,14 +118,14 @@ async def test_what_was_learned_of_a_model_is_kept_when_another_takes_over(home:
     store = home.store
     assert store is not None
     counts = [
-        decode_estimator(await home.thread.run(store.calibration, f"scripted/{name}")).samples
+        decode_estimator(await home.thread.run(store.calibration, f"scripted/{name}")).sample_count
         for name in ("script", "large")
     ]
     assert counts == [len(small.requests), len(large.requests)]
 
 
 async def test_a_switch_is_kept_with_the_session(home: Home) -> None:
-    small, large = model("small", 9000), Scripted.of({"error": "auth"}, context_window=50_000)
+    small, large = model("small", 9000), Scripted.from_replies({"error": "auth"}, context_window=50_000)
     large.name = "large"
     targets = SessionModels(small, (ModelTarget("scripted", "large", large.window),), _always(large))
     session, events = await first_turn(home.open(targets), LONG)
@@ -146,7 +149,7 @@ def _always(provider: Scripted) -> Any:
 
 async def test_room_is_made_before_another_model_is_taken(home: Home) -> None:
     small, large = (
-        Scripted.of(*fill(), *[{"text": "<summary>s</summary>"}] * 3, context_window=14_000),
+        Scripted.from_replies(*fill(), *[{"text": "<summary>s</summary>"}] * 3, context_window=14_000),
         model("l", 50_000),
     )
     models = Models(large)
@@ -156,7 +159,10 @@ async def test_room_is_made_before_another_model_is_taken(home: Home) -> None:
 
 
 async def test_where_a_full_window_ends_in_a_report_the_next_model_comes_first(home: Home) -> None:
-    small, middle = Scripted.of(*fill(), context_window=14_000), Scripted.of(*fill(20_000), context_window=20_000)
+    small, middle = (
+        Scripted.from_replies(*fill(), context_window=14_000),
+        Scripted.from_replies(*fill(20_000), context_window=20_000),
+    )
     middle.name = "middle"
     tiny = model("tiny", 9000)
     session = await home.open(
@@ -194,7 +200,7 @@ async def test_when_no_model_takes_it_the_words_are_shown_in_part(home: Home) ->
 
 
 async def test_a_model_that_refuses_the_request_for_good_is_left(home: Home) -> None:
-    refusing = Scripted.of(*[{"error": "overflow"}] * 4)
+    refusing = Scripted.from_replies(*[{"error": "overflow"}] * 4)
     large = model("large", 300_000, "fine")
     events = await events_of(await home.open(Models(large).after(refusing)), "hello")
     assert events[-1] == TurnFinished("answered", "fine")

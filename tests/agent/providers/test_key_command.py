@@ -13,11 +13,11 @@ from ebbtide.agent.errors import AuthFailed
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers import key_command
 from ebbtide.agent.providers.base import Endpoint
-from ebbtide.agent.providers.choices import model_choices
+from ebbtide.agent.providers.choices import list_model_choices
 from ebbtide.agent.providers.factory import build_provider
 from ebbtide.agent.providers.key_command import KEY_LIFETIME_S, KeyCommand, shared_key_command
-from ebbtide.agent.providers.keys import KeyStore, with_stored_keys
-from ebbtide.agent.providers.setup import default_model, find_endpoint, uses_key_command
+from ebbtide.agent.providers.keys import KeyStore, add_stored_keys
+from ebbtide.agent.providers.setup import find_default_model, find_endpoint, uses_key_command
 from ebbtide.tools.secrets.redaction import redact_text
 from tests.kit.key_program import KeyProgram
 from tests.kit.polling import is_alive, soon
@@ -154,8 +154,8 @@ def configured(folder: Path, command: str) -> Config:
 
 def test_the_environment_comes_first_then_the_command_then_a_stored_key(tmp_path: Path) -> None:
     """As in Claude Code, where `ANTHROPIC_API_KEY` goes before `apiKeyHelper`, and both before a login."""
-    KeyStore(tmp_path).put("openai", "https://api.openai.com", "sk-stored")
-    stored = with_stored_keys(tmp_path, {})
+    KeyStore(tmp_path).store_key("openai", "https://api.openai.com", "sk-stored")
+    stored = add_stored_keys(tmp_path, {})
     settings = configured(tmp_path, "false").provider("openai")
     url = "https://api.openai.com/v1"
     assert find_endpoint("openai", settings, {**stored, "OPENAI_API_KEY": "own"}) == Endpoint(url, "own")
@@ -166,8 +166,8 @@ def test_the_environment_comes_first_then_the_command_then_a_stored_key(tmp_path
 
 def test_a_provider_with_a_command_counts_as_having_a_key(tmp_path: Path) -> None:
     config = configured(tmp_path, f"touch {tmp_path}/ran")
-    assert default_model(config.providers, {}).startswith("openai/")
-    assert all(choice.has_key for choice in model_choices(config, {}) if choice.provider == "openai")
+    assert find_default_model(config.providers, {}).startswith("openai/")
+    assert all(choice.has_key for choice in list_model_choices(config, {}) if choice.provider == "openai")
     assert not (tmp_path / "ran").exists()
 
 

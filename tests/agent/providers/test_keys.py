@@ -10,8 +10,8 @@ import pytest
 
 from ebbtide.agent.config.values import ProviderConfig
 from ebbtide.agent.errors import AuthFailed, ConfigError
-from ebbtide.agent.providers.keys import KeyStore, StoredKey, origin_of, stored_key, with_stored_keys
-from ebbtide.agent.providers.setup import default_model, find_endpoint
+from ebbtide.agent.providers.keys import KeyStore, StoredKey, add_stored_keys, stored_key, url_origin
+from ebbtide.agent.providers.setup import find_default_model, find_endpoint
 from tests.kit.commands import ROOT, environment
 
 KEY = "sk-handed-over-1234"
@@ -20,18 +20,18 @@ OPENAI = "https://api.openai.com"
 
 def test_a_key_is_kept_for_its_owner_alone_and_goes_when_it_is_removed(tmp_path: Path) -> None:
     store = KeyStore(tmp_path / "config")
-    assert (store.stored_keys(), store.remove("openai")) == ({}, False)
-    assert store.put("openai", OPENAI, KEY) == "file"
+    assert (store.stored_keys(), store.remove_key("openai")) == ({}, False)
+    assert store.store_key("openai", OPENAI, KEY) == "file"
     assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
-    assert (store.stored_keys(), store.key_for("openai")) == ({"openai": StoredKey(OPENAI, "file")}, KEY)
-    assert (store.remove("openai"), KEY in store.path.read_text(), store.key_for("openai")) == (True, False, None)
+    assert (store.stored_keys(), store.read_key("openai")) == ({"openai": StoredKey(OPENAI, "file")}, KEY)
+    assert (store.remove_key("openai"), KEY in store.path.read_text(), store.read_key("openai")) == (True, False, None)
 
 
 def test_a_key_goes_to_the_address_that_it_is_for_and_to_no_other(tmp_path: Path) -> None:
-    KeyStore(tmp_path).put("openai", OPENAI, KEY)
-    known = with_stored_keys(tmp_path, {"HOME": "/"})
+    KeyStore(tmp_path).store_key("openai", OPENAI, KEY)
+    known = add_stored_keys(tmp_path, {"HOME": "/"})
     assert find_endpoint("openai", ProviderConfig(), known).key == KEY
-    assert default_model({}, known).startswith("openai/")
+    assert find_default_model({}, known).startswith("openai/")
     for elsewhere in ("https://evil.example/v1", "http://api.openai.com/v1", "https://api.openai.com:444/v1"):
         with pytest.raises(AuthFailed):
             find_endpoint("openai", ProviderConfig(base_url=elsewhere), known)
@@ -49,19 +49,19 @@ def test_a_file_that_is_damaged_gives_no_key_and_says_so(tmp_path: Path, content
     store.path.write_text(content)
     with pytest.raises(ConfigError, match=r"keys\.json"):
         store.stored_keys()
-    assert stored_key(with_stored_keys(tmp_path, {}), "openai") is None
+    assert stored_key(add_stored_keys(tmp_path, {}), "openai") is None
 
 
 def test_a_file_that_everybody_may_write_gives_no_key(tmp_path: Path) -> None:
     store = KeyStore(tmp_path)
-    store.put("openai", OPENAI, KEY)
+    store.store_key("openai", OPENAI, KEY)
     store.path.chmod(0o666)
-    assert stored_key(with_stored_keys(tmp_path, {}), "openai") is None
+    assert stored_key(add_stored_keys(tmp_path, {}), "openai") is None
 
 
 def test_addresses_are_told_apart_by_scheme_host_and_port() -> None:
     urls = ("https://me:pw@API.example/v1", "https://api.example:443", "http://h:80/x", "http://[::1]:8080/v1")
-    assert [origin_of(url) for url in urls] == [
+    assert [url_origin(url) for url in urls] == [
         "https://api.example", "https://api.example", "http://h", "http://::1:8080",
     ]  # fmt: skip
 

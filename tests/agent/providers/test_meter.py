@@ -35,7 +35,7 @@ from ebbtide.agent.tokens.estimate import (
     count_tools,
     decode_estimator,
     encode_estimator,
-    learn,
+    update_estimator,
 )
 from ebbtide.agent.tool_specs import Group, ToolSpec
 from tests.kit.conversations import conversations
@@ -68,10 +68,10 @@ def test_before_the_first_usage_everything_is_estimated(conversation: Conversati
     meter, first = Meter(), Estimator()
     prompt = build_prompt(conversation, INSTRUCTIONS)
     budget = meter.measure(prompt, conversation, TOOLS, WINDOW, {"instructions": INSTRUCTIONS.project})
-    assert budget.system + budget.instructions == pytest.approx(first.tokens(count_text(INSTRUCTIONS.text)), abs=1)
-    assert budget.instructions == first.tokens(count_text(INSTRUCTIONS.project))
-    assert budget.tools == first.tokens(count_tools(TOOLS))
-    assert budget.history == first.tokens(count_messages(conversation.messages))
+    assert budget.system + budget.instructions == pytest.approx(first.estimate(count_text(INSTRUCTIONS.text)), abs=1)
+    assert budget.instructions == first.estimate(count_text(INSTRUCTIONS.project))
+    assert budget.tools == first.estimate(count_tools(TOOLS))
+    assert budget.history == first.estimate(count_messages(conversation.messages))
     assert budget == meter.measure(prompt, conversation, TOOLS, WINDOW, {"instructions": INSTRUCTIONS.project})
 
 
@@ -91,7 +91,7 @@ def test_definitions_that_were_found_are_counted_once_as_the_session_grows() -> 
         prompt = build_prompt(conversation, INSTRUCTIONS)
         fresh = Meter().measure(prompt, conversation, tools, WINDOW)
         assert meter.measure(prompt, conversation, tools, WINDOW) == fresh
-        assert fresh.history > Estimator().tokens(count_messages(conversation.messages)) + 400
+        assert fresh.history > Estimator().estimate(count_messages(conversation.messages)) + 400
         meter.schedule_ruler(Ruler(tokenize=len))  # counts with another ruler, and takes nothing over from the last
         assert meter.measure(prompt, conversation, tools, WINDOW).history > 2 * fresh.history
         meter.schedule_ruler(Ruler())
@@ -100,11 +100,11 @@ def test_definitions_that_were_found_are_counted_once_as_the_session_grows() -> 
 def test_what_was_counted_is_exact_and_the_rest_is_learned() -> None:
     meter = Meter()
     conversation, events = steps_taken(meter, ASKED, Usage(input=3000, output=50))
-    tail = meter.estimator.tokens(count_messages([OUTPUTS]) + Counts(replies=1))
+    tail = meter.estimator.estimate(count_messages([OUTPUTS]) + Counts(replies=1))
     assert measured(meter, conversation) == 3050 + tail
     conversation, _ = steps_taken(meter, conversation, *(Usage(input=3000 + 1050 * n, output=50) for n in range(1, 6)))
     assert measured(meter, conversation) == pytest.approx(3000 + 1050 * 6, abs=60)
-    assert (events, meter.estimator.samples) == ([], 6)
+    assert (events, meter.estimator.sample_count) == ([], 6)
 
 
 @pytest.mark.parametrize(
@@ -165,13 +165,13 @@ def test_counts_of_a_reply_with_searches_anchor_and_teach_nothing() -> None:
     found = ToolSpec("mcp__desk__ask", "Asks at length. " * 50, {"type": "object"}, "mcp", Group())
     budget = meter.measure(build_prompt(before, INSTRUCTIONS), before, (*TOOLS, found), WINDOW)
     reply = Reply(
-        Assistant((ProviderItem({}, (found.name,)), Text("done")), "p/m"), Usage(6500, output=50), "end", passes=2
+        Assistant((ProviderItem({}, (found.name,)), Text("done")), "p/m"), Usage(6500, output=50), "end", pass_count=2
     )
     after = meter.anchor_reply(before, reply, budget, print)
     assert (after.anchor, after.anchored, meter.estimator) == (before.anchor, before.anchored, learned)
     unseen = count_messages([OUTPUTS, reply.message]) + count_tools([replace(found, deferred=None)]) + Counts(replies=1)
     later = meter.measure(build_prompt(after, INSTRUCTIONS), after, (*TOOLS, found), WINDOW)
-    assert later.used == 3050 + learned.tokens(unseen)
+    assert later.used == 3050 + learned.estimate(unseen)
 
 
 def test_a_provider_that_never_reports_is_told_of_once() -> None:
@@ -233,7 +233,7 @@ def test_tool_definitions_are_what_the_first_request_leaves_for_them() -> None:
     meter = Meter()
     conversation, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
     budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation, TOOLS, WINDOW)
-    sent = meter.estimator.tokens(count_text(INSTRUCTIONS.text)) + meter.estimator.tokens(
+    sent = meter.estimator.estimate(count_text(INSTRUCTIONS.text)) + meter.estimator.estimate(
         count_messages(ASKED.messages)
     )
     assert budget.tools == pytest.approx(3000 - sent, abs=2)
@@ -254,13 +254,13 @@ def test_the_counters_follow_the_turn() -> None:
     meter.begin_turn(ASKED.messages[0])
     pending = meter.counters.pending
     conversation, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
-    assert pending == Estimator().tokens(count_messages(ASKED.messages))
+    assert pending == Estimator().estimate(count_messages(ASKED.messages))
     measured(meter, conversation)
     projected = meter.counters.projected_tokens()
     meter.end_turn(replace(conversation, anchored=len(conversation.messages)))
     assert projected + meter.counters.schema >= 3050
     assert (meter.counters.current, meter.counters.pending, meter.counters.new) == (3050, 0, 0)
-    assert meter.counters.schema_counted
+    assert meter.counters.is_schema_counted
 
 
 def test_a_tokenizer_may_come_later() -> None:
@@ -281,7 +281,7 @@ def test_a_tokenizer_that_comes_during_a_request_waits_for_the_next() -> None:
 
 def test_what_is_not_there_yet_is_loaded_once() -> None:
     asked: list[Meter] = []
-    meter = Meter(load=asked.append)
+    meter = Meter(load_tokenizer=asked.append)
     meter.prepare()
     meter.prepare()
     assert asked == [meter]
@@ -291,7 +291,7 @@ def test_what_is_not_there_yet_is_loaded_once() -> None:
 def test_what_was_learned_reads_back(samples: list[tuple[int, int]]) -> None:
     estimator = Estimator()
     for letters, reported in samples:
-        estimator = learn(estimator, Counts(letters=letters, items=1), reported, 50_000)
+        estimator = update_estimator(estimator, Counts(letters=letters, items=1), reported, 50_000)
     assert decode_estimator(encode_estimator(estimator)) == estimator
 
 
@@ -305,7 +305,7 @@ def test_what_cannot_be_read_is_learned_anew(text: str | None) -> None:
 
 
 def test_an_estimator_is_plain_json() -> None:
-    assert set(json.loads(Meter().serialise())) == {"weights", "doubt", "samples", "errors"}
+    assert set(json.loads(Meter().serialise_estimates())) == {"weights", "doubt", "samples", "errors"}
 
 
 def test_calls_and_outputs_of_a_step_are_the_unseen_tail() -> None:
@@ -316,4 +316,4 @@ def test_calls_and_outputs_of_a_step_are_the_unseen_tail() -> None:
     outputs = User((ToolOutput("1", "x" * 900), ToolOutput("2", "y" * 900)))
     budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation.plus(outputs), TOOLS, WINDOW)
     assert budget.used - budget.pending == 3040
-    assert budget.pending == meter.estimator.tokens(Counts(letters=1800, items=2, replies=1))
+    assert budget.pending == meter.estimator.estimate(Counts(letters=1800, items=2, replies=1))

@@ -125,7 +125,7 @@ async def test_patience_has_an_end(
 async def test_a_server_that_has_refused_has_been_reached(failure: ProviderError) -> None:
     run = Run(RetryLimits(600), reached=False)
     model = Failing(lambda number: failure if number == 1 else Unreachable("gone") if run.clock.at < 300 else None)
-    if not failure.retryable:
+    if not failure.is_retryable:
         with pytest.raises(AuthFailed):
             await run.reply(model)
     assert await run.reply(model) == "hi"

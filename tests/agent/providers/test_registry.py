@@ -19,7 +19,7 @@ from ebbtide.agent.providers.registry import (
     with_live_facts,
 )
 from ebbtide.agent.providers.setup import is_official_server
-from ebbtide.agent.providers.wires.ollama import live_facts
+from ebbtide.agent.providers.wires.ollama import fetch_live_facts
 from tests.kit.fake_provider import FakeProvider
 
 TABLES = Path(registry.__file__).parent / "models"
@@ -53,7 +53,7 @@ def test_what_is_known_of_a_model() -> None:
         "budget",
     )
     assert facts.prices == Prices(input=3, output=15, cache_read=0.3, cache_write=3.75)
-    assert facts.known
+    assert facts.is_known
     assert dict(facts.sources)["context_window"] == "registry"
 
 
@@ -103,7 +103,7 @@ def test_long_requests_cost_more() -> None:
 )
 def test_a_dated_name_is_its_base(name: str) -> None:
     dated, base = registry_facts("anthropic", name), registry_facts("anthropic", "claude-sonnet-4-5")
-    assert dated.known
+    assert dated.is_known
     assert dated.name == name
     assert (dated.context_window, dated.prices) == (base.context_window, base.prices)
 
@@ -111,7 +111,7 @@ def test_a_dated_name_is_its_base(name: str) -> None:
 def test_an_unknown_model_gets_cautious_defaults() -> None:
     facts = registry_facts("openai-chat", "my-own")
     assert (facts.context_window, facts.max_output_tokens, facts.prices) == (131_072, 8_192, None)
-    assert (facts.images, facts.thinking, facts.known) == (False, "none", False)
+    assert (facts.images, facts.thinking, facts.is_known) == (False, "none", False)
     assert set(dict(facts.sources).values()) == {"default"}
 
 
@@ -228,20 +228,20 @@ async def test_a_server_says_what_its_model_can() -> None:
     info = {"general.architecture": "qwen3", "qwen3.context_length": 40_960}
     show = {"model_info": info, "capabilities": ["completion", "tools", "thinking", "vision"]}
     with FakeProvider([], show=show) as server:
-        facts = await live_facts(Endpoint(server.url), registry_facts("ollama", "qwen3"), 65_536)
+        facts = await fetch_live_facts(Endpoint(server.url), registry_facts("ollama", "qwen3"), 65_536)
         assert server.others[0].body == {"model": "qwen3"}
-    assert (facts.context_window, facts.images, facts.thinking, facts.known) == (40_960, True, "adaptive", True)
+    assert (facts.context_window, facts.images, facts.thinking, facts.is_known) == (40_960, True, "adaptive", True)
     assert dict(facts.sources)["context_window"] == "live"
 
 
 async def test_a_server_that_says_nothing_changes_nothing() -> None:
     known = registry_facts("ollama", "qwen3")
     with FakeProvider([]) as server:
-        assert await live_facts(Endpoint(server.url), known) == known
+        assert await fetch_live_facts(Endpoint(server.url), known) == known
         url = server.url
-    assert await live_facts(Endpoint(url), known) == known
+    assert await fetch_live_facts(Endpoint(url), known) == known
     with FakeProvider([], show={"model_info": None}) as server:
-        assert await live_facts(Endpoint(server.url), known) == known
+        assert await fetch_live_facts(Endpoint(server.url), known) == known
 
 
 def test_the_shortest_cached_beginning_and_its_life_go_by_family() -> None:

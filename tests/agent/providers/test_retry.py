@@ -76,10 +76,10 @@ def test_what_another_try_may_mend(kind: type[ProviderError]) -> None:
     ],
 )
 def test_how_long_a_failure_is_borne(error: ProviderError, reached: bool, may_leave: bool, limit: float) -> None:
-    assert RetryLimits(600, 10, 30).retry_seconds(error, reached=reached, has_fallback=may_leave) == limit
+    assert RetryLimits(600, 10, 30).retry_seconds(error, is_reached=reached, has_fallback=may_leave) == limit
 
 
 def test_in_a_terminal_only_a_first_try_has_an_end() -> None:
     terminal = RetryLimits(None)
-    assert terminal.retry_seconds(Overloaded("x"), reached=True, has_fallback=False) is None
-    assert terminal.retry_seconds(Unreachable("x"), reached=False, has_fallback=False) == 10
+    assert terminal.retry_seconds(Overloaded("x"), is_reached=True, has_fallback=False) is None
+    assert terminal.retry_seconds(Unreachable("x"), is_reached=False, has_fallback=False) == 10

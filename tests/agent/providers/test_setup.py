@@ -12,7 +12,7 @@ from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AuthFailed, ConfigError, UsageError
 from ebbtide.agent.providers.base import Endpoint, ModelFacts
 from ebbtide.agent.providers.registry import registry_facts, with_live_facts
-from ebbtide.agent.providers.setup import default_model, find_endpoint, find_window, registry_overrides
+from ebbtide.agent.providers.setup import build_window, find_default_model, find_endpoint, registry_overrides
 from tests.kit.files import write_file
 
 BUFFER_KEY = "context_window_buffer_tokens"
@@ -117,7 +117,7 @@ TIERED = replace(SONNET, context_window=1_000_000, prices=Prices(1, 2, 0.1, 1.25
 def test_the_window_and_its_reserves_follow_what_is_known(
     facts: ModelFacts, numbers: tuple[int, int, int], effective: int, tmp_path: Path
 ) -> None:
-    window = find_window(facts, configured(tmp_path))
+    window = build_window(facts, configured(tmp_path))
     assert ((window.size, window.output, window.buffer), window.effective) == (numbers, effective)
     assert window.notices == ()
 
@@ -143,7 +143,7 @@ def test_each_number_comes_from_the_nearest_place_that_sets_it(
 ) -> None:  # fmt: skip
     write_file(tmp_path / "config" / "config.toml", "\n".join(line.format(key, zeros) for line in settings))
     flags = {} if flag is None else {f"agent.{key}": int(f"{flag}{zeros}")}
-    window = find_window(SONNET, configured(tmp_path, flags=flags))
+    window = build_window(SONNET, configured(tmp_path, flags=flags))
     found = {"context_window": window.size, "max_output_tokens": window.output, BUFFER_KEY: window.buffer}[key]
     if value is None or source is None:
         usual = {"context_window": (200_000, "registry"), "max_output_tokens": (16_384, "registry")}
@@ -155,7 +155,7 @@ def test_each_number_comes_from_the_nearest_place_that_sets_it(
 
 def test_the_command_line_wins_over_all_files(tmp_path: Path) -> None:
     write_file(tmp_path / "config" / "config.toml", OF_MODEL.format("context_window", "00"))
-    window = find_window(SONNET, configured(tmp_path, "agent.context_window=50000"))
+    window = build_window(SONNET, configured(tmp_path, "agent.context_window=50000"))
     assert (window.size, window.source_of("context_window")) == (50_000, "--config agent.context_window=50000")
 
 
@@ -163,30 +163,30 @@ def test_a_live_fact_lowers_what_is_set_and_never_raises_it(tmp_path: Path) -> N
     config = configured(tmp_path, "agent.context_window=50000")
     facts = registry_facts("ollama", "m", registry_overrides(config, config.provider("ollama"), "ollama", "m"))
     longer, shorter = with_live_facts(facts, 131_072, None), with_live_facts(facts, 20_000, None)
-    assert [(w.size, w.source_of("context_window")) for w in (find_window(f, config) for f in (longer, shorter))] == [
+    assert [(w.size, w.source_of("context_window")) for w in (build_window(f, config) for f in (longer, shorter))] == [
         (50_000, "--config agent.context_window=50000"),
         (20_000, "live"),
     ]
 
 
 def test_an_unknown_model_gets_the_usual_window_and_one_warning(tmp_path: Path) -> None:
-    window = find_window(registry_facts("openai-chat", "mine"), configured(tmp_path))
+    window = build_window(registry_facts("openai-chat", "mine"), configured(tmp_path))
     assert (window.size, window.output, window.source_of("context_window")) == (131_072, 8192, "default")
     assert ["nothing is known about `openai-chat/mine`" in notice for notice in window.notices] == [True]
 
 
 def test_a_model_whose_estimates_are_good_keeps_less_free(tmp_path: Path) -> None:
-    window = find_window(SONNET, configured(tmp_path), is_precise=True)
+    window = build_window(SONNET, configured(tmp_path), has_accurate_estimates=True)
     assert (window.buffer, window.source_of(BUFFER_KEY)) == (4096, "learned")
 
 
 def test_who_sets_a_window_pays_for_long_requests(tmp_path: Path) -> None:
-    window = find_window(TIERED, configured(tmp_path, "agent.context_window=500000"))
+    window = build_window(TIERED, configured(tmp_path, "agent.context_window=500000"))
     assert (window.price_tier, window.effective) == (None, 475_424)
 
 
 def test_reserves_larger_than_the_window_are_made_smaller_and_named(tmp_path: Path) -> None:
-    window = find_window(SONNET, configured(tmp_path, "agent.context_window=8000", "agent.max_output_tokens=9000"))
+    window = build_window(SONNET, configured(tmp_path, "agent.context_window=8000", "agent.max_output_tokens=9000"))
     assert window.effective >= 2000
     assert window.output + window.buffer + window.effective == 8000
     assert "less in a small window" in window.source_of("max_output_tokens")
@@ -195,11 +195,11 @@ def test_reserves_larger_than_the_window_are_made_smaller_and_named(tmp_path: Pa
 
 @pytest.mark.parametrize(("ratio", "trigger"), [(0.5, 0.5 * 200_000 / 175_424), (0.9, 0.98)])
 def test_a_share_of_the_whole_window_is_converted(ratio: float, trigger: float, tmp_path: Path) -> None:
-    window = find_window(SONNET, configured(tmp_path, f"agent.threshold_ratio={ratio}"))
+    window = build_window(SONNET, configured(tmp_path, f"agent.threshold_ratio={ratio}"))
     assert window.compact_trigger == pytest.approx(trigger)
 
 
 def test_a_key_chooses_the_model_of_somebody_who_has_named_none() -> None:
-    assert default_model({}, {"OPENAI_API_KEY": "k"}).startswith("openai/")
+    assert find_default_model({}, {"OPENAI_API_KEY": "k"}).startswith("openai/")
     with pytest.raises(UsageError, match="no model is set"):
-        default_model({}, {"ANTHROPIC_API_KEY": ""})
+        find_default_model({}, {"ANTHROPIC_API_KEY": ""})

@@ -15,7 +15,7 @@ from ebbtide.agent.providers.tokenizers import (
     load_encoding,
     load_in_background,
     load_tokenizer,
-    token_factor,
+    tokens_per_o200k_token,
     vocabulary_file,
 )
 from tests.kit.files import write_file
@@ -117,7 +117,7 @@ def test_factors_follow_the_family_of_the_model() -> None:
         ("anthropic", "claude-haiku-4-5"),
         ("ollama", "x"),
     ]
-    assert [token_factor(*model) for model in models] == [1.0, 1.65, 1.27, 1.1]
+    assert [tokens_per_o200k_token(*model) for model in models] == [1.0, 1.65, 1.27, 1.1]
 
 
 @pytest.mark.usefixtures("known")

@@ -50,10 +50,10 @@ async def test_a_file_is_compared_with_what_it_held_first(tmp_path: Path, projec
     turns = [write("a", "1"), write("a", "2"), DONE, write("a", "3"), write("b", "new"), DONE]
     async with opened(tmp_path, *turns) as session:
         await events_of(session)
-        assert await session.files.changes("turn") == FileChanges("turn", (FileChange("a", None, b"2"),), (NO_GIT,))
+        assert await session.file_log.changes("turn") == FileChanges("turn", (FileChange("a", None, b"2"),), (NO_GIT,))
         await events_of(session)
-        assert await session.files.changes_by_tools() == (FileChange("a", None, b"3"), FileChange("b", None, b"new"))
-        turn, whole = await session.files.changes("turn"), await session.files.changes("session")
+        assert await session.file_log.changes_by_tools() == (FileChange("a", None, b"3"), FileChange("b", None, b"new"))
+        turn, whole = await session.file_log.changes("turn"), await session.file_log.changes("session")
     assert turn.files == (FileChange("a", b"2", b"3"), FileChange("b", None, b"new"))
     assert whole.files == (FileChange("a", None, b"3"), FileChange("b", None, b"new"))
 
@@ -65,7 +65,7 @@ async def test_a_session_that_goes_on_knows_what_it_changed(tmp_path: Path, proj
         id = session.id
     (project / "a").write_text("by hand")
     async with opened(tmp_path, DONE, resume=id) as session:
-        found = await session.files.changes("session")
+        found = await session.file_log.changes("session")
     note = "changed since, not by this session's tools"
     assert found.files == (FileChange("a", b"old", b"by hand", note=note),)
 
@@ -75,7 +75,7 @@ async def test_files_that_go_move_and_come_back(tmp_path: Path, project: Path) -
     patch = "*** Begin Patch\n*** Delete File: a\n*** Update File: b\n*** Move to: c\n*** End Patch"
     async with opened(tmp_path, {"calls": [call("apply_patch", patch=patch)]}, write("a", "one\n"), DONE) as session:
         await events_of(session)
-        found = await session.files.changes("turn")
+        found = await session.file_log.changes("turn")
     assert set(found.files) == {
         FileChange("a", b"one\n", b"one\n", note="unchanged"),
         FileChange("b", b"two\n", None),
@@ -93,9 +93,9 @@ async def test_what_is_not_known_is_said(tmp_path: Path, project: Path) -> None:
     ]
     async with opened(tmp_path, *replies) as session:
         await events_of(session)
-        big, gone = (await session.files.changes("turn")).files
-    assert big == FileChange("big", now=b"z", unknown="its previous content was not stored")
-    assert gone.unknown.startswith("its current content cannot be read: ")
+        big, gone = (await session.file_log.changes("turn")).files
+    assert big == FileChange("big", current_content=b"z", unknown_reason="its previous content was not stored")
+    assert gone.unknown_reason.startswith("its current content cannot be read: ")
 
 
 async def test_bytes_that_were_removed_are_missed_and_said(tmp_path: Path, project: Path) -> None:
@@ -106,8 +106,8 @@ async def test_bytes_that_were_removed_are_missed_and_said(tmp_path: Path, proje
         blobs = list((tmp_path / "home").rglob(digest))
         assert len(blobs) == 1
         blobs[0].unlink()
-        (found,) = (await session.files.changes("turn")).files
-    assert found == FileChange("a", now=b"new", unknown="its previous content was not stored")
+        (found,) = (await session.file_log.changes("turn")).files
+    assert found == FileChange("a", current_content=b"new", unknown_reason="its previous content was not stored")
 
 
 async def test_what_is_kept_stays_while_its_session_does(tmp_path: Path, project: Path) -> None:
@@ -117,7 +117,7 @@ async def test_what_is_kept_stays_while_its_session_does(tmp_path: Path, project
         id = session.id
     (tmp_path / "home" / "data" / "blobs" / "tidied").unlink(missing_ok=True)
     async with opened(tmp_path, DONE, resume=id) as session:
-        assert (await session.files.changes("session")).files == (FileChange("a", b"old", b"new"),)
+        assert (await session.file_log.changes("session")).files == (FileChange("a", b"old", b"new"),)
 
 
 async def test_git_tells_what_commands_changed(tmp_path: Path, project: Path) -> None:
@@ -131,13 +131,13 @@ async def test_git_tells_what_commands_changed(tmp_path: Path, project: Path) ->
     replies = [{"calls": [call("read", path="by_tool")]}, write("by_tool", "x\n"), shell(command), DONE]
     async with opened(tmp_path, *replies) as session:
         await events_of(session)
-        found = await session.files.changes("session")
-        turn = await session.files.changes("turn")
+        found = await session.file_log.changes("session")
+        turn = await session.file_log.changes("turn")
     assert set(found.files) == {
         FileChange("by_tool", b"by_tool\n", b"x\n"),
-        FileChange("edited", b"edited\n", b"edited\nmore\n", by_tool=False),
-        FileChange("removed", b"removed\n", None, by_tool=False),
-        FileChange("made", None, b"new\n", by_tool=False),
+        FileChange("edited", b"edited\n", b"edited\nmore\n", is_by_tool=False),
+        FileChange("removed", b"removed\n", None, is_by_tool=False),
+        FileChange("made", None, b"new\n", is_by_tool=False),
     }
     assert set(turn.files) == set(found.files)
     assert found.notes == ("git compares with the last commit, which may be older than this session",)
@@ -162,7 +162,7 @@ def test_only_what_changed_since_then_is_told_of_a_turn(project: Path) -> None:
     (project / "old").write_text("x")
     then = os.lstat(project / "old").st_ctime
     assert git_changes(project, (), then + 1).files == ()
-    assert git_changes(project, (), then).files == (FileChange("old", None, b"x", by_tool=False),)
+    assert git_changes(project, (), then).files == (FileChange("old", None, b"x", is_by_tool=False),)
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def evil(project: Path) -> Path:
 def test_nothing_that_a_repository_wants_to_run_is_run(tmp_path: Path, evil: Path) -> None:
     found = git_changes(evil, (), 0.0)
     assert {file for file in found.files if file.name in "abcd"} == {
-        FileChange(name, b"one\n", b"two\n", by_tool=False) for name in "abcd"
+        FileChange(name, b"one\n", b"two\n", is_by_tool=False) for name in "abcd"
     }
     forget_the_blob(evil)
     assert git_changes(evil, (), 0.0).files != ()
@@ -249,7 +249,7 @@ def test_no_variable_points_git_elsewhere_or_makes_it_run_or_write_something(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     found = git_changes(project, (), 0.0)
-    assert found.files == (FileChange("a", b"one\n", b"two\n", by_tool=False),)
+    assert found.files == (FileChange("a", b"one\n", b"two\n", is_by_tool=False),)
     assert ran(tmp_path) == set()
 
 
@@ -274,10 +274,10 @@ def test_names_and_kinds_of_files_that_git_tells_of(project: Path) -> None:
     git(inner, "init")
     (project / "binary").write_bytes(b"\0\1")
     found = {file.name: file for file in git_changes(project, (), 0.0).files}
-    assert [found[name].now for name in ("a b", "日本", "-x")] == [b"2", b"2", b"2"]
-    assert len([file for file in found.values() if file.before == b"1"]) == 5
-    assert found["binary"].now == b"\0\1"
-    assert found["link"].unknown == "a symbolic link in the last commit"
+    assert [found[name].current_content for name in ("a b", "日本", "-x")] == [b"2", b"2", b"2"]
+    assert len([file for file in found.values() if file.previous_content == b"1"]) == 5
+    assert found["binary"].current_content == b"\0\1"
+    assert found["link"].unknown_reason == "a symbolic link in the last commit"
 
 
 def test_a_folder_without_git_says_so(project: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.budget.last_request import RequestMark, changes_since, request_mark
-from ebbtide.agent.budget.prefix import fingerprint
+from ebbtide.agent.budget.prefix import create_fingerprint
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.budget.server_truncation import CountRecord
 from ebbtide.agent.control_calls import TodoItem
@@ -84,7 +84,7 @@ def test_a_restored_view_is_sent_with_the_same_fingerprint(
     ids = output_ids(conversation.messages)
     masked = frozenset(data.draw(st.sets(st.sampled_from(ids)))) if ids else frozenset()
     view = replace(conversation, masked=masked, outputs_before=before)
-    sent = fingerprint("s", (), build_prompt(view, INSTRUCTIONS).messages, model="m")
+    sent = create_fingerprint("s", (), build_prompt(view, INSTRUCTIONS).messages, model="m")
     window = Window(9_000, 2_000, 500, sources=(("context_window", "command line"),)) if before else None
     mark = replace(
         request_mark(sent, INSTRUCTIONS.sections), window=window, tool_tokens=700, held_back=(3, 900), scale=1.2
@@ -98,7 +98,7 @@ def test_a_restored_view_is_sent_with_the_same_fingerprint(
     decoded = decode_snapshot(body)
     assert decoded is not None
     restored = replace(decoded[1], messages=tuple(decode_message(row) for row in rows))
-    again = fingerprint("s", (), build_prompt(restored, INSTRUCTIONS).messages, model="m")
+    again = create_fingerprint("s", (), build_prompt(restored, INSTRUCTIONS).messages, model="m")
     assert (restored, again, decode_request_mark(body)) == (view, sent, mark)
     assert changes_since(mark, again, INSTRUCTIONS.sections) == ()
 
@@ -204,18 +204,18 @@ async def test_a_long_session_is_read_in_slices_between_which_reading_may_stop(
     for message in messages:
         await recorder.record_user_message(message)
     log = SessionLog(thread, store, ROW.id)
-    log.progress = lambda read, count: progress.append((read, count))
+    log.on_progress = lambda read, count: progress.append((read, count))
     assert await log.load_messages(1) == (messages[1:], 5)
     assert progress == [(2, 4), (4, 4)]
 
     def stop(read: int, count: int) -> None:
         reading.cancel()
 
-    log.progress = stop
+    log.on_progress = stop
     reading = asyncio.ensure_future(log.load_messages(0))
     with pytest.raises(asyncio.CancelledError):
         await reading
-    log.progress = lambda read, count: None
+    log.on_progress = lambda read, count: None
     assert await log.load_messages(0) == (messages, 5)
 
 

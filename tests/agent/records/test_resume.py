@@ -10,7 +10,7 @@ from ebbtide.agent.budget.request_budget import INFERRED_FROM_COUNTS, REPORTED_B
 from ebbtide.agent.events.session import Event, Noticed, Resumed, ToolStarted, TurnFinished
 from ebbtide.agent.events.view import PrefixDrifted, PrefixRenewed
 from ebbtide.agent.messages import Conversation, Usage
-from ebbtide.agent.overview import SourcedNumber
+from ebbtide.agent.overview import TokenCount
 from ebbtide.agent.providers.learned_limits import learned_window
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.records.damage import ReadableMessages
@@ -261,7 +261,7 @@ async def test_a_rewrite_is_kept_with_its_reason_and_its_price(project: Project)
     first, second = overview.epochs
     assert first.rewrite is not None
     assert (first.rewrite.reason, first.rewrite.strategies, first.rewrite.cost) == ("asked", ("summary",), 0.0)
-    assert first.rewrite.after < first.rewrite.before
+    assert first.rewrite.new_tokens < first.rewrite.previous_tokens
     assert [asked.purpose for asked in first.requests] == ["step", "step", "summary"]
     assert (first.requests[-1].usage, len(second.requests)) == (Usage(5, 0, 0, 7), 1)
 
@@ -273,7 +273,7 @@ async def test_the_end_of_a_long_session_is_there_before_all_of_it(project: Proj
     ]
     before = await left(project, *reads)
     ends: list[Conversation] = []
-    resumed = await project.sessions().open(before.id, glimpse=ends.append)
+    resumed = await project.sessions().open(before.id, on_preview=ends.append)
     messages = before.history.messages
     assert ([end.messages for end in ends], resumed.history.messages) == ([messages[-MAX_PREVIEW_MESSAGES:]], messages)
 
@@ -281,7 +281,7 @@ async def test_the_end_of_a_long_session_is_there_before_all_of_it(project: Proj
 async def test_of_a_short_session_nothing_is_shown_ahead(project: Project) -> None:
     before = await left(project)
     ends: list[Conversation] = []
-    await project.sessions().open(before.id, glimpse=ends.append)
+    await project.sessions().open(before.id, on_preview=ends.append)
     assert ends == []
 
 
@@ -294,7 +294,7 @@ async def test_a_window_that_the_provider_has_shown_is_known_after_a_new_start(p
     await session.close()
     assert window is not None
     assert window.size < believed.size
-    assert (await project.sessions().overview(session.id)).window == SourcedNumber(
+    assert (await project.sessions().overview(session.id)).window == TokenCount(
         "window", window.size, REPORTED_BY_SERVER
     )
 
@@ -305,7 +305,7 @@ async def test_a_window_that_the_provider_has_shown_is_known_after_a_new_start(p
     assert larger._ctx.model.learned_limits.window is None
     await larger.close()
     overview = await project.sessions(context_window=believed.size * 2).overview(session.id)
-    assert overview.window == SourcedNumber("window", believed.size * 2, "command line")
+    assert overview.window == TokenCount("window", believed.size * 2, "command line")
 
 
 async def test_what_a_server_leaves_out_is_found_as_soon_in_many_runs_as_in_one(project: Project) -> None:
@@ -325,7 +325,7 @@ async def test_what_a_server_leaves_out_is_found_as_soon_in_many_runs_as_in_one(
 
 
 def test_a_window_was_shown_by_one_server_for_one_model() -> None:
-    provider = Scripted.of({"text": "fine"}, context_window=100_000)
+    provider = Scripted.from_replies({"text": "fine"}, context_window=100_000)
     mark = RequestMark(provider.facts.id, "", "", "", window=Window(9_000, 1, 1), believed=100_000)
     found = learned_window(mark, provider)
     assert found is not None

@@ -41,7 +41,7 @@ class Desk:
         self.other.execute("rollback")
 
     async def put(self, *positions: int) -> None:
-        await self.queue.put(self.store.write, ROW.id, [MessageRow(n, "user", f'{{"n": {n}}}') for n in positions])
+        await self.queue.write(self.store.write, ROW.id, [MessageRow(n, "user", f'{{"n": {n}}}') for n in positions])
 
     @property
     def written(self) -> list[int]:
@@ -73,10 +73,10 @@ async def test_a_held_database_is_waited_for_and_that_is_told_once(desk: Desk) -
     desk.hold()
     putting = asyncio.gather(desk.put(0), desk.put(1))
     await desk.hears(LOCKED_NOTE)
-    assert desk.queue.is_stuck
+    assert desk.queue.is_blocked
     desk.let_go()
     await putting
-    assert (desk.written, desk.notices, desk.queue.is_stuck) == ([0, 1], [LOCKED_NOTE, UNLOCKED_NOTE], False)
+    assert (desk.written, desk.notices, desk.queue.is_blocked) == ([0, 1], [LOCKED_NOTE, UNLOCKED_NOTE], False)
 
 
 async def test_the_user_need_not_wait_and_nothing_is_lost(desk: Desk) -> None:
@@ -176,6 +176,6 @@ async def test_a_fault_of_the_program_is_heard_by_who_waits(desk: Desk) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await desk.queue.put(broken)
+        await desk.queue.write(broken)
     await desk.put(0)
     assert desk.written == [0]

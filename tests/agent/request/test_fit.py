@@ -33,7 +33,7 @@ class Smaller(Scripted):
 async def test_a_count_after_an_overflow_is_compared_with_the_request_that_was_sent_again(home: Home) -> None:
     (home.root / "a.txt").write_text("abcdefgh\n" * 4000)
     many = [call("read", path="a.txt") for _ in range(25)]
-    provider = Scripted.of(
+    provider = Scripted.from_replies(
         {"calls": many}, {"calls": [call("todo", items=[])]}, {"error": "overflow"}, {"text": "fine"},
         context_window=1_000_000,
     )  # fmt: skip
@@ -47,7 +47,7 @@ async def test_a_count_after_an_overflow_is_compared_with_the_request_that_was_s
 
 async def test_a_summary_after_an_overflow_is_written_in_pieces_that_fit_the_real_window(home: Home) -> None:
     wrote = {"when": ASKED, "text": "<summary>it was about words</summary>"}
-    provider = Smaller.of(
+    provider = Smaller.from_replies(
         {"text": "word " * 40_000}, {"text": "fine"}, *[wrote] * 8, context_window=400_000
     )  # fmt: skip
     assert isinstance(provider, Smaller)
@@ -62,7 +62,7 @@ async def test_a_summary_after_an_overflow_is_written_in_pieces_that_fit_the_rea
 
 
 async def test_what_a_reply_may_take_shrinks_with_the_window_that_an_overflow_has_shown(home: Home) -> None:
-    provider = Smaller.of(*[prints(text) for text in "abc"], {"text": "fine"}, context_window=200_000)
+    provider = Smaller.from_replies(*[prints(text) for text in "abc"], {"text": "fine"}, context_window=200_000)
     assert isinstance(provider, Smaller)
     provider.real, provider.counts_output = 20_000, True
     events = await events_of(await home.open(provider))
@@ -77,7 +77,7 @@ async def test_a_window_that_only_counts_have_shown_is_given_back_when_more_is_r
     work = call("bash", command="printf '%.0sabcdefgh ' $(seq 3000)")
     steps = [{"calls": [work], "usage": {"input": counted, "output": 30}} for counted in counts]
     wrote = {"when": ASKED, "text": "<summary>it was about words</summary>"}
-    events = await events_of(await home.open(Scripted.of(*steps, {"text": "fine"}, *[wrote] * 4)))
+    events = await events_of(await home.open(Scripted.from_replies(*steps, {"text": "fine"}, *[wrote] * 4)))
     sizes = [event.window for event in events if isinstance(event, ContextMeasured)]
     assert sizes == [200_000] * 5 + [20_007] + [200_000] * 2
     notices = [event.text for event in events if isinstance(event, Noticed)]

@@ -32,7 +32,7 @@ FIRST = Turn(calls=(Call("read", {"path": "a.txt"}),), usage=Usage(input=10, cac
 ANSWER = Turn(text="done", usage=Usage(input=10, cache_read=40_000, cache_write=200, output=5))
 RENEWAL = Turn(text="I", stop="max_tokens", usage=Usage(input=10, cache_read=40_200, output=1))
 LATER = Turn(text="yes", usage=Usage(input=10, cache_read=40_200, cache_write=300, output=5))
-THRICE = TurnLimits(keep_alive=3)
+THRICE = TurnLimits(max_keep_alive_requests=3)
 
 
 class Pause:
@@ -133,11 +133,11 @@ async def test_a_model_with_a_budget_is_asked_where_it_does_not_think(home: Home
     ("limits", "times"),
     [
         (TurnLimits(), 0),
-        (TurnLimits(keep_alive=2), 2),
-        (TurnLimits(cost=1.0, keep_alive=1), 1),
+        (TurnLimits(max_keep_alive_requests=2), 2),
+        (TurnLimits(max_cost=1.0, max_keep_alive_requests=1), 1),
         # The turn took 0.27 dollars; to keep its cache takes 0.02.
-        (TurnLimits(cost=0.281, keep_alive=3), 0),
-        (TurnLimits(cost=0.3, keep_alive=3), 1),
+        (TurnLimits(max_cost=0.281, max_keep_alive_requests=3), 0),
+        (TurnLimits(max_cost=0.3, max_keep_alive_requests=3), 1),
     ],
 )
 async def test_it_is_done_as_often_as_is_allowed_and_no_dearer(limits: TurnLimits, times: int, home: Home) -> None:
@@ -153,7 +153,7 @@ async def test_it_is_done_as_often_as_is_allowed_and_no_dearer(limits: TurnLimit
 async def test_each_answer_begins_a_new_count_and_nothing_else_does(home: Home) -> None:
     with FakeProvider([FIRST, ANSWER, RENEWAL, LATER, LATER]) as server:
         pause = Pause(home, server)
-        session = await pause.begin(limits=TurnLimits(keep_alive=1))
+        session = await pause.begin(limits=TurnLimits(max_keep_alive_requests=1))
         assert (await pause.renew(), await pause.renew(), len(pause.events)) == (None, None, 1)
         await events_of(session, "and now?")
         assert await pause.wait() == pytest.approx(270.0)
@@ -166,7 +166,7 @@ async def test_a_view_that_was_rewritten_has_no_cache_to_keep(home: Home) -> Non
     with FakeProvider([FIRST, ANSWER]) as server:
         pause = Pause(home, server)
         session = await pause.begin()
-        session._ctx.window.watch.note_rewrite()  # without what leads to a rewrite
+        session._ctx.window.prefix_watch.allow_rewrite()  # without what leads to a rewrite
         assert await pause.wait() is None
         await pause.provider.close()
 

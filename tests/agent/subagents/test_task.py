@@ -158,7 +158,7 @@ def test_agents_of_other_programs_have_the_tools_that_they_name_in_their_words(u
     skill = "---\nname: style\ndescription: How to write.\ndisable-model-invocation: true\n---\nBe kind.\n"
     bring(user, ".claude/skills/writing/style/skill.md", skill)
     bring(user, ".claude/agents/s.md", "---\ndescription: d\nskills: kit:style, other\n---\nLook.\n")
-    config = replace(load_config(user.project, {"EBB_HOME": str(user.home)}, {}), trusts_project=True)
+    config = replace(load_config(user.project, {"EBB_HOME": str(user.home)}, {}), is_project_trusted=True)
     skills, _ = find_skills(config)
     found = {one.name: one for one in all_definitions(find_agents(config)[0], skills)}
     assert found["g"].tools == ("read", "grep", "bash", "read_result")
@@ -254,7 +254,7 @@ def with_writers(user: User, **settings: object) -> Sessions:
     config = load_config(user.project, environment, values)
     folder = config.folders.config / "agents"
     write_file(folder / "writer.md", "---\nname: writer\ndescription: writes\n---\nWrite.\n")
-    return Sessions(config, user.project, environment, interactive=True)
+    return Sessions(config, user.project, environment, is_interactive=True)
 
 
 async def test_agents_are_stopped_one_by_one_also_while_they_wait(user: User) -> None:
@@ -302,4 +302,4 @@ async def test_two_agents_of_one_name_ask_each_for_itself(user: User) -> None:
 def test_the_task_tool_takes_little_of_each_request() -> None:
     tool = Task({one.name: one.description for one in built_in_agents()})
     spec = ToolSpec(tool.name, tool.description, tool.schema)
-    assert decode_estimator(None).tokens(count_tools([spec])) <= 150
+    assert decode_estimator(None).estimate(count_tools([spec])) <= 150

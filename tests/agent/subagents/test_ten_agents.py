@@ -53,7 +53,7 @@ async def test_a_mode_that_changes_holds_for_the_next_call_of_each_of_them(user:
         "agent.model": main, "agents.model": agents, "agents.concurrent": MANY, "agent.permission_mode": "auto",
         "lsp.enabled": False,
     }  # fmt: skip
-    sessions = Sessions(load_config(user.project, environment, values), user.project, environment, interactive=True)
+    sessions = Sessions(load_config(user.project, environment, values), user.project, environment, is_interactive=True)
     session = await sessions.open(None)
     statuses: list[tuple[str, str]] = []
     done: list[AgentFinished] = []

@@ -15,11 +15,11 @@ from ebbtide.agent.tokens.estimate import (
     Counts,
     Estimator,
     Ruler,
-    chars_estimate,
     count_message,
     count_text,
+    estimate_by_chars,
     is_plausible_count,
-    learn,
+    update_estimator,
 )
 from ebbtide.agent.tokens.images import ImageRule, image_size, image_tokens
 from tests.kit.conversations import texts
@@ -46,8 +46,8 @@ def test_a_message_is_counted_with_all_its_parts() -> None:
 
 
 def test_the_plain_rules_stay_available() -> None:
-    assert [chars_estimate(text) for text in ("", "a", "abcd", "abcde")] == [0, 1, 1, 2]
-    assert chars_estimate("abcdefghij", 2.5) == 4
+    assert [estimate_by_chars(text) for text in ("", "a", "abcd", "abcde")] == [0, 1, 1, 2]
+    assert estimate_by_chars("abcdefghij", 2.5) == 4
 
 
 def taught(weights: tuple[float, ...], noise: float, samples: int) -> Estimator:
@@ -57,7 +57,7 @@ def taught(weights: tuple[float, ...], noise: float, samples: int) -> Estimator:
     for _ in range(samples):
         unseen = Counts(dice.randrange(20, 3000), dice.randrange(5, 1500), dice.choice((0, 0, 40)), 0.0, 1, 1)
         true = sum(a * b for a, b in zip(weights, unseen.vector, strict=True)) * dice.gauss(1, noise)
-        estimator = learn(estimator, unseen, round(true), 50_000)
+        estimator = update_estimator(estimator, unseen, round(true), 50_000)
     return estimator
 
 
@@ -66,7 +66,7 @@ def test_the_weights_of_a_model_are_learned(factor: float) -> None:
     true = (0.33 * factor, 0.6 * factor, 1.5 * factor, 1.0, 10.0, 5.0)
     estimator = taught(true, 0.02, 60)
     assert estimator.weights[:2] == pytest.approx(true[:2], rel=0.05)
-    assert estimator.samples == 60
+    assert estimator.sample_count == 60
     assert estimator.is_precise
 
 
@@ -74,8 +74,8 @@ def test_weights_move_on_when_a_model_changes() -> None:
     before = taught((0.33, 0.6, 1.5, 1.0, 10.0, 5.0), 0.02, 60)
     unseen = Counts(2000, 500, 0, 0.0, 1, 1)
     for _ in range(60):
-        before = learn(before, unseen, 1600, 50_000)
-    assert before.tokens(unseen) == pytest.approx(1600, rel=0.02)
+        before = update_estimator(before, unseen, 1600, 50_000)
+    assert before.estimate(unseen) == pytest.approx(1600, rel=0.02)
 
 
 def test_an_estimator_is_precise_after_twenty_good_samples() -> None:
@@ -87,13 +87,13 @@ def test_an_estimator_is_precise_after_twenty_good_samples() -> None:
 
 @given(counts, st.integers(-1000, 0))
 def test_a_report_of_nothing_teaches_nothing(unseen: Counts, reported: int) -> None:
-    assert learn(Estimator(), unseen, reported, 1000) == Estimator()
+    assert update_estimator(Estimator(), unseen, reported, 1000) == Estimator()
 
 
 @given(counts)
 def test_a_report_ten_times_off_teaches_nothing(unseen: Counts) -> None:
-    expected = Estimator().tokens(unseen)
-    assert learn(Estimator(), unseen, 10 * expected + 201, 1000) == Estimator()
+    expected = Estimator().estimate(unseen)
+    assert update_estimator(Estimator(), unseen, 10 * expected + 201, 1000) == Estimator()
     assert not is_plausible_count(10 * expected + 201, expected)
     assert not is_plausible_count(expected // 10 - 201, expected)
 
@@ -101,19 +101,19 @@ def test_a_report_ten_times_off_teaches_nothing(unseen: Counts) -> None:
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_server_that_takes_far_more_for_pictures_teaches_nothing_of_text(whole: bool) -> None:
     counts = Counts(letters=9000, symbols=3000, items=12, exact_tokens=140)
-    true = Estimator().tokens(counts)
-    assert learn(Estimator(), counts, true + 34_000, true + 40_000, whole=whole) == Estimator()
-    assert learn(Estimator(), counts, true + 100, true + 6000, whole=whole).samples == 1
+    true = Estimator().estimate(counts)
+    assert update_estimator(Estimator(), counts, true + 34_000, true + 40_000, is_full_request=whole) == Estimator()
+    assert update_estimator(Estimator(), counts, true + 100, true + 6000, is_full_request=whole).sample_count == 1
 
 
 @given(st.lists(st.tuples(counts, st.floats(0, 20), st.booleans()), max_size=30))
 def test_whatever_is_reported_estimates_stay_within_bounds(reports: list[tuple[Counts, float, bool]]) -> None:
     estimator = Estimator()
     for unseen, factor, whole in reports:
-        reported = int(estimator.tokens(unseen) * factor)
-        estimator = learn(estimator, unseen, reported, reported + 1000, whole=whole)
+        reported = int(estimator.estimate(unseen) * factor)
+        estimator = update_estimator(estimator, unseen, reported, reported + 1000, is_full_request=whole)
     text = Counts(letters=10_000, symbols=10_000, others=10_000)
-    assert 5000 <= estimator.tokens(text) <= 80_000
+    assert 5000 <= estimator.estimate(text) <= 80_000
     assert len(estimator.errors) <= 100
     assert all(row[i] >= -1e-6 for i, row in enumerate(estimator.covariance))
 
@@ -121,8 +121,8 @@ def test_whatever_is_reported_estimates_stay_within_bounds(reports: list[tuple[C
 @given(counts, counts)
 def test_more_text_is_never_estimated_as_less(first: Counts, second: Counts) -> None:
     estimator = Estimator()
-    assert estimator.tokens(first) <= estimator.tokens(first + second)
-    assert estimator.tokens(first + second) <= estimator.tokens(first) + estimator.tokens(second) + 1
+    assert estimator.estimate(first) <= estimator.estimate(first + second)
+    assert estimator.estimate(first + second) <= estimator.estimate(first) + estimator.estimate(second) + 1
 
 
 def encoded(raw: bytes) -> str:

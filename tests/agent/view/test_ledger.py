@@ -14,7 +14,7 @@ from ebbtide.agent.view.ledger import (
     demands_in,
     findings_in,
     missing_facts,
-    read_ledger,
+    parse_ledger,
     render_ledger,
     short_digest,
     updated_ledger,
@@ -167,14 +167,14 @@ def test_messages_that_were_seen_change_nothing_when_they_are_seen_again(convers
 
 @given(ledgers)
 def test_a_ledger_is_read_back_from_its_text(ledger: Ledger) -> None:
-    assert read_ledger(render_ledger(ledger, 10**6)) == ledger
+    assert parse_ledger(render_ledger(ledger, 10**6)) == ledger
 
 
 @given(ledgers, st.integers(0, 300))
 def test_a_ledger_keeps_to_its_cap_and_its_newest_facts(ledger: Ledger, tokens: int) -> None:
     text = render_ledger(ledger, tokens)
     assert estimate_text(text) <= tokens
-    read = read_ledger(text)
+    read = parse_ledger(text)
     for name in FACT_HEADINGS:
         facts, whole = getattr(read, name), getattr(ledger, name)
         assert set(facts) <= set(whole)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.compaction.receipt import SHORTENED_REPLY_REASON, SHORTENED_STEP_REASON, receipt_items
+from ebbtide.agent.compaction.receipt import SHORTENED_REPLY_REASON, SHORTENED_STEP_REASON, build_receipt
 from ebbtide.agent.compaction.room import conversation_tokens
 from ebbtide.agent.eviction.carrying_costs import mask_outputs, old_maskable_items
 from ebbtide.agent.messages import (
@@ -55,10 +55,10 @@ def test_a_long_text_is_shown_by_its_ends_with_its_reference_and_its_calls() -> 
         was for was in whole.messages if was is not whole.messages[1]
     ]
     assert (after.messages, after.anchor) == (whole.messages, None)
-    (item,) = [one for one in receipt_items(whole, after, ("mask",)) if one.why == SHORTENED_REPLY_REASON]
+    (item,) = [one for one in build_receipt(whole, after, ("mask",)) if one.why == SHORTENED_REPLY_REASON]
     assert (item.fate, item.item) == ("cut", f"step: bash [msg-{digits}]")
     remaining = [
-        (one.item, one.why) for one in receipt_items(whole, after, ("mask",)) if one.item.startswith(("step", "answer"))
+        (one.item, one.why) for one in build_receipt(whole, after, ("mask",)) if one.item.startswith(("step", "answer"))
     ]
     newest = "among the newest steps"
     assert remaining[1:] == [("step: bash", SHORTENED_STEP_REASON), ("answer: Well.", newest), ("answer: Yes.", newest)]
@@ -90,7 +90,7 @@ def test_what_is_protected_is_counted_from_the_end_with_outputs_and_texts_togeth
     (tokens,) = {item.tokens for item in old_maskable_items(whole, 0)}
     places = [[item.message_index for item in old_maskable_items(whole, times * tokens)][::-1] for times in range(4)]
     assert places == [[1, 3, 5], [1, 3], [1], []]
-    assert [item.message_index for item in old_maskable_items(whole, 0, newest_messages=4)] == [3, 1]
+    assert [item.message_index for item in old_maskable_items(whole, 0, newest_message_count=4)] == [3, 1]
 
 
 TEXTS = st.one_of(
@@ -127,7 +127,7 @@ def test_a_mask_of_texts_is_done_once_takes_less_and_loses_nothing(
     assert after.messages == conversation.messages
     retold = {one.key: one for one in after.retold}
     view = ViewCache()
-    assert view.messages(after) == visible_messages(after)
+    assert view.visible_messages(after) == visible_messages(after)
     for position, (was, now) in enumerate(
         zip(after.messages, visible_messages(after), strict=True), after.messages_before
     ):

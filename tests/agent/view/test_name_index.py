@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.messages import ToolOutput
-from ebbtide.agent.view.name_index import MAX_INDEXED_BYTES, max_index_bytes, name_index
+from ebbtide.agent.view.name_index import MAX_INDEXED_BYTES, build_name_index, max_index_bytes
 from ebbtide.agent.view.previews import OffloadLimits, StreamedPreview, cut_output, text_without_insertions
 
 
@@ -16,31 +16,31 @@ def test_names_are_words_that_nobody_says_by_chance_each_once_in_the_order_in_wh
         "We looked at src/context/apply_strategy.py and at useSharedNavigation.ts again: see av-991.4, "
         "WriteCommitted and WriteCommitted, well-known, internationally, 2026-11-23T10, 1.250.000, 0123456789abcdef"
     )
-    assert name_index(text, "") == (
+    assert build_name_index(text, "") == (
         "\nnames left out: apply_strategy.py useSharedNavigation.ts av-991.4 WriteCommitted"
     )
 
 
 def test_what_is_shown_has_no_place_in_the_index() -> None:
-    assert name_index("first_name second_name", "def first_name():") == "\nnames left out: second_name"
-    assert name_index("first_name second_name", "first_name, second_name") == ""
-    assert name_index("", "") == ""
+    assert build_name_index("first_name second_name", "def first_name():") == "\nnames left out: second_name"
+    assert build_name_index("first_name second_name", "first_name, second_name") == ""
+    assert build_name_index("", "") == ""
 
 
 def test_an_index_takes_little_and_says_that_there_are_more() -> None:
-    index = name_index(" ".join(f"name_{a}_of_{b}" for a in ascii_lowercase for b in ascii_lowercase), "")
+    index = build_name_index(" ".join(f"name_{a}_of_{b}" for a in ascii_lowercase for b in ascii_lowercase), "")
     assert index.startswith("\nnames left out: name_a_of_a name_a_of_b ")
     assert index.endswith(" …")
     assert 850 < len(index) <= 920
 
 
 def test_of_names_that_differ_in_numbers_a_few_stand_for_all() -> None:
-    index = name_index(" ".join(f"test_error_{number}" for number in range(1000)) + " parse_dates", "")
+    index = build_name_index(" ".join(f"test_error_{number}" for number in range(1000)) + " parse_dates", "")
     assert index == "\nnames left out: test_error_0 test_error_1 test_error_2 parse_dates …"
 
 
 def test_a_single_word_without_end_is_no_name() -> None:
-    assert name_index("a_" * 30_000, "") == ""
+    assert build_name_index("a_" * 30_000, "") == ""
 
 
 def preview(data: bytes) -> str:
@@ -62,7 +62,7 @@ def test_a_long_log_and_what_is_no_text_have_no_index() -> None:
 
 @given(st.text(), st.text())
 def test_whatever_stands_in_an_output_an_index_is_one_line(text: str, visible: str) -> None:
-    index = name_index(text, visible)
+    index = build_name_index(text, visible)
     assert index.count("\n") == bool(index)
     assert len(index) <= 920
 

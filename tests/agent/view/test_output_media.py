@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.view.output_media import document_text, media_lines, sort_attachments
-from ebbtide.tools.base import Attachment, Picture, PrintedLog, Result
+from ebbtide.agent.view.output_media import attachment_lines, document_text, sort_attachments
+from ebbtide.tools.base import Attachment, ImageData, PrintedLog, Result
 
 PNG = b"\x89PNG\r\n\x1a\n and the rest"
 
@@ -37,17 +37,17 @@ def test_documents_stand_behind_the_text_and_pictures_are_what_they_really_are()
         Attachment("notes.md", "text/markdown", b"# Notes\n- one"),
         Attachment("a.wav", "audio/wav", b"RIFF...."),
     )
-    raw = Result("found", pictures=(Picture("image/jpeg", PNG), Picture("image/png", b"broken")), files=(song, notes))
+    raw = Result("found", images=(ImageData("image/jpeg", PNG), ImageData("image/png", b"broken")), files=(song, notes))
     assert sort_attachments(raw) == Result(
         'found\n[Attached "notes.md" — text/markdown, 13 bytes:]\n# Notes\n- one',
-        pictures=(Picture("image/png", PNG),),
+        images=(ImageData("image/png", PNG),),
         files=(Attachment("picture", "image/png", b"broken"), song),
     )
 
 
 def test_a_picture_that_is_too_large_to_be_shown_is_a_file() -> None:
     large = PNG + bytes(5 * 1024 * 1024)
-    assert sort_attachments(Result("", pictures=(Picture("image/png", large),))) == Result(
+    assert sort_attachments(Result("", images=(ImageData("image/png", large),))) == Result(
         "", files=(Attachment("picture", "image/png", large),)
     )
 
@@ -63,7 +63,7 @@ def test_beside_what_a_program_printed_documents_stay_files() -> None:
 
 def test_names_of_files_are_cut_to_one_plain_line() -> None:
     named = Attachment("a\x1b[31m\nb" + "c" * 200, "", b"12345")
-    assert media_lines((named, named), ("r3:tool-1", None)) == (
+    assert attachment_lines((named, named), ("r3:tool-1", None)) == (
         f'[Attached "a b{"c" * 116}…" — unknown type, 5 bytes; kept as ref_id="r3:tool-1"]\n'
         f'[Attached "a b{"c" * 116}…" — unknown type, 5 bytes; it could not be kept]'
     )

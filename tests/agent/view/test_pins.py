@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.compaction.plan import CompactionFloor, solve_floor
+from ebbtide.agent.compaction.plan import CompactionFloor, compute_floor
 from ebbtide.agent.compaction.room import Room, conversation_tokens
-from ebbtide.agent.compaction.strategies import LADDERS, run_strategy
+from ebbtide.agent.compaction.strategies import STRATEGIES_BY_CAUSE, run_strategy
 from ebbtide.agent.eviction.carrying_costs import mask_outputs
 from ebbtide.agent.eviction.settings import CompactionCaps
 from ebbtide.agent.messages import (
@@ -39,7 +39,7 @@ from tests.agent.test_pure_context import is_valid
 from tests.kit.conversations import conversations, texts
 
 CAPS = CompactionCaps(tail=100, ledger=400, retain=50, summary=100, protect=50)
-RUNGS = sorted({strategy for ladder in LADDERS.values() for strategy in ladder})
+RUNGS = sorted({strategy for ladder in STRATEGIES_BY_CAUSE.values() for strategy in ladder})
 FORMS: list[ShortenedForm] = ["line", "preview", "summary"]
 INSTRUCTIONS = Instructions("base")
 
@@ -161,13 +161,13 @@ def test_pins_get_smaller_and_their_references_stay(conversation: Conversation) 
 def test_the_floor_always_ends_and_gives_way_to_pins_last(
     conversation: Conversation, effective: int, fixed: int
 ) -> None:
-    floor = solve_floor(conversation, CAPS, Room(effective, fixed, fixed))
-    if floor.pins != "whole":
+    floor = compute_floor(conversation, CAPS, Room(effective, fixed, fixed))
+    if floor.pin_form != "whole":
         assert conversation.pinned
         assert floor.caps.tail <= CAPS.tail
     if not floor.problem:
         cut = len(conversation.messages)
-        rest = pin_tokens(shrink_pins(conversation, floor.pins), cut)
+        rest = pin_tokens(shrink_pins(conversation, floor.pin_form), cut)
         assert rest == 0 or rest + 2 * fixed <= 0.6 * effective + conversation_tokens(conversation)
 
 
@@ -185,7 +185,7 @@ def test_where_pins_alone_are_too_much_they_are_shown_by_their_ends_and_then_by_
     small = CompactionCaps(tail=900, ledger=900)
     rooms = [Room(effective, 100, 100) for effective in (20_000, 11_000, 4_900)]
     newest = replace(conversation, messages=conversation.messages[:-2])
-    assert [solve_floor(newest, small, room).pins for room in rooms] == ["whole", "preview", "line"]
+    assert [compute_floor(newest, small, room).pin_form for room in rooms] == ["whole", "preview", "line"]
     line = shrink_pins(conversation, "line")
     (output,) = [found.output for found in numbered_outputs(conversation) if found.ref == "r1"]
     assert [one.text for one in line.retold] == [shortened_text(output.text, "r1", "read", "line")]

@@ -12,7 +12,7 @@ from ebbtide.agent.view.previews import (
     OffloadLimits,
     StreamedPreview,
     cut_output,
-    should_show_whole,
+    should_show_in_full,
     stored_excerpt,
     text_without_insertions,
     truncated_excerpt,
@@ -47,7 +47,7 @@ def skimmed(data: bytes, piece: int = 1 << 16) -> StreamedPreview:
     ],
 )
 def test_what_is_too_large_depends_on_the_tool(tool: str, size: int, is_whole: bool) -> None:
-    assert should_show_whole(ToolCall("1", tool, {}), size, OffloadLimits()) is is_whole
+    assert should_show_in_full(ToolCall("1", tool, {}), size, OffloadLimits()) is is_whole
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def test_what_is_too_large_depends_on_the_tool(tool: str, size: int, is_whole: b
     ],
 )
 def test_what_shows_files_has_the_limit_of_files(command: object, size: int, is_whole: bool) -> None:
-    assert should_show_whole(ToolCall("1", "bash", {"command": command}), size, OffloadLimits()) is is_whole
+    assert should_show_in_full(ToolCall("1", "bash", {"command": command}), size, OffloadLimits()) is is_whole
 
 
 def test_a_preview_has_this_form() -> None:
     log = LOG.replace(b"line 600\n", b"an Error here\n").replace(b"line 700\n", b"3 FAILED\n")
     skim = skimmed(log)
-    excerpt = skim.ends_and_matches(OffloadLimits(preview_bytes=120))
-    assert stored_excerpt("bash", "r12", skim.size, skim.lines, *excerpt).text == (
+    excerpt = skim.head_tail_and_matches(OffloadLimits(preview_bytes=120))
+    assert stored_excerpt("bash", "r12", skim.size, skim.line_count, *excerpt).text == (
         '[Tool result stored — 10,898 bytes, 1,200 lines from "bash".\n'
         "line 1\nline 2\n"
         "[… lines 3-1196 left out …]\n"
@@ -85,7 +85,7 @@ def test_a_preview_is_the_same_however_the_output_came_and_stays_small(data: byt
     assert text == skimmed(data, max(len(data), 1)).preview(settings)
     assert len(text) <= most + 512 + 4 * 420 + 200 + 900
     assert skimmed(data, piece).size == len(data)
-    assert skimmed(data, piece).newlines == data.count(b"\n")
+    assert skimmed(data, piece).newline_count == data.count(b"\n")
 
 
 def test_long_lines_are_cut() -> None:
@@ -125,7 +125,7 @@ def test_of_a_preview_for_which_there_is_little_room_the_text_is_cut_and_what_it
     room: int, width: int
 ) -> None:
     skim = skimmed(b"".join(b"%d %b\n" % (number, b"word " * (width // 5)) for number in range(8_000 // width + 1)))
-    part = stored_excerpt("bash", "r7", skim.size, skim.lines, *skim.ends_and_matches(OffloadLimits()))
+    part = stored_excerpt("bash", "r7", skim.size, skim.line_count, *skim.head_tail_and_matches(OffloadLimits()))
     text = f"{part.text}\nexit code 3"
     whole = ToolOutput("c1", text, inserted=part.inserted)
     size = estimate_output(whole)
@@ -137,7 +137,9 @@ def test_of_a_preview_for_which_there_is_little_room_the_text_is_cut_and_what_it
 
 
 def test_what_an_output_said_is_known_apart_from_what_the_program_says_of_it() -> None:
-    ends, matches = skimmed(LOG.replace(b"line 600\n", b"an Error\n")).ends_and_matches(OffloadLimits(preview_bytes=60))
+    ends, matches = skimmed(LOG.replace(b"line 600\n", b"an Error\n")).head_tail_and_matches(
+        OffloadLimits(preview_bytes=60)
+    )
     part = stored_excerpt("bash", "r1", 9000, 1200, ends, matches)
     assert text_without_insertions(f"{part.text}\nexit code 9", part.inserted) == f"{ends}\nexit code 9"
     cut = truncated_excerpt(skimmed(LOG), "r3", OffloadLimits(max_output_bytes=30))

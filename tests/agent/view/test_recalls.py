@@ -24,9 +24,9 @@ from ebbtide.agent.messages import (
 from ebbtide.agent.view.recalls import (
     CONTENT_CURVES,
     MAX_REUSE_FACTOR,
+    add_outputs,
     reread_probability,
     reuse_factors,
-    with_outputs,
     with_removed_outputs,
 )
 
@@ -40,7 +40,7 @@ def step(
     """The conversation after one more call, as a turn goes on with it."""
     call = ToolCall(f"c{len(conversation.messages)}", tool, arguments)
     output = replace(ToolOutput(call.id, text), **more)  # type: ignore[arg-type]  # by name
-    return with_outputs(conversation.plus(Assistant((call,))), User((output,)))
+    return add_outputs(conversation.plus(Assistant((call,))), User((output,)))
 
 
 def ran(conversation: Conversation, **more: object) -> Conversation:
@@ -61,7 +61,7 @@ def due(conversation: Conversation, later: int, tool: str, command: str) -> froz
     then = step(conversation, tool, {"command": command, "path": "a.py"})
     for _ in range(later):
         then = step(then, "bash", {"command": "true"}, "fine")
-    return mask_offer(then, CompactionCaps(protect=0), 60_000, 20_000, UnitPrices(), RewritePatience(wanted=5.0)).keys
+    return mask_offer(then, CompactionCaps(protect=0), 60_000, 20_000, UnitPrices(), RewritePatience(recall=5.0)).keys
 
 
 def first_due(conversation: Conversation, tool: str, command: str = "") -> int:
@@ -161,7 +161,7 @@ def test_in_any_session_an_output_is_as_likely_wanted_as_by_its_curve_or_more(do
             case command:
                 now = step(now, "bash", {"command": command})
 
-    stock = Inventory().of(now)
+    stock = Inventory().measure(now)
     for item in stock.items:
         usual = reread_probability(
             item.content, item.tokens, stock.replies_since(item), is_stale=item.is_stale or item.is_superseded

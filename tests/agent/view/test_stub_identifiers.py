@@ -78,7 +78,7 @@ def test_no_name_is_lost_that_has_room_and_none_is_told_twice(outputs: list[list
 @given(st.lists(NAMES, max_size=6))
 def test_the_stock_knows_what_each_line_takes(outputs: list[list[str]]) -> None:
     conversation = session(*map(" ".join, outputs))
-    items = Inventory().of(conversation).items
+    items = Inventory().measure(conversation).items
     assert [item.stub_tokens > 28 for item in items] == [
         bool(found.stub_names) for found in numbered_outputs(conversation)
     ]

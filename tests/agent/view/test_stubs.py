@@ -20,7 +20,7 @@ from ebbtide.agent.messages import (
 )
 from ebbtide.agent.records.earlier_formats import parse_program_state
 from ebbtide.agent.view.previews import stored_excerpt
-from ebbtide.agent.view.stubs import HOOK_NOTE_PREFIX, first_error
+from ebbtide.agent.view.stubs import HOOK_NOTE_PREFIX, strongest_error
 from ebbtide.agent.view.visible import NumberedOutput, numbered_outputs, outcome_with_ref, visible_messages
 from ebbtide.tools.outputs.extent import Extent
 from ebbtide.tools.process.state import ProgramState
@@ -162,7 +162,7 @@ def test_what_a_hook_says_of_an_output_is_no_error_of_it() -> None:
     program = ProgramState("exit code 1", code=1)
     note = f"{HOOK_NOTE_PREFIX}`bash` objects; take it into account:]\nerror: style\nexit code 1"
     output = ToolOutput("c", f"12 files checked\n2 are not in order\nexit code 1\n{note}", "failed", program=program)
-    assert first_error(output) == "2 are not in order"
+    assert strongest_error(output) == "2 are not in order"
 
 
 def test_the_line_of_a_failed_command_quotes_what_says_what_is_wrong() -> None:
@@ -170,10 +170,10 @@ def test_the_line_of_a_failed_command_quotes_what_says_what_is_wrong() -> None:
     words = (
         "test_error_1 PASSED\nthe build failed\nsrc/a.c:3:1: error: no type `x`\nmake: *** [a.o] Error 1\nexit code 2"
     )
-    assert first_error(ToolOutput("c", words, "failed", program=program)) == "src/a.c:3:1: error: no type `x`"
+    assert strongest_error(ToolOutput("c", words, "failed", program=program)) == "src/a.c:3:1: error: no type `x`"
 
 
 def test_a_line_of_the_matches_in_a_preview_is_quoted_as_it_was_printed() -> None:
     matches = "\nmatches: 698- all is well\n700: KeyError: 'x' (and 3 like it, from line 20)"
     part = stored_excerpt("bash", "r1", 9000, 1200, "line 1\n[… lines 2-1199 left out …]\nline 1200", matches)
-    assert first_error(ToolOutput("c", part.text, "failed", inserted=part.inserted)) == "KeyError: 'x'"
+    assert strongest_error(ToolOutput("c", part.text, "failed", inserted=part.inserted)) == "KeyError: 'x'"

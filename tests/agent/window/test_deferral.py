@@ -15,21 +15,23 @@ from ebbtide.agent.prompt.tool_selection import select_tools
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.tokens.estimate import estimate_tools
-from ebbtide.agent.tool_specs import CALL, SEARCH, HostedSearch, ToolSpec
-from ebbtide.agent.window.deferral import Deferral, specs_of
+from ebbtide.agent.tool_specs import CALL_TOOL, SEARCH_TOOL, HostedSearch, ToolSpec
+from ebbtide.agent.window.deferral import Deferral, create_specs
 from ebbtide.agent.window.prefix_watch import PrefixWatch
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 from tests.agent.providers.test_fallbacks import Models
 from tests.kit.project import Project
 from tests.kit.server_tools import served_tools
 from tests.kit.session import ASKED, Home, call, events_of, finished, first_turn, notes_in, offered, prints
 
 SERVED = served_tools()
-BUILTIN = tuple(tool for tool in builtin_tools() if tool.name not in ("edit_notebook", "web_fetch", "web_search"))
+BUILTIN = tuple(
+    tool for tool in create_builtin_tools() if tool.name not in ("edit_notebook", "web_fetch", "web_search")
+)
 """Those that stand in requests whatever is configured."""
 OWN = tuple(tool.name for tool in BUILTIN)
 TOOLS = (*BUILTIN, *SERVED)
-TOOLS_OFFERED = select_tools(specs_of(TOOLS))
+TOOLS_OFFERED = select_tools(create_specs(TOOLS))
 """Where nothing is held back."""
 WINDOW = 30_000
 DEFERRED = "mcp__chat__delete_invoice"
@@ -37,7 +39,7 @@ NOTE = "[60 tools deferred to save context. Use tool_search to find them.]"
 
 
 def script(*replies: dict[str, Any], window: int = WINDOW) -> Scripted:
-    return Scripted.of(*replies, context_window=window)
+    return Scripted.from_replies(*replies, context_window=window)
 
 
 async def test_a_tool_is_searched_and_called_while_the_array_stays_the_same(home: Home) -> None:
@@ -119,10 +121,12 @@ async def test_the_overview_says_what_is_held_back_and_the_next_session_knows_wh
         sizes += [overview.deferred.tokens, *(part.tokens for part in overview.components if part.name == "tools")]
         await session.close()
     assert counts == [0, 60]
-    assert sizes == pytest.approx([0, estimate_tools(TOOLS_OFFERED), estimate_tools(specs_of(SERVED)), 2066], rel=0.5)
+    assert sizes == pytest.approx(
+        [0, estimate_tools(TOOLS_OFFERED), estimate_tools(create_specs(SERVED)), 2066], rel=0.5
+    )
     session = await project.sessions(**flags).open()
     names = [
-        tool.name for tool in session._ctx.calls.runner.workspace.deferred_tools()
+        tool.name for tool in session._ctx.calls.runner.workspace.get_deferred_tools()
     ]  # what the model can only search for
     assert 0 < len(names) < 60
     assert DEFERRED not in names
@@ -186,7 +190,7 @@ async def test_the_next_session_of_the_project_knows_what_was_used(home: Home, e
     second = script({"text": "done"}, window=60_000)
     uses = await recorder.last_tool_uses()
     assert list(uses) == [DEFERRED]
-    await events_of(await home.open(second, resume=True, tools=TOOLS, deferral=Deferral(used=uses)))
+    await events_of(await home.open(second, resume=True, tools=TOOLS, deferral=Deferral(last_uses=uses)))
     assert [DEFERRED in offered(provider.requests[0]) for provider in (first, second)] == [False, True]
 
 
@@ -223,7 +227,7 @@ class Searching(Scripted):
 
 
 def searching(*replies: dict[str, Any], window: int, search: HostedSearch = "plain") -> Searching:
-    provider = Searching.of(*replies, context_window=window)
+    provider = Searching.from_replies(*replies, context_window=window)
     assert isinstance(provider, Searching)
     provider.search = search
     return provider
@@ -240,7 +244,7 @@ def deferred_in(request: Request) -> int:
         ("plain", 60_000, 50, ()),
         ("plain", 200_000, 0, ()),
         ("grouped", 50_000, 60, ()),
-        ("grouped", 30_000, 0, (SEARCH, CALL)),
+        ("grouped", 30_000, 0, (SEARCH_TOOL, CALL_TOOL)),
     ],
 )
 async def test_the_provider_searches_while_what_it_shows_fits(
@@ -251,7 +255,7 @@ async def test_the_provider_searches_while_what_it_shows_fits(
     events = await events_of(await home.open(provider, tools=TOOLS))
     assert [deferred_in(request) for request in provider.requests] == [deferred] * 2
     assert all(before is later for before, later in zip(*(request.tools for request in provider.requests), strict=True))
-    assert tuple(name for name in offered(provider.requests[0]) if name in (SEARCH, CALL)) == finders
+    assert tuple(name for name in offered(provider.requests[0]) if name in (SEARCH_TOOL, CALL_TOOL)) == finders
     assert finished(events) == [(DEFERRED, "done", f"{DEFERRED} was called with {{'title': 'May'}}")]
     note = [f"[{deferred} tools deferred to save context. Search for them, and call the tools you find by name.]"]
     assert notes_in(provider.requests[0], "deferred") == (note if deferred else [NOTE] if finders else [])
@@ -268,13 +272,13 @@ async def test_a_model_that_takes_over_searches_as_it_can(home: Home, monkeypatc
     events = [*await events_of(session), *await events_of(session, "y" * 60_000)]
     assert [type(event) for event in events if isinstance(event, ModelSwitched)] == [ModelSwitched]
     assert (deferred_in(first.requests[0]), deferred_in(second.requests[0])) == (60, 0)
-    assert {SEARCH, CALL} <= set(offered(second.requests[0]))
+    assert {SEARCH_TOOL, CALL_TOOL} <= set(offered(second.requests[0]))
 
 
 async def test_when_the_choice_fails_all_tools_are_offered(home: Home) -> None:
     used: Any = {SERVED[0].name: "yesterday"}
     provider = script({"text": "done"})
-    events = await events_of(await home.open(provider, tools=TOOLS, deferral=Deferral(used=used)))
+    events = await events_of(await home.open(provider, tools=TOOLS, deferral=Deferral(last_uses=used)))
     assert [event.text.partition(":")[0] for event in events if isinstance(event, Noticed)] == [
         "choosing the tools to defer failed, so all of them are offered"
     ]
@@ -314,28 +318,28 @@ def test_other_tools_without_a_rewrite_are_a_mistake() -> None:
     watch, request = PrefixWatch(events.append), Request("system", (User((Text("hi"),)),), (), 100, "s")
     facts = ModelFacts("p", "m", 1000, 100)
     changed = replace(request, tools=(ToolSpec("x", "", {}),))
-    watch.note_request(request, facts)
-    watch.note_rewrite()
-    watch.note_tool_change()
-    watch.note_request(changed, facts)
+    watch.record_request(request, facts)
+    watch.allow_rewrite()
+    watch.allow_tool_change()
+    watch.record_request(changed, facts)
     assert events == []
-    watch.note_tool_change()
-    watch.note_request(request, facts)
-    watch.note_rewrite()
-    watch.note_request(changed, facts)
+    watch.allow_tool_change()
+    watch.record_request(request, facts)
+    watch.allow_rewrite()
+    watch.record_request(changed, facts)
     assert events == [PrefixDrifted("tools"), PrefixDrifted("tools")]
 
 
-@pytest.mark.parametrize(("is_led", "finders"), [(True, ()), (False, (SEARCH, CALL))])
+@pytest.mark.parametrize(("is_led", "finders"), [(True, ()), (False, (SEARCH_TOOL, CALL_TOOL))])
 def test_a_small_model_is_offered_no_search_for_tools_that_it_is_to_do_without(
     is_led: bool, finders: tuple[str, ...]
 ) -> None:
     rare = [ToolSpec(name, "Asks servers. " * 40, {"type": "object"}, "rare") for name in ("diagnostics", "symbols")]
-    deferral, specs = Deferral(reduces_tools=True), (*specs_of(BUILTIN), *rare)
+    deferral, specs = Deferral(reduces_tools=True), (*create_specs(BUILTIN), *rare)
     deferral.choose(specs, 100_000, lambda spec: len(spec.description), lambda event: None, is_small_model=is_led)
     found = [spec.name for spec in deferral.offered_tools(specs)]
-    assert tuple(name for name in found if name in (SEARCH, CALL)) == finders
+    assert tuple(name for name in found if name in (SEARCH_TOOL, CALL_TOOL)) == finders
     assert deferral.deferred_state == (2 if finders else 0, False)
-    served = (*specs, *specs_of(SERVED))
+    served = (*specs, *create_specs(SERVED))
     deferral.choose(served, 3_000, lambda spec: len(spec.description), lambda event: None, is_small_model=is_led)
-    assert {SEARCH, CALL} <= {spec.name for spec in deferral.offered_tools(served)}
+    assert {SEARCH_TOOL, CALL_TOOL} <= {spec.name for spec in deferral.offered_tools(served)}

@@ -34,8 +34,8 @@ class Watched:
 
     def send(self, *messages: User | Assistant, usage: Usage = WRITTEN, **other: object) -> None:
         request = Request("system", messages, TOOLS, 100, "s")
-        self.watch.note_request(replace(request, **other), FACTS)  # type: ignore[arg-type]  # a test names the fields
-        self.watch.note_reply(usage)
+        self.watch.record_request(replace(request, **other), FACTS)  # type: ignore[arg-type]  # a test names the fields
+        self.watch.record_reply(usage)
 
 
 def test_a_conversation_that_grows_is_nothing_to_speak_of() -> None:
@@ -78,11 +78,16 @@ def test_a_cache_that_is_kept_alive_is_read_later_and_runs_out_later() -> None:
     watched = Watched()
     watched.send(GO)
     watched.time = 270.0
-    watched.watch.note_renewal()
+    watched.watch.record_renewal()
     watched.time = 560.0
     last = watched.watch.renewable_request(FACTS)
     assert last is not None
-    assert (last.idle_seconds, last.cache_age_seconds, last.renewals, last.cached_tokens) == (560.0, 290.0, 1, 40_000)
+    assert (last.idle_seconds, last.cache_age_seconds, last.renewal_count, last.cached_tokens) == (
+        560.0,
+        290.0,
+        1,
+        40_000,
+    )
     assert not watched.watch.is_cache_cold(FACTS)
     watched.time = 571.0
     assert (watched.watch.renewable_request(FACTS), watched.watch.is_cache_cold(FACTS)) == (None, True)
@@ -90,7 +95,7 @@ def test_a_cache_that_is_kept_alive_is_read_later_and_runs_out_later() -> None:
     assert watched.events == [CacheBroken("ttl expired", 40_000, 0)]
     again = watched.watch.renewable_request(FACTS)
     assert again is not None
-    assert again.renewals == 0
+    assert again.renewal_count == 0
 
 
 def test_a_beginning_that_changes_unannounced_is_told_with_its_place() -> None:
@@ -111,17 +116,17 @@ def test_a_beginning_that_changes_unannounced_is_told_with_its_place() -> None:
 def test_a_rewrite_that_is_announced_is_neither_drift_nor_break() -> None:
     watched = Watched()
     watched.send(GO, REPLY, OUTPUT)
-    watched.watch.note_rewrite()
+    watched.watch.allow_rewrite()
     watched.send(OUTPUT, usage=Usage(input=9))
     assert watched.events == []
-    assert watched.watch.epoch == 1
+    assert watched.watch.rewrite_count == 1
 
 
 def test_a_rewrite_may_change_neither_system_text_nor_tools() -> None:
     for name, value in (("system", "other"), ("tools", ())):
         watched = Watched()
         watched.send(GO, REPLY, OUTPUT)
-        watched.watch.note_rewrite()
+        watched.watch.allow_rewrite()
         watched.send(OUTPUT, usage=Usage(), **{name: value})
         assert watched.events == [PrefixDrifted(name)]
 
@@ -135,7 +140,7 @@ def test_a_mask_may_change_nothing_before_the_first_masked_output() -> None:
     ):
         watched = Watched()
         watched.send(GO, REPLY, OUTPUT, REPLY, OUTPUT)
-        watched.watch.note_rewrite(unchanged)
+        watched.watch.allow_rewrite(unchanged)
         watched.send(other, REPLY, masked, REPLY, OUTPUT, usage=Usage())
         assert watched.events == ([PrefixDrifted(where)] if where else [])
 
@@ -143,8 +148,8 @@ def test_a_mask_may_change_nothing_before_the_first_masked_output() -> None:
 def test_of_two_rewrites_the_one_that_keeps_less_counts() -> None:
     watched = Watched()
     watched.send(GO, REPLY, OUTPUT)
-    watched.watch.note_rewrite(2)
-    watched.watch.note_rewrite(0)
+    watched.watch.allow_rewrite(2)
+    watched.watch.allow_rewrite(0)
     watched.send(User((Text("summary"),)), OUTPUT, usage=Usage())
     assert watched.events == []
 
@@ -178,7 +183,7 @@ def test_messages_that_a_rewrite_has_changed_before_the_first_request_are_expect
     before = Watched()
     before.send(GO, REPLY, OUTPUT)
     after = again(before)
-    after.watch.note_rewrite()
+    after.watch.allow_rewrite()
     assert after.watch.mark is not None
     assert after.watch.mark.count == 0
     after.send(OUTPUT, usage=Usage())
@@ -198,7 +203,7 @@ def test_a_provider_that_never_reads_from_a_cache_is_known_after_three_chances()
     watched, fresh = Watched(), Usage(input=40_000)
     watched.send(GO, usage=fresh)
     watched.send(GO, REPLY, OUTPUT, usage=Usage(input=900))
-    watched.watch.note_rewrite()
+    watched.watch.allow_rewrite()
     found = []
     for _ in range(4):
         watched.send(OUTPUT, usage=fresh)
@@ -206,7 +211,7 @@ def test_a_provider_that_never_reads_from_a_cache_is_known_after_three_chances()
     assert found == [False, False, False, True]
     watched.send(OUTPUT, usage=Usage(input=10, cache_read=40_000))
     watched.send(OUTPUT, usage=fresh)
-    assert (watched.watch.is_uncached, watched.watch.misses) == (False, None)
+    assert (watched.watch.is_uncached, watched.watch.miss_count) == (False, None)
 
 
 def test_a_session_that_goes_on_knows_that_its_provider_has_no_cache_and_another_model_may_have_one() -> None:
@@ -215,15 +220,15 @@ def test_a_session_that_goes_on_knows_that_its_provider_has_no_cache_and_another
         watched.send(GO, usage=Usage(input=40_000))
     mark = watched.watch.mark
     assert mark is not None
-    watch = PrefixWatch(resumed_mark=replace(mark, misses=watched.watch.misses))
+    watch = PrefixWatch(resumed_mark=replace(mark, misses=watched.watch.miss_count))
     assert watch.is_uncached
     request = Request("system", (GO,), TOOLS, 100, "s")
-    watch.note_request(request, FACTS)
-    watch.note_reply(Usage(input=40_000))
+    watch.record_request(request, FACTS)
+    watch.record_reply(Usage(input=40_000))
     assert watch.is_uncached
-    watch.note_rewrite()
-    watch.note_request(request, replace(FACTS, name="other"))
-    watch.note_reply(Usage(input=40_000))
+    watch.allow_rewrite()
+    watch.record_request(request, replace(FACTS, name="other"))
+    watch.record_reply(Usage(input=40_000))
     assert not watch.is_uncached
 
 
@@ -235,6 +240,6 @@ def test_breakpoints_follow_what_was_sent() -> None:
     watched.send(GO, REPLY, OUTPUT)
     longer = replace(prompt, messages=(GO, REPLY, OUTPUT, REPLY, OUTPUT))
     assert watch.cache_breakpoints(longer, TOOLS, FACTS) == Breakpoints((10, len(system)), (3, 5))
-    watch.note_rewrite()
+    watch.allow_rewrite()
     assert watch.cache_breakpoints(longer, TOOLS, FACTS) == Breakpoints((10, len(system)), (5,))
     assert watch.cache_breakpoints(replace(prompt, system="short"), TOOLS, FACTS) == Breakpoints()

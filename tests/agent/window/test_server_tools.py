@@ -9,7 +9,7 @@ from ebbtide.agent.events.view import PrefixDrifted
 from ebbtide.agent.messages import User
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.session import Session
-from ebbtide.agent.window.deferral import Deferral, specs_of
+from ebbtide.agent.window.deferral import Deferral, create_specs
 from ebbtide.agent.window.server_tools import ServerTools
 from tests.kit.server_tools import Served as ServedTool
 from tests.kit.session import ASKED, USUAL_TOOLS, Home, call, events_of, finished, notes_in, offered, prints
@@ -51,7 +51,7 @@ def names(tools: tuple[ServedTool, ...]) -> tuple[str, ...]:
 
 
 async def test_what_is_there_before_the_first_request_is_offered_and_nothing_is_said(home: Home) -> None:
-    provider = Scripted.of({"calls": [call("mcp__forge__open", title="a")]}, {"text": "done"}, {"text": "on"})
+    provider = Scripted.from_replies({"calls": [call("mcp__forge__open", title="a")]}, {"text": "done"}, {"text": "on"})
     session, servers = await open_with(home, provider, FORGE)
     events = [*await events_of(session), *await events_of(session, "on")]
     assert [offered(request) for request in provider.requests] == [(*OWN, *names(FORGE))] * 3
@@ -62,7 +62,7 @@ async def test_what_is_there_before_the_first_request_is_offered_and_nothing_is_
 async def test_what_comes_later_is_found_by_a_search_until_the_view_is_rewritten(home: Home) -> None:
     late = call("call_tool", name="mcp__chat__say", arguments={"title": "hi"})
     steps = [{"calls": [call("tool_search", query="say something in a channel")]}, {"calls": [late]}]
-    provider = Scripted.of(
+    provider = Scripted.from_replies(
         {"text": "one"}, *steps, prints("a"), prints("b"), {"text": "two"}, SUMMARY, {"text": "three"}
     )
     session, _ = await open_with(home, provider, FORGE, (*FORGE, *CHAT))
@@ -82,7 +82,7 @@ async def test_what_comes_later_is_found_by_a_search_until_the_view_is_rewritten
 
 
 async def test_a_tool_that_is_gone_stays_in_the_list_and_says_so(home: Home) -> None:
-    provider = Scripted.of({"text": "one"}, {"calls": [call("mcp__forge__open", title="a")]}, {"text": "two"})
+    provider = Scripted.from_replies({"text": "one"}, {"calls": [call("mcp__forge__open", title="a")]}, {"text": "two"})
     session, _ = await open_with(home, provider, (*FORGE, *CHAT), CHAT, policy=Policy(str(home.root), "auto"))
     events = [*await events_of(session), *await events_of(session, "go on")]
     assert {offered(request) for request in provider.requests} == {(*OWN, *names(FORGE), *names(CHAT))}
@@ -99,7 +99,7 @@ async def test_a_tool_that_is_gone_stays_in_the_list_and_says_so(home: Home) -> 
 
 
 async def test_what_has_come_back_is_told(home: Home) -> None:
-    provider = Scripted.of(*[{"text": "on"}] * 3)
+    provider = Scripted.from_replies(*[{"text": "on"}] * 3)
     session, _ = await open_with(home, provider, FORGE, (), FORGE)
     for _ in range(3):
         await events_of(session)
@@ -121,19 +121,19 @@ def test_news_are_told_in_words() -> None:
         "1 tool of mcp__forge and 1 of mcp__chat are new: tool_search finds, call_tool calls them; "
         "1 tool of mcp__forge is gone"
     )
-    assert served.callable["mcp__forge__open"] is changed
-    assert served.findable(set(names(FORGE))) == (changed, *CHAT)
+    assert served.callable_tools["mcp__forge__open"] is changed
+    assert served.findable_tools(set(names(FORGE))) == (changed, *CHAT)
 
 
 async def test_a_session_that_goes_on_is_told_that_tools_are_back(home: Home) -> None:
-    provider = Scripted.of({"text": "one"}, {"text": "two"})
+    provider = Scripted.from_replies({"text": "one"}, {"text": "two"})
     session, _ = await open_with(home, provider, FORGE, ())
     await events_of(session)
     await events_of(session, "go on")
     gone = "[The tools of MCP servers have changed since your list was made: 2 tools of mcp__forge are gone.]"
     assert notes_in(provider.requests[-1], "servers", "deferred") == [gone]
     await session.close()
-    second = Scripted.of({"text": "three"}, {"text": "four"})
+    second = Scripted.from_replies({"text": "three"}, {"text": "four"})
     session, _ = await open_with(home, second, FORGE, resume=True)
     await events_of(session, "go on")
     await events_of(session, "go on")
@@ -147,13 +147,13 @@ async def test_a_session_that_goes_on_is_told_that_tools_are_back(home: Home) ->
 async def test_of_tools_that_came_late_the_one_that_was_used_is_shown_first(home: Home) -> None:
     late = tuple(ServedTool(f"mcp__chat__say_{number}", "Says something") for number in range(4))
     use = call("call_tool", name=late[-1].name, arguments={"title": "hi"})
-    provider = Scripted.of({"text": "one"}, {"calls": [use]}, {"text": "two"})
+    provider = Scripted.from_replies({"text": "one"}, {"calls": [use]}, {"text": "two"})
     deferral = Deferral(1.0, offers_search=True)
     session, servers = await open_with(home, provider, (), late, deferral=deferral)
     await events_of(session)
     await events_of(session, "say hi")
     servers.served.update_listed()
-    specs = (*specs_of(USUAL_TOOLS), *servers.served.specs)
+    specs = (*create_specs(USUAL_TOOLS), *servers.served.listed_specs)
     deferral.choose(specs, 1, lambda spec: int(spec.kind == "mcp"), lambda event: None)
     assert deferral.deferred == {tool.name for tool in late[:-1]}
     assert list(await session._ctx.records.recorder.last_tool_uses()) == [late[-1].name]

@@ -13,7 +13,7 @@ from tests.kit.session import Home, call, calls, events_of, offered
 async def test_a_first_job_and_a_first_reference_change_no_tool(home: Home, window: int) -> None:
     start, look = calls(call("bash", command="true", background=True)), calls(call("bash_output", job="job-1", wait=5))
     printed = calls(call("bash", command="seq 1 9000"))
-    model = Scripted.of(
+    model = Scripted.from_replies(
         calls(call("bash", command="true")), start, look, printed, {"text": "done"}, context_window=window
     )
     session = await home.session(model, deferral=Deferral(reduces_tools=True))

@@ -4,7 +4,7 @@ projects (`build_lines.txt`): which of them are asked about, and why."""
 from pathlib import Path
 
 from ebbtide.tools.commands.line_proof import prove_line
-from ebbtide.tools.commands.looks import probably_read_only_line
+from ebbtide.tools.commands.looks import parse_probably_read_only
 
 LINES = Path(__file__).with_name("build_lines.txt").read_text().splitlines()
 MAY_DO_MORE = {
@@ -20,7 +20,7 @@ HARMLESS_AND_ASKED = {"the program is not known": ["docker version", "unzip -l d
 
 def asked(lines: list[str]) -> list[str]:
     """Those that are neither proved nor tried where they can only look."""
-    return sorted(line for line in lines if not prove_line(line) and probably_read_only_line(line) is None)
+    return sorted(line for line in lines if not prove_line(line) and parse_probably_read_only(line) is None)
 
 
 def test_lines_of_build_scripts_that_look_are_proved_or_tried_but_for_known_classes() -> None:

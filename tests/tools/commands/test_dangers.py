@@ -2,13 +2,13 @@
 
 import pytest
 
-from ebbtide.tools.commands.dangers import dangers_in
+from ebbtide.tools.commands.dangers import find_dangers
 
 ROOT = "/home/u/project"
 
 
 def marked(text: str) -> list[str]:
-    return [text[one.start : one.end] for one in dangers_in(text, ROOT)]
+    return [text[one.start : one.end] for one in find_dangers(text, ROOT)]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_ordinary_commands_have_no_mark(text: str) -> None:
 
 
 def test_all_that_a_part_does_is_said() -> None:
-    assert [one.why for one in dangers_in("sudo rm -rf /", ROOT)] == [
+    assert [one.why for one in find_dangers("sudo rm -rf /", ROOT)] == [
         "runs as another user, with full privileges",
         "deletes folders and everything in them",
     ]

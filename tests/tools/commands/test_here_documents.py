@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from ebbtide.tools.commands import here_documents
 from ebbtide.tools.commands.grammar import parse_command_line
-from ebbtide.tools.commands.here_documents import without_here_documents
-from ebbtide.tools.process.shell import shell
+from ebbtide.tools.commands.here_documents import inline_here_documents
+from ebbtide.tools.process.shell import shell_path
 from tests.kit.recorded_bash import RecordedBash
 
 
 def commands_of(line: str) -> list[tuple[str, ...]]:
     """The words of all commands of a line that is plain without its texts; none of another one."""
-    found = parse_command_line(without_here_documents(line))
+    found = parse_command_line(inline_here_documents(line))
     return [] if found.problem else [command.texts for command in found.commands]
 
 
@@ -59,13 +59,13 @@ def test_a_text_that_a_line_gives_a_program_leaves_its_commands_plain(
     ],
 )  # fmt: skip
 def test_any_other_line_stays_as_it_is(line: str) -> None:
-    assert without_here_documents(line) == line
+    assert inline_here_documents(line) == line
 
 
 def test_a_bash_that_looks_for_brackets_in_a_text_is_told_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(here_documents, "_HAS_OLD_BASH", True)
     line = "git commit -m \"$(cat <<'E'\nx\nE\n)\""
-    assert without_here_documents(line) == line
+    assert inline_here_documents(line) == line
 
 
 @settings(max_examples=100)
@@ -78,10 +78,10 @@ def test_a_bash_that_looks_for_brackets_in_a_text_is_told_none(monkeypatch: pyte
 @example("it's\n\n", "'E'", "")
 def test_bash_gives_a_program_the_word_that_was_read(body: str, end: str, dash: str) -> None:
     line = f"printf '%s|' a \"$(cat <<{dash}{end}\n{body}\nE\n)\" b"
-    found = without_here_documents(line)
+    found = inline_here_documents(line)
     assert "$(" in found or "<<" not in found.replace(body, "")
     both = [
-        subprocess.run((shell(), "-c", text), capture_output=True, check=False).stdout.decode()
+        subprocess.run((shell_path(), "-c", text), capture_output=True, check=False).stdout.decode()
         for text in (line, found)
     ]
     assert [text.replace("\t", "") for text in both[:1]] == [text.replace("\t", "") for text in both[1:]]
@@ -110,7 +110,7 @@ def test_bash_runs_no_command_that_was_taken_for_a_text(tmp_path: Path) -> None:
     that bash runs, and that is taken for text."""
     bash = RecordedBash(tmp_path)
     lines = [line for line in lines_with_texts(7, 6_000) if "\0" not in line]
-    hidden = [(line, commands_of(line)) for line in lines if without_here_documents(line) != line]
+    hidden = [(line, commands_of(line)) for line in lines if inline_here_documents(line) != line]
     hidden = [(line, commands) for line, commands in hidden if commands]
     assert len(hidden) > 60
     for status in (0, 1):

@@ -3,12 +3,12 @@
 import pytest
 
 from ebbtide.tools.commands.grammar import parse_command_line
-from ebbtide.tools.commands.launchers import tool_launch
+from ebbtide.tools.commands.launchers import find_tool_launch
 
 
 def tool_of(line: str) -> str:
     (command,) = parse_command_line(line).commands
-    launch = tool_launch(command.words)
+    launch = find_tool_launch(command.words)
     return " ".join(word.text for word in launch.words) if launch is not None else ""
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ebbtide.tools.commands.looks import probably_read_only_line
-from ebbtide.tools.commands.named_files import named_files
+from ebbtide.tools.commands.looks import parse_probably_read_only
+from ebbtide.tools.commands.named_files import find_named_files
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from ebbtide.tools.commands.named_files import named_files
     ],
 )  # fmt: skip
 def test_lines_of_programs_that_look_are_tried(line: str) -> None:
-    assert probably_read_only_line(line) is not None
+    assert parse_probably_read_only(line) is not None
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_lines_of_programs_that_look_are_tried(line: str) -> None:
     ],
 )  # fmt: skip
 def test_scripts_and_options_that_no_table_lists_are_tried(line: str) -> None:
-    assert probably_read_only_line(line) is not None
+    assert parse_probably_read_only(line) is not None
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_scripts_and_options_that_no_table_lists_are_tried(line: str) -> None:
     ],
 )  # fmt: skip
 def test_other_lines_and_lines_that_write_are_not(line: str) -> None:
-    assert probably_read_only_line(line) is None
+    assert parse_probably_read_only(line) is None
 
 
 @pytest.mark.timeout(10)  # milliseconds, unless a pattern searches the same text again and again
@@ -71,5 +71,5 @@ def test_other_lines_and_lines_that_write_are_not(line: str) -> None:
 @pytest.mark.parametrize("program", ["awk", "sed", "sed -n"])
 def test_long_scripts_are_decided_about_at_once(program: str, piece: str) -> None:
     line = f"{program} '{piece * (9_000 // len(piece))}' x"
-    assert probably_read_only_line(line) is None
-    assert named_files(line) is not None
+    assert parse_probably_read_only(line) is None
+    assert find_named_files(line) is not None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.tools.files.autorun import autorun_reason, first_autorun_file
+from ebbtide.tools.files.autorun import autorun_reason, find_autorun_file
 
 ROOT = "/w/.claude/worktrees/a.git"
 
@@ -50,6 +50,6 @@ def test_where_the_working_folder_lies_does_not_count() -> None:
 
 
 def test_the_first_such_file_is_named_with_its_reason() -> None:
-    found = first_autorun_file((f"{ROOT}/a.py", f"{ROOT}/.envrc", f"{ROOT}/.git/x"), ROOT)
+    found = find_autorun_file((f"{ROOT}/a.py", f"{ROOT}/.envrc", f"{ROOT}/.git/x"), ROOT)
     assert found == (f"{ROOT}/.envrc", "a shell runs it when it starts")
-    assert first_autorun_file((), ROOT) is None
+    assert find_autorun_file((), ROOT) is None

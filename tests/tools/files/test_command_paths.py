@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.calls.permission_request import request_for
+from ebbtide.agent.calls.permission_request import build_request
 from ebbtide.agent.calls.policy import Policy, decide, parse_rule
 from ebbtide.agent.config.options import Mode
 from ebbtide.tools.base import ToolError, Workspace
@@ -17,7 +17,7 @@ TOO_LONG = "it is too long to check every file that it names; a script in a file
 def reason(root: Path, command: str, mode: Mode = "auto", *allow: str, sandboxed: bool = False) -> str:
     """Why a command is asked about; empty when it would run."""
     policy = Policy(str(root), mode, tuple(map(parse_rule, allow)), allows_sandboxed=sandboxed)
-    ruling = decide(request_for(Bash(), {"command": command}, Workspace(root, root / "out"), mode), policy)
+    ruling = decide(build_request(Bash(), {"command": command}, Workspace(root, root / "out"), mode), policy)
     return "" if ruling.verdict == "allow" else ruling.decided_by
 
 

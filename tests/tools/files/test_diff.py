@@ -6,9 +6,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.tools.files.change import Change, changes_diff, diff_lines
+from ebbtide.tools.files.change import Change, diff_changes, diff_lines
 from ebbtide.tools.files.diff import NO_FINAL_NEWLINE
-from ebbtide.tools.files.line_diff import Region, differing_regions
+from ebbtide.tools.files.line_diff import Region, find_differing_regions
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "d e", "\r", "é"]), max_size=60)
 
@@ -25,25 +25,25 @@ def rebuilt(old: Sequence[str], new: Sequence[str], regions: Sequence[Region]) -
 
 @given(LINES, LINES)
 def test_the_regions_make_one_text_the_other(old: list[str], new: list[str]) -> None:
-    assert rebuilt(old, new, differing_regions(old, new)) == new
+    assert rebuilt(old, new, find_differing_regions(old, new)) == new
 
 
 @given(st.permutations(range(400)), st.integers(0, 399))
 def test_lines_in_another_order_are_found_as_well(order: list[int], cut: int) -> None:
     old, new = list(range(400)), order[:cut]
     lines = [str(line) for line in old], [str(line) for line in new]
-    assert rebuilt(*lines, differing_regions(*lines)) == lines[1]
+    assert rebuilt(*lines, find_differing_regions(*lines)) == lines[1]
 
 
 def test_a_line_that_stands_once_holds_the_others_in_place() -> None:
     old = [f"line {number}" for number in range(1_000)]
     new = [*old[:300], "more", *old[300:700], *old[701:]]
-    assert differing_regions(old, new) == [Region(300, 300, 300, 301), Region(700, 701, 701, 701)]
+    assert find_differing_regions(old, new) == [Region(300, 300, 300, 301), Region(700, 701, 701, 701)]
 
 
 def test_large_texts_of_few_lines_count_as_replaced_after_a_while() -> None:
     old, new = ["a", "b"] * 50_000, ["b", "c", "a"] * 40_000
-    found = differing_regions(old, new)
+    found = find_differing_regions(old, new)
     assert rebuilt(old, new, found) == new
 
 
@@ -89,7 +89,7 @@ def test_empty_files_come_and_go() -> None:
 
 def test_a_moved_file_is_one_change(tmp_path: Path) -> None:
     moved = [Change(tmp_path / "new.py", None, b"a\nc\n"), Change(tmp_path / "old.py", b"a\nb\n", None)]
-    assert changes_diff(moved, tmp_path).split("\n") == [
+    assert diff_changes(moved, tmp_path).split("\n") == [
         "rename from old.py",
         "rename to new.py",
         "--- a/old.py",

@@ -11,11 +11,11 @@ from ebbtide.tools.base import Tool, ToolError, Workspace
 from ebbtide.tools.edit import Edit
 from ebbtide.tools.files.text import (
     EncodingError,
+    GuessedEncodingError,
     Replacement,
-    UnsureEncodingError,
-    declared_encoding,
     decode_file,
-    guessed_encoding,
+    find_declared_encoding,
+    guess_encoding,
     usable_codec,
 )
 from ebbtide.tools.read import Read
@@ -79,7 +79,7 @@ async def test_a_short_comment_is_shown_as_it_was_written(codec: str, comment: s
         "1\tint f(void) {",
         f"2\t    return 1; {comment}",
         "3\t}",
-        f"(not in UTF-8; shown as {guessed_encoding(raw)}, a guess: give its `encoding` before you add non-ASCII text)",
+        f"(not in UTF-8; shown as {guess_encoding(raw)}, a guess: give its `encoding` before you add non-ASCII text)",
     ]
 
 
@@ -105,7 +105,7 @@ def test_an_edit_of_a_part_in_ascii_changes_no_other_byte(
         return
     try:
         edited = file.with_changes([Replacement(start, start + 6, "new")]).encode()
-    except UnsureEncodingError:
+    except GuessedEncodingError:
         assert is_behind_high
         return
     assert edited == raw.replace(b"TARGET", b"new")
@@ -125,7 +125,7 @@ def test_an_edit_splits_no_character_of_a_file_whose_encoding_is_guessed(
     at = data.draw(st.sampled_from(places))
     try:
         edited = file.with_changes([Replacement(at, at + 1, "!")]).encode()
-    except UnsureEncodingError:
+    except GuessedEncodingError:
         return
     whole = [text[:at] + "!" + text[at + 1 :] for at in range(len(text))]
     assert edited in [each.encode(codec) for each in whole]
@@ -197,15 +197,15 @@ async def test_a_file_that_declares_its_encoding_is_written_in_it(workspace: Wor
 
 def test_only_what_declares_an_encoding_is_taken_for_it() -> None:
     assert [
-        declared_encoding(b"#!/usr/bin/python\n# -*- coding: GBK -*-\n"),
-        declared_encoding(b"/* -*- mode: c; coding: euc-jp -*- */\n"),
-        declared_encoding(b"// vim: set ts=4 fenc=cp1251 :\n"),
-        declared_encoding(b'<?xml version="1.0" encoding="ISO-8859-1"?>'),
-        declared_encoding(b"<html><head><META http-equiv=x content='text/html; charset=Shift_JIS'>"),
-        declared_encoding(b'@charset "windows-1252";'),
-        declared_encoding(b'open(path, encoding="latin-1")\n'),
-        declared_encoding(b"a\nb\n# coding: latin-1\n"),
-        declared_encoding(b"# coding: rot13\n"),
+        find_declared_encoding(b"#!/usr/bin/python\n# -*- coding: GBK -*-\n"),
+        find_declared_encoding(b"/* -*- mode: c; coding: euc-jp -*- */\n"),
+        find_declared_encoding(b"// vim: set ts=4 fenc=cp1251 :\n"),
+        find_declared_encoding(b'<?xml version="1.0" encoding="ISO-8859-1"?>'),
+        find_declared_encoding(b"<html><head><META http-equiv=x content='text/html; charset=Shift_JIS'>"),
+        find_declared_encoding(b'@charset "windows-1252";'),
+        find_declared_encoding(b'open(path, encoding="latin-1")\n'),
+        find_declared_encoding(b"a\nb\n# coding: latin-1\n"),
+        find_declared_encoding(b"# coding: rot13\n"),
     ] == ["gbk", "euc_jp", "cp1251", "iso8859_1", "cp932", "cp1252", "", "", ""]
 
 

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.tools.files.alignment import UnclearError
+from ebbtide.tools.files.alignment import AmbiguousLineError
 from ebbtide.tools.files.matching import (
     Matches,
     NearMiss,
-    adapted_replacement,
+    adapt_replacement,
     apply_replacements,
+    find_nearest_lines,
     find_text,
-    nearest_lines,
 )
 from ebbtide.tools.files.text import Replacement, TextFile, decode_file
 
@@ -24,7 +24,7 @@ def edited(text: str, old: str, new: str) -> str:
 
 def changes(text: str, old: str, new: str) -> tuple[Replacement, ...]:
     matches = find_text(text, old)
-    return tuple(adapted_replacement(text, place, old, new) for place in matches.non_overlapping)
+    return tuple(adapt_replacement(text, place, old, new) for place in matches.non_overlapping)
 
 
 @given(st.text(alphabet="ab\n "), st.text(alphabet="ab\n ", min_size=1), st.text(alphabet="ab\n\\$"))
@@ -39,7 +39,7 @@ def test_changes_are_in_order_and_inside_the_text(lines: list[str], data: st.Dat
     text = "\n".join(lines)
     old = "\n".join(line.strip() for line in data.draw(LINES))
     at, found = 0, tuple[Replacement, ...]()
-    with suppress(UnclearError):
+    with suppress(AmbiguousLineError):
         found = changes(text, old, "new")
     for change in found:
         assert at <= change.start <= change.end <= len(text)
@@ -103,8 +103,8 @@ def test_a_middle_that_differs_is_no_match() -> None:
 def test_the_nearest_lines_are_found_with_their_number() -> None:
     text = "one\ntwo\ndef compute(value):\n    return value + 1\nend"
     wanted = "def compute(values):\n    return values + 1"
-    assert nearest_lines(text, wanted) == NearMiss(3, ("def compute(value):", "    return value + 1"))
-    assert nearest_lines(text, "%%%%%%%%") is None
+    assert find_nearest_lines(text, wanted) == NearMiss(3, ("def compute(value):", "    return value + 1"))
+    assert find_nearest_lines(text, "%%%%%%%%") is None
 
 
 @given(st.lists(st.sampled_from(["a", "b", "\n", "\r\n", "\r"])), st.data())
@@ -138,5 +138,5 @@ def test_a_short_text_is_read_in_its_own_encoding(text: str, codec: str) -> None
 
 def test_a_near_miss_of_very_many_lines_is_found_by_their_beginning() -> None:
     lines = [f"value_{number} = {number}" for number in range(4_000)]
-    miss = nearest_lines("\n".join(["import os", *lines]), "\n".join(["value_0 = 1", *lines[1:]]))
+    miss = find_nearest_lines("\n".join(["import os", *lines]), "\n".join(["value_0 = 1", *lines[1:]]))
     assert miss == NearMiss(2, tuple(lines))

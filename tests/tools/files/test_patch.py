@@ -14,7 +14,7 @@ def patched(text: str, body: str) -> str:
     (update,) = parse_patch(f"*** Begin Patch\n*** Update File: f\n{body}\n*** End Patch")
     assert isinstance(update, UpdateFile)
     return apply_replacements(
-        text, [hunk.change for hunk in place_hunks(EditTarget("f", text, is_known=True), update.hunks)]
+        text, [hunk.change for hunk in place_hunks(EditTarget("f", text, was_read=True), update.hunks)]
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.base import Arguments, Tool, ToolError, Workspace
-from ebbtide.tools.files.paths import display, is_inside, resolve
+from ebbtide.tools.files.paths import display_path, is_inside, resolve_path
 from ebbtide.tools.files.read_write import write_bytes
 from ebbtide.tools.glob import Glob
 from ebbtide.tools.grep import Grep
@@ -26,25 +26,27 @@ from tests.kit.files import write_file, write_files
     ],
 )
 def test_a_written_path_is_taken_from_the_working_folder(written: str, meant: str, workspace: Workspace) -> None:
-    assert resolve(written, workspace) == workspace.root / meant
+    assert resolve_path(written, workspace) == workspace.root / meant
 
 
 def test_an_at_sign_stays_when_a_file_is_called_so(workspace: Workspace) -> None:
     (workspace.root / "@types").write_text("")
-    assert resolve("@types", workspace) == workspace.root / "@types"
+    assert resolve_path("@types", workspace) == workspace.root / "@types"
 
 
 def test_home_urls_and_links_lead_where_they_lead(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/somewhere")
     (workspace.root / "out").symlink_to("/etc")
-    found = [resolve(written, workspace) for written in ("~/x", "file:///etc/a%20b", "out/new.txt", "/proc/../etc")]
+    found = [
+        resolve_path(written, workspace) for written in ("~/x", "file:///etc/a%20b", "out/new.txt", "/proc/../etc")
+    ]
     assert found == [Path("/somewhere/x"), Path("/etc/a b"), Path("/etc/new.txt"), Path("/etc")]
 
 
 @pytest.mark.parametrize("written", ["", "a\0b", "file://elsewhere/x", "\ud800"])
 def test_what_cannot_be_a_path_is_an_error(written: str, workspace: Workspace) -> None:
     with pytest.raises(ToolError):
-        resolve(written, workspace)
+        resolve_path(written, workspace)
 
 
 def test_inside_is_decided_by_component() -> None:
@@ -53,19 +55,19 @@ def test_inside_is_decided_by_component() -> None:
 
 
 def test_a_shown_path_is_one_printable_line(workspace: Workspace) -> None:
-    assert display(workspace.root / "a\nb\x1b", workspace.root) == "a\\nb\\x1b"
-    assert display(Path("/etc/x"), workspace.root) == "/etc/x"
+    assert display_path(workspace.root / "a\nb\x1b", workspace.root) == "a\\nb\\x1b"
+    assert display_path(Path("/etc/x"), workspace.root) == "/etc/x"
 
 
 @pytest.mark.parametrize("path", ["/proc/self/environ", "/proc/1/mem", "/proc/self", "/proc", "/dev/fd/0", "/dev/mem"])
 def test_what_belongs_to_a_process_is_nobodys_to_use(path: str, workspace: Workspace) -> None:
     for written in (path, f"file://{path}", f"../../../../../../../..{path}"):
         with pytest.raises(ToolError, match=r"belongs to a running process|is not where"):
-            resolve(written, replace(workspace, granted_paths=frozenset()))
+            resolve_path(written, replace(workspace, granted_paths=frozenset()))
 
 
 def test_links_of_a_process_lead_where_they_lead(workspace: Workspace) -> None:
-    assert resolve("/proc/self/root/etc", workspace) == Path("/etc")
+    assert resolve_path("/proc/self/root/etc", workspace) == Path("/etc")
 
 
 CALLS: list[tuple[Tool, Arguments]] = [
@@ -101,7 +103,7 @@ async def test_a_link_put_in_the_way_after_the_decision_leads_nowhere(
 async def test_what_was_allowed_can_be_done(tool: Tool, arguments: Arguments, workspace: Workspace) -> None:
     write_files(workspace.root, {"d/old": "secret\n", "a": "a\n"})
     allowed = replace(workspace, granted_paths=frozenset(tool.subjects(arguments, workspace)))
-    assert not (await tool.run(arguments, allowed)).failed
+    assert not (await tool.run(arguments, allowed)).has_failed
 
 
 async def test_writing_to_one_name_of_a_file_keeps_its_other_name_the_same_file(workspace: Workspace) -> None:
@@ -116,8 +118,8 @@ async def test_writing_to_one_name_of_a_file_keeps_its_other_name_the_same_file(
 def test_what_is_decided_is_what_is_opened(name: str, workspace: Workspace) -> None:
     (workspace.root / "d").mkdir()
     (workspace.root / "link").symlink_to("/usr/lib")
-    decided = resolve(name, workspace)
-    assert decided == resolve(str(decided), workspace)
+    decided = resolve_path(name, workspace)
+    assert decided == resolve_path(str(decided), workspace)
     assert decided == Path(os.path.realpath(workspace.root / name))
 
 
@@ -129,4 +131,4 @@ async def test_a_file_that_is_gone_at_once_was_written_all_the_same(
         path.unlink()
 
     monkeypatch.setattr("ebbtide.tools.files.change.write_bytes", write_and_lose)
-    assert not (await Write().run({"path": "a", "content": "x"}, workspace)).failed
+    assert not (await Write().run({"path": "a", "content": "x"}, workspace)).has_failed

@@ -9,7 +9,7 @@ import pytest
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.files.project_programs import trusted_launches
 from ebbtide.tools.sandbox.sandbox import Sandbox
-from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
+from ebbtide.tools.sandbox.system import NoSandbox, detect_sandbox
 from tests.kit.files import write_file
 
 PYTEST = (".venv/bin/pytest", "-q")
@@ -61,7 +61,7 @@ def test_what_npx_would_fetch_is_not_the_tool_of_the_project(workspace: Workspac
     assert trusted_launches("npx jest", workspace) == {("npx", "jest")}
 
 
-@pytest.mark.skipif(isinstance(found_sandbox(), NoSandbox), reason="there is no sandbox here")
+@pytest.mark.skipif(isinstance(detect_sandbox(), NoSandbox), reason="there is no sandbox here")
 def test_where_a_sandbox_holds_it_a_tool_that_runs_no_code_of_the_project_may_come_from_it(
     workspace: Workspace, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from ebbtide.tools.network.connection import Resolve, connect, resolve_public
 from ebbtide.tools.network.http_head import MAX_HEAD_BYTES
-from ebbtide.tools.network.places import NetworkPlace, parse_place
+from ebbtide.tools.network.places import NetworkDestination, parse_destination
 from ebbtide.tools.network.proxy import MAX_CONNECTIONS, ProxyServer
 from tests.kit.polling import soon
 
@@ -50,14 +50,14 @@ class OneClient:
     answer: asyncio.Event | None = None
     """Comes before each refusal and permission, where there is one."""
 
-    async def refusal(self, place: NetworkPlace) -> str:
+    async def refusal(self, place: NetworkDestination) -> str:
         self.asked.append(str(place))
         if self.answer is not None:
             await self.answer.wait()
         is_allowed = place.host.endswith("example.org") or place.host == "127.0.0.1"
         return "" if is_allowed else f"no rule for `{place}`"
 
-    def note(self, place: NetworkPlace, why: str) -> None:
+    def record_failure(self, place: NetworkDestination, why: str) -> None:
         self.refusals.append(why)
 
 
@@ -297,11 +297,11 @@ async def test_behind_a_proxy_of_the_environment_its_answer_counts(
     ],
 )
 def test_a_place_has_one_name_however_it_is_written(written: str, place: str) -> None:
-    assert str(parse_place(written)) == place
+    assert str(parse_destination(written)) == place
 
 
 @pytest.mark.parametrize(
     "host", ["localhost", "a.localhost", "127.0.0.1", "169.254.169.254", "[::ffff:127.0.0.1]", "[::]"]
 )
 def test_some_places_are_private_by_their_name(host: str) -> None:
-    assert parse_place(host, 443).is_private
+    assert parse_destination(host, 443).is_private

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.tools.outputs.plain_text import cut_line, number_lines, split_unfinished_escape, terminal_text
+from ebbtide.tools.outputs.plain_text import number_lines, split_unfinished_escape, terminal_text, truncate_line
 
 
 @pytest.mark.parametrize(
@@ -36,5 +36,5 @@ def test_an_escape_cut_in_two_waits_for_its_end() -> None:
 
 
 def test_long_lines_say_how_long_they_are() -> None:
-    assert cut_line("abcdef", 3) == "abc… [cut: 6 characters]"
+    assert truncate_line("abcdef", 3) == "abc… [cut: 6 characters]"
     assert number_lines(["x", "y"], 9) == "9\tx\n10\ty"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.tools.process.git import SAFE_SETTINGS, GitError, program_outside, program_run_by_repository, run_git
+from ebbtide.tools.process.git import SAFE_SETTINGS, GitError, find_program_outside, run_git, setting_running_program
 from tests.kit.files import write_file
 from tests.kit.git import git
 
@@ -15,7 +15,7 @@ def test_a_file_without_end_that_a_repository_names_takes_no_more_memory_than_gi
     monkeypatch.setattr("ebbtide.tools.process.git._MAX_GIT_MEMORY_BYTES", 64 << 20)
     git(tmp_path, "init")
     (tmp_path / "a").touch()
-    program = program_outside("git", tmp_path / "none")
+    program = find_program_outside("git", tmp_path / "none")
     assert program is not None
     assert run_git(program, tmp_path, SAFE_SETTINGS, "status", "--porcelain") == b"?? a\n"
     git(tmp_path, "add", "a")
@@ -42,7 +42,7 @@ def test_what_settings_of_a_repository_have_git_run_is_told(tmp_path: Path, sett
     git(tmp_path, "init")
     git(tmp_path, "config", setting, "./x")
     settings = {
-        command: program_run_by_repository(tmp_path, command) for command in ("fetch", "ls-remote", "archive", "status")
+        command: setting_running_program(tmp_path, command) for command in ("fetch", "ls-remote", "archive", "status")
     }
     assert [command for command, setting_named in settings.items() if setting_named] == commands
     assert {setting_named.lower() for setting_named in settings.values() if setting_named} == (
@@ -58,15 +58,15 @@ def test_hooks_that_a_fetch_runs_are_told_and_settings_of_the_user_are_not(
     monkeypatch.setenv("HOME", str(tmp_path))
     own.rename(tmp_path / ".gitconfig")
     root.mkdir()
-    assert program_run_by_repository(root, "fetch") == ""
+    assert setting_running_program(root, "fetch") == ""
     git(root, "init")
-    assert [program_run_by_repository(root, command) for command in ("fetch", "archive")] == ["", ""]
+    assert [setting_running_program(root, command) for command in ("fetch", "archive")] == ["", ""]
     hook = write_file(root / ".git" / "hooks" / "reference-transaction", "#!/bin/sh\n")
-    assert program_run_by_repository(root, "fetch") == ""
+    assert setting_running_program(root, "fetch") == ""
     hook.chmod(0o755)
-    assert [program_run_by_repository(root, command) for command in ("fetch", "ls-remote")] == [
+    assert [setting_running_program(root, command) for command in ("fetch", "ls-remote")] == [
         "`reference-transaction`",
         "",
     ]
     (root / ".git" / "config").write_text("[core")
-    assert program_run_by_repository(root, "fetch") == "its settings cannot be read"
+    assert setting_running_program(root, "fetch") == "its settings cannot be read"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.tools.process.shell import shell_launch
-from ebbtide.tools.process.start import start
+from ebbtide.tools.process.start import start_program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux is told which process to end first")
 
@@ -18,7 +18,7 @@ def read(path: str | Path) -> str:
 async def test_a_program_and_what_it_starts_are_the_first_to_go(tmp_path: Path) -> None:
     before = read("/proc/self/oom_score_adj")
     line = 'cat /proc/self/oom_score_adj; sh -c "cat /proc/self/oom_score_adj"'
-    program = start(shell_launch(line), tmp_path, tmp_path / "log")
+    program = start_program(shell_launch(line), tmp_path, tmp_path / "log")
     try:
         assert await program.wait(60)
         assert read(tmp_path / "log") == "500\n500\n"

@@ -32,6 +32,6 @@ NO_KEY = "git@github.com: Permission denied (publickey).\nfatal: Could not read 
 def test_what_a_program_complains_of_is_told_whatever_the_exit_code(command: str, printed: str, denials: str) -> None:
     """empathic/clash#255: a commit that is to be signed fails in the sandbox, and nothing says why. Here that held
     where a pipe or `|| true` stood behind it."""
-    found = denial_reasons(command, printed, BOUNDARY, "/project", lambda _: False, failed=False)
+    found = denial_reasons(command, printed, BOUNDARY, "/project", lambda _: False, has_failed=False)
     assert found == denials
     assert may_have_been_blocked(printed) or not denials

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.tools.sandbox import git_metadata
-from ebbtide.tools.sandbox.git_metadata import folder_repositories, git_path_access, is_active_redirection
+from ebbtide.tools.sandbox.git_metadata import find_repositories, git_path_access, is_active_redirection
 from tests.kit.files import write_file, write_files
 from tests.kit.git import git
 
@@ -161,7 +161,7 @@ def test_repositories_in_a_folder_are_found_but_for_its_own_and_those_of_builds(
     for name in made:
         git(repo, "init", name)
     git(repo, "init", "--bare", "bare.git")
-    assert folder_repositories(repo).below == tuple(repo / name for name in ("bare.git", "libs/one", "libs/one/two"))
+    assert find_repositories(repo).nested == tuple(repo / name for name in ("bare.git", "libs/one", "libs/one/two"))
 
 
 def test_files_that_would_lead_git_elsewhere_are_those_of_every_repository(repo: Path) -> None:
@@ -171,8 +171,8 @@ def test_files_that_would_lead_git_elsewhere_are_those_of_every_repository(repo:
     git(repo, "-c", "protocol.file.allow=always", "submodule", "add", str(part), "part")
     git(repo, "init", "inner")
     unwanted = (".git/commondir", ".git/modules/part/commondir", "HEAD", "inner/.git/commondir", "inner/HEAD")
-    assert folder_repositories(repo).forbidden_files == tuple(repo / name for name in unwanted)
-    assert folder_repositories(repo / "part").forbidden_files == (
+    assert find_repositories(repo).forbidden_files == tuple(repo / name for name in unwanted)
+    assert find_repositories(repo / "part").forbidden_files == (
         repo / ".git/modules/part/commondir",
         repo / "part/HEAD",
     )
@@ -188,10 +188,10 @@ def test_of_a_repository_of_another_user_nothing_is_kept_that_is_not_there(
 ) -> None:
     git(repo, "init", "inner")
     (repo / ".git" / "hooks").rename(repo / "no-hooks")
-    assert (folder_repositories(repo).below, places(repo)) == (
+    assert (find_repositories(repo).nested, places(repo)) == (
         (repo / "inner",),
         {**USUAL, "repo/.git/hooks": "hidden folder"},
     )
     monkeypatch.setattr(git_metadata, "_is_modifiable", lambda _: False)
-    assert folder_repositories(repo).below == ()
+    assert find_repositories(repo).nested == ()
     assert places(repo) == {"repo/.git": "write", "repo/.git/config": "read"}

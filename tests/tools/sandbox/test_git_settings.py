@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.sandbox.boundary import Boundary
-from ebbtide.tools.sandbox.git_settings import dangling_remote_error, refusal
+from ebbtide.tools.sandbox.git_settings import dangling_remote_problem, refusal_reason
 from tests.kit.files import write_files
 from tests.kit.git import git
 from tests.tools.sandbox.test_sandbox import PYTHON, bash, boxed, fill, home, place, pytestmark
@@ -73,7 +73,7 @@ async def test_harmless_settings_are_written(
     config = repo / ".git" / "config"
     file = config.stat().st_ino
     result = await bash(boxed, command)
-    assert (result.failed, result.blocked_by_sandbox, settings(repo)) == (False, "", BASE | wanted)
+    assert (result.has_failed, result.blocked_by_sandbox, settings(repo)) == (False, "", BASE | wanted)
     assert config.stat().st_ino == file, "what is mounted in other sandboxes is another file now"
     assert not (repo / ".git" / "config.lock").exists()
 
@@ -96,7 +96,7 @@ async def test_what_is_renamed_or_removed_takes_its_settings_along(
     command: str, wanted: dict[str, str], boxed: Workspace, repo: Path
 ) -> None:
     result = await bash(boxed, command)
-    assert (result.failed, result.blocked_by_sandbox, settings(repo)) == (False, "", wanted)
+    assert (result.has_failed, result.blocked_by_sandbox, settings(repo)) == (False, "", wanted)
 
 
 ADDS = "git remote add up ../up.git; git remote add in ./in.git; git remote"
@@ -145,7 +145,7 @@ async def test_others_are_refused_and_that_is_said_whatever_the_exit_code(
 ) -> None:
     result = await bash(boxed, f"git config {key} ./x{after}")
     assert (NOT_WRITTEN in result.blocked_by_sandbox, NOT_WRITTEN in result.text, settings(repo)) == (True, True, BASE)
-    assert result.failed == (not after)
+    assert result.has_failed == (not after)
 
 
 HOSTILE = """
@@ -240,14 +240,14 @@ BOUNDARY = Boundary({"/project": "write", "/project/.git/config": "read"}, "/scr
 def test_which_values_are_harmless(key: str, value: str, why: str) -> None:
     known = {"remote.known.url": ["https://example.org"], "remote.near.url": ["../known"]}
     message = f"Git's setting `{key}` was not written: {why}" if why else ""
-    assert refusal(key, known, known | {key: [value]}, BOUNDARY) == message
+    assert refusal_reason(key, known, known | {key: [value]}, BOUNDARY) == message
 
 
 def test_a_remote_that_branches_follow_is_not_taken_away_under_them() -> None:
     before = {"remote.evil.url": ["https://example.org"], "branch.main.remote": ["evil"]}
     message = "the remote `evil` was not removed: Git's setting `branch.main.remote` names it"
-    assert dangling_remote_error(before, {"branch.main.remote": ["evil"]}) == message
-    assert dangling_remote_error(before, {}) == ""
+    assert dangling_remote_problem(before, {"branch.main.remote": ["evil"]}) == message
+    assert dangling_remote_problem(before, {}) == ""
 
 
 async def test_a_file_that_may_not_be_written_is_told_of_where_the_line_ended_well(
@@ -255,5 +255,5 @@ async def test_a_file_that_may_not_be_written_is_told_of_where_the_line_ended_we
 ) -> None:
     hook = repo / ".git" / "hooks" / "pre-commit"
     result = await bash(boxed, f"echo x > {hook} || true")
-    assert (result.failed, result.blocked_by_sandbox) == (False, f"it may not write `{hook}`")
+    assert (result.has_failed, result.blocked_by_sandbox) == (False, f"it may not write `{hook}`")
     assert (await bash(boxed, "echo 'a: Read-only file system'")).blocked_by_sandbox == ""

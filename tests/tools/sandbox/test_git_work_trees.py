@@ -34,7 +34,7 @@ async def test_a_work_tree_is_removed_moved_and_added_again(boxed: Workspace, li
     )
     for line in lines:
         result = await bash(boxed, line)
-        assert (result.failed, result.blocked_by_sandbox) == (False, ""), result.text
+        assert (result.has_failed, result.blocked_by_sandbox) == (False, ""), result.text
     assert not is_there(linked)
     assert os.listdir(boxed.root / ".git" / "worktrees") == ["other"]
     assert (await bash(boxed, "cd moved && git status --short && git log --format=%s")).text == "first\nexit code 0"

@@ -17,7 +17,7 @@ import pytest
 
 from ebbtide.tools.process.shell import Launch
 from ebbtide.tools.sandbox.boundary import Boundary
-from ebbtide.tools.sandbox.look_only import CannotHide, FolderListing, secret_files
+from ebbtide.tools.sandbox.look_only import CannotHide, FolderListing, find_secret_files
 from ebbtide.tools.sandbox.sandbox import Sandbox
 from ebbtide.tools.sandbox.system import sandbox_kind
 from tests.kit.commands import ROOT
@@ -169,19 +169,19 @@ def test_a_folder_is_listed_again_when_it_has_changed(tmp_path: Path) -> None:
     old = time.time() - 60
     os.utime(tmp_path, (old, old))
     os.utime(tmp_path / "sub", (old, old))
-    assert secret_files([str(tmp_path)], listed, is_git=True) == []
+    assert find_secret_files([str(tmp_path)], listed, is_git=True) == []
     first = dict(listed)
-    assert secret_files([str(tmp_path)], listed, is_git=True) == []
+    assert find_secret_files([str(tmp_path)], listed, is_git=True) == []
     assert all(listed[folder] is first[folder] for folder in first)
     (tmp_path / "sub" / ".env").write_text("KEY")
-    assert secret_files([str(tmp_path)], listed, is_git=True) == [str(tmp_path / "sub" / ".env")]
+    assert find_secret_files([str(tmp_path)], listed, is_git=True) == [str(tmp_path / "sub" / ".env")]
 
 
 def test_where_there_are_too_many_secrets_nothing_is_tried(tmp_path: Path) -> None:
     for number in range(101):
         (tmp_path / f"{number}.pem").touch()
     with pytest.raises(CannotHide, match="more than 100 files"):
-        secret_files([str(tmp_path)], {}, is_git=True)
+        find_secret_files([str(tmp_path)], {}, is_git=True)
 
 
 def test_keys_are_hidden_in_whatever_it_sees(boxed: Sandbox, place: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from ebbtide.tools.base import Result, Workspace
 from ebbtide.tools.bash import Bash
 from ebbtide.tools.network import tunnel
-from ebbtide.tools.network.places import NetworkPlace
+from ebbtide.tools.network.places import NetworkDestination
 from ebbtide.tools.network.proxy import UpstreamConnection
 from ebbtide.tools.sandbox.network import SessionNetwork
 from ebbtide.tools.sandbox.network_namespace import namespace_problem
@@ -39,7 +39,7 @@ class Rules:
         self.answer: asyncio.Event | None = None
         self.is_open, self.answer_wait_seconds = False, 0.0
 
-    async def refusal(self, place: NetworkPlace) -> str:
+    async def refusal(self, place: NetworkDestination) -> str:
         self.asked.append(str(place))
         if self.answer is not None:
             await self.answer.wait()
@@ -71,7 +71,7 @@ async def boxed(root: Path) -> AsyncIterator[Workspace]:
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
 
-        async def connect(place: NetworkPlace, is_tunnel: bool) -> UpstreamConnection:
+        async def connect(place: NetworkDestination, is_tunnel: bool) -> UpstreamConnection:
             return UpstreamConnection(*await asyncio.open_connection("127.0.0.1", port))
 
         network = SessionNetwork((), connect)

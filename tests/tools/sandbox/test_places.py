@@ -11,7 +11,7 @@ import pytest
 from ebbtide.tools.sandbox import mount_paths
 from ebbtide.tools.sandbox.boundary import Access
 from ebbtide.tools.sandbox.mount_paths import sandbox_path_access
-from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
+from ebbtide.tools.sandbox.system import NoSandbox, detect_sandbox
 from tests.kit.files import write_files
 from tests.tools.sandbox.test_sandbox import place
 
@@ -84,6 +84,6 @@ def serving_elsewhere(base: Path) -> Iterator[Path]:
         server.kill()
 
 
-@pytest.mark.skipif(isinstance(found_sandbox(), NoSandbox), reason="programs get no network of their own here")
+@pytest.mark.skipif(isinstance(detect_sandbox(), NoSandbox), reason="programs get no network of their own here")
 def test_sockets_of_programs_with_another_network_are_hidden(base: Path, serving_elsewhere: Path) -> None:
     assert seen(base) == {"work": "write", "home/s": "hidden file"}

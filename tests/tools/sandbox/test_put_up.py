@@ -12,7 +12,7 @@ from ebbtide.tools.base import Workspace
 from ebbtide.tools.process.child import run_with_input
 from ebbtide.tools.process.shell import Launch, shell_launch
 from ebbtide.tools.sandbox import system
-from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, detect_sandbox
 from tests.kit.commands import ROOT
 from tests.tools.sandbox.test_sandbox import bash, boxed, home, place, pytestmark
 
@@ -26,9 +26,9 @@ __attribute__((constructor)) static void begin(void) {
 }
 """
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
-FOUND = found_sandbox()
+FOUND = detect_sandbox()
 needs_unshare = pytest.mark.skipif(
-    isinstance(FOUND, NoSandbox) or not FOUND.before, reason="what is mounted meanwhile cannot be kept away here"
+    isinstance(FOUND, NoSandbox) or not FOUND.prefix_argv, reason="what is mounted meanwhile cannot be kept away here"
 )
 
 
@@ -38,13 +38,13 @@ async def test_what_programs_load_first_is_loaded_inside_alone(boxed: Workspace,
     library, trace = boxed.root / "trace.so", place / "trace"
     flags = ("-shared", "-fPIC", f'-DTRACE="{trace}"', "-x", "c", "-", "-o", str(library))
     built = await run_with_input(Launch(("cc", *flags), os.environ), LEAVES_A_TRACE.encode(), place, 60, 1000)
-    assert built.code == 0, built.err
+    assert built.code == 0, built.error_output
     boxed.sandbox.variables["LD_PRELOAD"] = str(library)  # as a hook of the project may say
     assert (await bash(boxed, "echo $LD_PRELOAD $LOADED")).text == f"{library} yes\nexit code 0"
     boxed.sandbox.variables.clear()
     launch = shell_launch("echo $LOADED", {"LD_PRELOAD": str(library)})  # as a server of the project may declare
     answer = await run_with_input(boxed.sandbox.wrap(launch, boxed.root), b"", boxed.root, 10, 100)
-    assert (answer.out, trace.exists()) == (b"yes\n", False)
+    assert (answer.output, trace.exists()) == (b"yes\n", False)
 
 
 MOUNTS_MEANWHILE = """
@@ -91,4 +91,4 @@ def test_where_mounts_cannot_be_kept_away_commands_are_held_all_the_same_and_it_
     assert isinstance(FOUND, SandboxProgram)
     monkeypatch.setattr(system, "_UNSHARE", ())
     why = "a command can write to file systems mounted while it runs: `unshare` of util-linux is not installed"
-    assert found_sandbox.__wrapped__() == SandboxProgram("bubblewrap", FOUND.argv, why)
+    assert detect_sandbox.__wrapped__() == SandboxProgram("bubblewrap", FOUND.argv, why)

@@ -98,7 +98,7 @@ async def test_npm_takes_settings_from_another_file_and_from_variables(
 async def test_settings_cannot_be_written(boxed: Workspace, home: Path) -> None:
     (home / ".npmrc").write_text("registry=http://127.0.0.1:1/\n")
     result = await bash(boxed, "npm config set registry http://127.0.0.1:2/; echo x > ~/.npmrc")
-    assert result.failed
+    assert result.has_failed
     assert (home / ".npmrc").read_text() == "registry=http://127.0.0.1:1/\n"
 
 
@@ -109,7 +109,7 @@ async def test_npm_asks_the_same_registry_where_only_landlock_holds_it(
 ) -> None:
     monkeypatch.setattr(sandbox, "found_sandbox", lambda: SandboxProgram("landlock", ()))
     (home / ".npmrc").write_text(f"registry={registry.url}/own/\n_authToken={TOKEN}\n")
-    scratch = boxed.outputs / "tmp"
+    scratch = boxed.outputs_folder / "tmp"
     scratch.mkdir(parents=True)
     (scratch / ".npmrc").symlink_to(home / ".bashrc")
     result = await bash(boxed, "npm view left version; cat $npm_config_userconfig")

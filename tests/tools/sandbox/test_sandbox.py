@@ -25,11 +25,11 @@ from ebbtide.tools.bash import Bash
 from ebbtide.tools.bash_kill import BashKill
 from ebbtide.tools.process.child import start_child
 from ebbtide.tools.process.shell import shell_launch
-from ebbtide.tools.process.start import start
+from ebbtide.tools.process.start import start_program
 from ebbtide.tools.sandbox import mount_paths
 from ebbtide.tools.sandbox.boundary import Access
 from ebbtide.tools.sandbox.sandbox import Sandbox
-from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, landlock_problem
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, detect_sandbox, landlock_problem
 from ebbtide.tools.server_log import ServerLog
 from tests.kit.commands import ROOT
 from tests.kit.files import write_file, write_files, write_program
@@ -37,9 +37,9 @@ from tests.kit.git import git
 from tests.kit.polling import is_alive, soon
 from tests.tools.sandbox import probes
 
-FOUND = found_sandbox()
+FOUND = detect_sandbox()
 LANDLOCK = NoSandbox("") if landlock_problem() else SandboxProgram("landlock", ())
-WHY_NOT = FOUND.why if isinstance(FOUND, NoSandbox) else FOUND.note
+WHY_NOT = FOUND.problem if isinstance(FOUND, NoSandbox) else FOUND.note
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=f"bubblewrap is not tried: {WHY_NOT}")
 SECRET = "sk-test-4f8a2c"
 PYTHON = os.path.realpath(sys.executable)
@@ -74,7 +74,7 @@ async def boxed(home: Path, place: Path) -> AsyncIterator[Workspace]:
     write_file(ours / "config.toml", "kept\n")
     root.mkdir()
     git(root, "init")
-    made = Workspace(root, outputs, sandbox=Sandbox(root, outputs / "tmp", ours=(ours,), visible_paths=(root,)))
+    made = Workspace(root, outputs, sandbox=Sandbox(root, outputs / "tmp", own_folders=(ours,), visible_paths=(root,)))
     yield made
     await made.jobs.close()
 
@@ -324,7 +324,7 @@ async def test_a_link_that_takes_the_place_of_a_folder_meanwhile_opens_nothing(
     launch, before = boxed.sandbox.wrap(command, boxed.root, may_write=may_write), _all_files(home)
     (boxed.root / swapped).rename(boxed.root / "away")
     (boxed.root / swapped).symlink_to(target)
-    program = start(launch, boxed.root, log)
+    program = start_program(launch, boxed.root, log)
     assert await program.wait(10)
     await program.close()
     assert log.read_text() == "sandbox: a folder was changed while it was put up\n"
@@ -350,10 +350,10 @@ async def test_landlock_opens_nothing_behind_a_link_in_the_working_folder(
 
 async def test_a_further_folder_is_written_while_it_is_one(boxed: Workspace, home: Path, place: Path) -> None:
     assert boxed.sandbox is not None
-    approval, more = Approver(Policy(str(boxed.root)), added_folders=boxed.sandbox.roots), place / "more"
+    approval, more = Approver(Policy(str(boxed.root)), added_folders=boxed.sandbox.added_roots), place / "more"
     boundary = SessionBoundary(approval, boxed)
     git(more.parent, "init", "more")
-    assert boundary.add("../more") == more
+    assert boundary.add_folder("../more") == more
     asked = PermissionRequest("read", "read", (str(more / "a"),))
     result = await bash(
         boxed, "echo x > ../more/a; cat ../more/a; git -C ../more config a.b c 2>/dev/null || echo kept"
@@ -368,8 +368,12 @@ async def test_a_further_folder_is_written_while_it_is_one(boxed: Workspace, hom
         ("~/.config", f"`{home}/.config` contains this program's own files, which no session may change"),
     ):
         with pytest.raises(ConfigError, match=re.escape(problem)):
-            boundary.add(wrong)
-    assert (boundary.added_folders, boundary.remove(str(more)), boundary.added_folders) == ((str(more),), more, ())
+            boundary.add_folder(wrong)
+    assert (boundary.added_folders, boundary.remove_folder(str(more)), boundary.added_folders) == (
+        (str(more),),
+        more,
+        (),
+    )
     assert (await bash(boxed, "echo x > ../more/b")).blocked_by_sandbox == f"it may not write `{more}/b`"
     assert decide(asked, approval.policy).verdict == "ask"
 
@@ -435,7 +439,7 @@ async def test_what_may_only_look_cannot_write_in_the_working_folder(boxed: Work
     assert boxed.sandbox is not None
     (boxed.root / "a.txt").write_text("one\n")
     launch = boxed.sandbox.wrap(shell_launch("cat a.txt; echo x > a.txt"), boxed.root, may_write=False)
-    program = start(launch, boxed.root, boxed.root / "log")
+    program = start_program(launch, boxed.root, boxed.root / "log")
     assert await program.wait(10)
     assert (boxed.root / "log").read_text().splitlines()[0] == "one"
     assert "a.txt: Read-only file system" in (boxed.root / "log").read_text()
@@ -483,7 +487,9 @@ async def test_what_is_shown_of_a_hidden_folder_is_seen_and_the_rest_is_not(home
         folder.mkdir(parents=True)
     (data / "sessions.db").write_text("kept")
     (outputs / "1.log").write_text("printed\n")
-    made = Workspace(root, outputs, sandbox=Sandbox(root, outputs / "tmp", ours=(data,), visible_paths=(root, outputs)))
+    made = Workspace(
+        root, outputs, sandbox=Sandbox(root, outputs / "tmp", own_folders=(data,), visible_paths=(root, outputs))
+    )
     result = await bash(made, f"cat {outputs}/1.log; ls {data}; touch {data}/x {outputs}/x 2>/dev/null || echo refused")
     assert result.text == "printed\noutputs\nrefused\nexit code 0"
     await made.jobs.close()

@@ -9,7 +9,7 @@ import pytest
 
 from ebbtide.tools.sandbox import system, system_calls
 from ebbtide.tools.sandbox.landlock_program import find_program
-from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, landlock_problem
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, detect_sandbox, landlock_problem
 from tests.kit.files import write_program
 
 GENERIC = Path("/usr/include/asm-generic/unistd.h")
@@ -46,14 +46,14 @@ def test_where_bubblewrap_cannot_be_had_landlock_is_taken_and_it_is_said_why(
         if is_installed
         else "bubblewrap is not installed (`apt install bubblewrap`, `dnf install bubblewrap`)"
     )
-    found = found_sandbox.__wrapped__()
+    found = detect_sandbox.__wrapped__()
     assert found == SandboxProgram("landlock", (), f"it restricts less than bubblewrap: {why}")
 
 
 def test_a_machine_whose_system_calls_are_not_known_has_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="s390x", sysname="Linux"))
     monkeypatch.setattr(system, "_BUBBLEWRAP", ("/bin/true",))
-    assert found_sandbox.__wrapped__() == NoSandbox("the system calls of s390x are unknown")
+    assert detect_sandbox.__wrapped__() == NoSandbox("the system calls of s390x are unknown")
 
 
 def test_landlock_runs_no_program_of_the_folder_in_the_place_of_one_of_the_path(

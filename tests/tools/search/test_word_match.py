@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.tools.search.word_match import SYNONYM_WEIGHT, query_terms, stem, words_of
+from ebbtide.tools.search.word_match import SYNONYM_WEIGHT, query_terms, stem, word_stems
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,15 @@ def test_different_words_stay_apart() -> None:
 
 
 def test_names_are_split_at_their_humps_and_signs() -> None:
-    assert words_of("mcp__chat__getHTTPHistoryOfChannel-2") == ("mcp", "chat", "get", "http", "histori", "channel", "2")
+    assert word_stems("mcp__chat__getHTTPHistoryOfChannel-2") == (
+        "mcp",
+        "chat",
+        "get",
+        "http",
+        "histori",
+        "channel",
+        "2",
+    )
 
 
 def test_a_word_is_answered_by_itself_and_less_by_others() -> None:

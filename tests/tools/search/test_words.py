@@ -47,4 +47,4 @@ def test_no_edge_of_a_piece_hides_a_word_or_makes_one(text: str, words: list[str
         patch.setattr(wordscan, "PIECE_BYTES", 80)
         patch.setattr(wordscan, "_OVERLAP_BYTES", 60)
         found = scan_words(InMemoryContent(text.encode()), words, lambda: False)
-    assert found.is_found == all(map(holds, words))
+    assert found.has_found_all == all(map(holds, words))

@@ -66,8 +66,8 @@ def test_what_a_page_or_its_server_says_is_believed_where_it_can_be_true() -> No
 
 def test_a_page_that_is_cut_or_damaged_keeps_the_rest_of_its_signs() -> None:
     text = "你好，世界。" * 40
-    assert decode_page(text.encode()[:-1], is_cut=True) == text[:-1]
-    assert decode_page(text.encode("gb18030")[:-1], "gb2312", is_cut=True) == text[:-1]
+    assert decode_page(text.encode()[:-1], is_truncated=True) == text[:-1]
+    assert decode_page(text.encode("gb18030")[:-1], "gb2312", is_truncated=True) == text[:-1]
     assert decode_page(GERMAN.encode() + b" \xff", "utf-8") == GERMAN + " \ufffd"
 
 

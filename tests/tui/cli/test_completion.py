@@ -16,11 +16,11 @@ from tests.kit.commands import ROOT, ebb, environment
 from tests.kit.files import write_program
 
 SOURCES = CompletionSources(
-    sessions=lambda: [("4f2a91c0", "fix the parser"), ("77aa01b2", "")],
-    models=lambda: [("ollama/qwen3:8b", ""), ("anthropic/claude-opus-5", "")],
-    settings=lambda: [("agent.model", "the model"), ("tui.theme", "colours")],
-    servers=lambda: [("docs", "")],
-    tags=lambda: [("parser", "2 sessions"), ("release", "1 session")],
+    list_sessions=lambda: [("4f2a91c0", "fix the parser"), ("77aa01b2", "")],
+    list_models=lambda: [("ollama/qwen3:8b", ""), ("anthropic/claude-opus-5", "")],
+    list_settings=lambda: [("agent.model", "the model"), ("tui.theme", "colours")],
+    list_servers=lambda: [("docs", "")],
+    list_tags=lambda: [("parser", "2 sessions"), ("release", "1 session")],
 )
 
 

@@ -14,7 +14,7 @@ def test_what_commands_may_write_reach_and_do_not_see_is_told() -> None:
     }
     limits = Boundary(places, "/x", "proxy")  # type: ignore[arg-type]  # mypy takes the words for any others
     panel = sandbox_panel("bubblewrap", "", limits, "/home/me")
-    assert plain_lines((*panel.head, *panel.empty_details)) == (
+    assert plain_lines((*panel.headline, *panel.empty_details)) == (
         "Sandbox  commands sandboxed (bubblewrap)",
         "network: blocked, except domains allowed by a rule, e.g. `network(example.org)`",
         "writable: one file or folder",
@@ -32,4 +32,4 @@ def test_what_commands_may_write_reach_and_do_not_see_is_told() -> None:
 def test_that_nothing_holds_commands_is_told_with_the_reason() -> None:
     panel = sandbox_panel("none", "bubblewrap is not installed", None, "/home/me")
     told = ("Sandbox  no sandbox: permission questions are the only protection", "bubblewrap is not installed")
-    assert plain_lines((*panel.head, *panel.empty_details)) == told
+    assert plain_lines((*panel.headline, *panel.empty_details)) == told

@@ -7,7 +7,9 @@ from ebbtide.agent.config.settings import Setting
 from ebbtide.tui.commands.settings import COMMON_SETTINGS, settings_panel
 
 ROWS = [
-    Setting(option.key, option.default, "default", "the default", option.default, option.help, can_be_tightened=False)
+    Setting(
+        option.key, option.default, "default", "the default", option.default, option.description, can_be_tightened=False
+    )
     for option in OPTIONS
 ]
 

@@ -18,10 +18,10 @@ from ebbtide.agent.messages import Note
 from ebbtide.agent.records.session_lookup import SessionInfo
 from ebbtide.tools.version import VERSION
 from ebbtide.tui.plain.app import LineModeApp
-from ebbtide.tui.plain.command_context import COMMAND
+from ebbtide.tui.plain.command_context import COMMAND_PROMPT
 from ebbtide.tui.plain.reader import PROMPT, is_continued, join_continued
 from ebbtide.tui.prompt.history import History
-from ebbtide.tui.prompt.key_arrivals import ANSWER_GUARD_S, Arrival
+from ebbtide.tui.prompt.key_arrivals import ANSWER_GUARD_S, KeyArrival
 from ebbtide.tui.slash_commands import COMMANDS
 from ebbtide.tui.view.blocks import Notice
 from tests.kit.fake_sessions import FakeLibrary, FakeSession, FakeSessions, Hold, conversation, session_info
@@ -41,7 +41,7 @@ class Typist:
     has_line_editing: bool = False
     given: list[str] = field(default_factory=list)
     begun: list[tuple[str, str]] = field(default_factory=list)
-    arrival: Arrival = field(default_factory=lambda: Arrival(0.0))
+    arrival: KeyArrival = field(default_factory=lambda: KeyArrival(0.0))
 
     async def read(self) -> str:
         line = await self.lines.get()
@@ -65,7 +65,7 @@ class Typist:
         self.given.append(text)
         return False
 
-    async def lend_terminal(self, work: Callable[[], str]) -> str:
+    async def run_with_terminal(self, work: Callable[[], str]) -> str:
         return await asyncio.to_thread(work)
 
     @property
@@ -111,7 +111,7 @@ async def talking(
     **options: Any,
 ) -> AsyncIterator[Talking]:
     opener = FakeSessions(list(sessions), tuple(infos))
-    front = LineModeApp(opener, History(None), first_message=first, guard=0.0, **options)
+    front = LineModeApp(opener, History(None), first_message=first, guard_s=0.0, **options)
     typist = Typist()
     controller = Talking(front, typist, opener, asyncio.get_running_loop().create_task(front.run(typist)))
     try:
@@ -184,11 +184,11 @@ async def test_a_question_is_answered_with_a_line(line: str, decision: Decision)
 
 async def test_a_command_is_changed_in_its_place() -> None:
     async with asking() as (controller, session):
-        await controller.says("e", asks=COMMAND)
-        assert controller.typist.begun == [(COMMAND, "ls")]
+        await controller.says("e", asks=COMMAND_PROMPT)
+        assert controller.typist.begun == [(COMMAND_PROMPT, "ls")]
         await controller.shows("Type the command to run instead; an empty line returns to the question.")
         await controller.says("", asks="Answer: ")
-        await controller.says("edit", asks=COMMAND)
+        await controller.says("edit", asks=COMMAND_PROMPT)
         await controller.says("ls -l", shows="So be it.")
         assert session.answers == {"q1": Decision("allow", arguments={"command": "ls -l"})}
 
@@ -251,7 +251,7 @@ async def test_what_else_a_call_does_is_changed_in_an_editor(tmp_path: Path, mon
 
 async def test_a_question_that_is_void_is_changed_no_more() -> None:
     async with asking() as (controller, session):
-        await controller.says("e", asks=COMMAND)
+        await controller.says("e", asks=COMMAND_PROMPT)
         session.answer("q1", Decision("allow"))  # by a rule that was kept for another question
         await controller.shows("So be it.")
         await controller.rests()
@@ -319,7 +319,7 @@ async def test_a_line_that_was_begun_before_the_question_is_no_answer() -> None:
     session = FakeSession([(ASKED, *answered("Done."))])
     async with talking(session, first="go") as controller:
         controller.front._guard = 1_000.0
-        controller.typist.arrival = Arrival(monotonic(), 1)
+        controller.typist.arrival = KeyArrival(monotonic(), 1)
         await controller.shows("Run this command?")
         controller.type("also look at the tests")
         await controller.says("y", shows="'y' was typed too soon")
@@ -333,13 +333,13 @@ async def test_lines_that_came_at_once_answer_nothing_and_are_not_sent() -> None
     async with asking() as (controller, session):
         controller.front._guard = ANSWER_GUARD_S
         came = monotonic() + 2
-        controller.typist.arrival = Arrival(came, 1, is_alone=False)
+        controller.typist.arrival = KeyArrival(came, 1, is_alone=False)
         controller.type("y")
         await controller.says("always use round()", shows="'y' was typed too soon")
         await controller.shows("Not sent, because several lines arrived at once: always use round()")
         assert controller.typist.given == ["always use round()"]
         assert (session.answers, session.said) == ({}, ["go"])
-        controller.typist.arrival = Arrival(came + 1, 3)
+        controller.typist.arrival = KeyArrival(came + 1, 3)
         controller.type("y")
         await until(lambda: session.answers == {"q1": Decision("allow")})
 
@@ -349,7 +349,7 @@ async def test_what_a_command_asks_is_answered_by_no_line_that_came_with_it() ->
     async with talking(FakeSession(), infos=infos) as controller:
         await controller.rests()
         controller.front._guard = ANSWER_GUARD_S
-        controller.typist.arrival = Arrival(monotonic(), 1)
+        controller.typist.arrival = KeyArrival(monotonic(), 1)
         await controller.says("/resume", asks="Number, or words to find; an empty line closes: ")
         await controller.says("1", shows="'1' was typed too soon")
         assert len(controller.sessions.opened) == 1

@@ -12,7 +12,7 @@ from ebbtide.agent.calls.boundary import SessionBoundary
 from ebbtide.agent.calls.policy import Policy
 from ebbtide.agent.checkpoints.project import ProjectCheckpoints
 from ebbtide.agent.checkpoints.undo_points import TurnKey
-from ebbtide.agent.input.memory import append_memory, memory_files
+from ebbtide.agent.input.memory import append_memory, list_memory_files
 from ebbtide.agent.messages import ToolCall
 from ebbtide.tools.base import Workspace
 from ebbtide.tui.plain.panel import PAGE_LINES
@@ -174,7 +174,7 @@ async def test_what_sessions_begin_with_is_listed_and_forgotten(
     setup = Setup(tmp_path)
     (setup.project / "CLAUDE.md").write_text("Be kind.\n")
     monkeypatch.setenv("EDITOR", "sed -i s/kind/brief/")
-    own = memory_files(setup.settings.config)[1].path
+    own = list_memory_files(setup.settings.config)[1].path
     append_memory("use tabs", own)
     async with talking(FakeSession(root=setup.project), settings=setup.settings) as controller:
         await controller.rests()

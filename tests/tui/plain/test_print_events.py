@@ -19,7 +19,7 @@ from ebbtide.agent.events.session import (
 )
 from ebbtide.tools.process.state import ProgramState
 from ebbtide.tui.plain.print_events import MAX_PENDING_CHARS, PrintState, event_lines, plain_lines
-from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.sanitise import sanitise
 from ebbtide.tui.text.spans import Line
 
 
@@ -110,7 +110,7 @@ def test_a_sentence_is_printed_as_soon_as_it_is_complete() -> None:
 def test_no_word_of_an_answer_is_lost(pieces: list[str]) -> None:
     text = "".join(pieces)
     lines = printed(*map(TextDelta, pieces), TurnFinished("answered", text))
-    assert "".join("".join(lines).split()) == "".join(sanitised(text).split())
+    assert "".join("".join(lines).split()) == "".join(sanitise(text).split())
 
 
 def test_what_never_ends_is_printed_all_the_same() -> None:

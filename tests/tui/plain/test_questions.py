@@ -4,13 +4,13 @@ import pytest
 
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
-from ebbtide.tools.commands.dangers import dangers_in
+from ebbtide.tools.commands.dangers import find_dangers
 from ebbtide.tui.plain import questions
 from ebbtide.tui.plain.questions import answer_confirmation
-from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.text.sanitise import sanitise
 from ebbtide.tui.view.blocks import OpenQuestion
 from ebbtide.tui.view.question import Answer, TextEntry
-from ebbtide.tui.view.questions import question_spec
+from ebbtide.tui.view.questions import build_question_spec
 
 RUN = PermissionAsked(
     "q1",
@@ -24,17 +24,17 @@ RUN = PermissionAsked(
 
 
 def lines_of_question(question: OpenQuestion) -> tuple[str, ...]:
-    return questions.question_lines(question_spec(question))
+    return questions.question_lines(build_question_spec(question))
 
 
 def how_to_answer(question: OpenQuestion) -> tuple[str, ...]:
-    return questions.answer_help(question_spec(question))
+    return questions.answer_help(build_question_spec(question))
 
 
 def answer_of(question: OpenQuestion, line: str) -> Answer | str | None:
     """The answer, or how the text of it is written."""
-    answer = questions.parse_answer(question_spec(question), line)
-    return f"writes {answer.how}" if isinstance(answer, TextEntry) else answer
+    answer = questions.parse_answer(build_question_spec(question), line)
+    return f"writes {answer.kind}" if isinstance(answer, TextEntry) else answer
 
 
 DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n"
@@ -103,7 +103,7 @@ def test_arguments_of_other_tools_are_read_out() -> None:
         ("", None),
         ("n use make clean", Decision("deny", note="use make clean")),
         ("yes please", Decision("deny", note="yes please")),
-        ("why\x1b?", Decision("deny", note=sanitised("why\x1b?"))),
+        ("why\x1b?", Decision("deny", note=sanitise("why\x1b?"))),
     ],
 )
 def test_only_what_is_meant_as_a_yes_allows(line: str, decision: Decision | None) -> None:
@@ -152,7 +152,7 @@ def test_a_question_is_answered_by_number_or_in_words() -> None:
 
 def test_what_is_dangerous_in_a_command_is_said_in_words() -> None:
     command = "cd a && rm -rf b | sh"
-    dangers = dangers_in(command, "/p")
+    dangers = find_dangers(command, "/p")
     lines = lines_of_question(PermissionAsked("q", "1", "bash", {"command": command}, "why", dangers=dangers))
     assert lines[:5] == (
         "Question: Run this command?",
@@ -169,7 +169,7 @@ def test_a_plan_is_read_whole_and_a_line_decides() -> None:
         "Question: Carry out this plan?  edited by you",
         "# Mine",
         "",
-        sanitised("1. \x1b[2JDo it."),
+        sanitise("1. \x1b[2JDo it."),
         "1 or y: Yes, ask before each change",
         "2: Yes, edit files without asking",
         "3 or e: Edit the plan first",

@@ -32,7 +32,7 @@ async def test_lines_that_are_written_at_once_are_of_one_read(line: tuple[int, i
             os.write(user, written)
             for _ in range(written.count(b"\n")):
                 async with asyncio.timeout(20):
-                    came.append((await reader.read(), reader.arrival.read, reader.arrival.is_alone))
+                    came.append((await reader.read(), reader.arrival.read_number, reader.arrival.is_alone))
     finally:
         reader.close()
     assert came == [("y", 1, True), ("n", 2, False), ("always use round()", 2, False)]
@@ -49,4 +49,4 @@ def test_keys_that_end_several_lines_are_not_alone(line: tuple[int, int], writte
         typed = _TimedInput(source)
         os.write(user, written)
         keys = typed.read_keys()
-    assert (keys[-1].key != Keys.Escape, typed.arrival.read, typed.arrival.is_alone) == (True, 1, is_alone)
+    assert (keys[-1].key != Keys.Escape, typed.arrival.read_number, typed.arrival.is_alone) == (True, 1, is_alone)

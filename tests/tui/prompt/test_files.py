@@ -115,8 +115,8 @@ def test_a_folder_that_is_typed_out_is_listed(tmp_path: Path) -> None:
 
 def test_what_is_taken_stands_in_the_message() -> None:
     assert file_completions("see @in", "", ("src/a b.py", "src/")) == (
-        PromptCompletion('see @"src/a b.py" ', "src/a b.py", "", final=False),
-        PromptCompletion("see @src/", "src/", "", final=False),
+        PromptCompletion('see @"src/a b.py" ', "src/a b.py", "", is_final=False),
+        PromptCompletion("see @src/", "src/", "", is_final=False),
     )
 
 

@@ -71,11 +71,11 @@ def test_several_programs_write_one_file_without_tearing(tmp_path: Path) -> None
 def test_a_search_goes_older_and_newer_and_stays_where_it_is() -> None:
     entries = ("run the tests", "Fix Tests\nnow", "other", "tests")
     search = search_history("tests", entries)
-    assert (search.current, search.place, search.older().current) == ("run the tests", (8, 13), "Fix Tests\nnow")
+    assert (search.current, search.match_range, search.older().current) == ("run the tests", (8, 13), "Fix Tests\nnow")
     assert search.older().older().older().current == search.older().older().current == "tests"
     assert search.older().newer().newer().current == "run the tests"
     assert search_history("Tests", entries) == HistorySearch("Tests", ("Fix Tests\nnow",))
-    assert search_history("test", entries, search.older()).at == 1
+    assert search_history("test", entries, search.older()).index == 1
     assert search_history("nothing", entries).current == ""
 
 

@@ -8,8 +8,8 @@ from textual.events import Paste
 
 from ebbtide.agent.messages import Image
 from ebbtide.agent.prompt.mentions import pasted_note
-from ebbtide.tui.prompt.pastes import Pastes, dropped_picture
-from ebbtide.tui.terminal.clipboard import NoPicture, picture, reader_commands
+from ebbtide.tui.prompt.pastes import Pastes, dropped_image
+from ebbtide.tui.terminal.clipboard import NoClipboardImageError, read_clipboard_image, reader_commands
 from tests.kit.app_pilot import Terminal, terminal
 from tests.kit.fake_sessions import FakeSession
 from tests.kit.files import write_program
@@ -22,10 +22,10 @@ LONG = "".join(f"line {number}\n" for number in range(12_345))
 
 def test_a_long_text_folds_and_goes_with_the_message() -> None:
     pastes = Pastes()
-    assert pastes.fold("short\ntext") == "short\ntext"
-    name = pastes.fold(LONG)
+    assert pastes.collapse("short\ntext") == "short\ntext"
+    name = pastes.collapse(LONG)
     assert name == "[pasted 12,345 lines #1]"
-    assert pastes.fold("x" * 5_000) == "[pasted 5,000 characters #2]"
+    assert pastes.collapse("x" * 5_000) == "[pasted 5,000 characters #2]"
     message = f"look at {name} and {name}"
     assert pastes.placeholder_ranges(message) == ((8, 32), (37, 61))
     assert pastes.attachments(message) == (pasted_note(name, LONG),)
@@ -35,7 +35,7 @@ def test_a_long_text_folds_and_goes_with_the_message() -> None:
 
 def test_what_was_edited_unfolded_folds_again_where_it_is_whole() -> None:
     pastes = Pastes()
-    name, other, image = pastes.fold(LONG), pastes.fold("x" * 5_000), pastes.add_picture(PNG)
+    name, other, image = pastes.collapse(LONG), pastes.collapse("x" * 5_000), pastes.add_image(PNG)
     message = f"see {image}, {name} and {other}"
     whole = pastes.expand(message)
     assert whole == f"see {image}, {LONG} and {'x' * 5_000}"
@@ -52,7 +52,7 @@ def test_what_was_edited_unfolded_folds_again_where_it_is_whole() -> None:
 
 def test_an_edited_message_that_is_too_long_keeps_its_placeholders() -> None:
     pastes = Pastes()
-    name, image = pastes.fold(LONG), pastes.add_picture(PNG)
+    name, image = pastes.collapse(LONG), pastes.add_image(PNG)
     long = "long " * 60_000
     folded = pastes.collapse_unchanged(f"see {image}{long}{LONG}", f"see {image}{name}")
     assert folded == f"see {image}[pasted 300,000 characters #2]{name}"
@@ -66,26 +66,26 @@ def test_an_edited_message_that_is_too_long_keeps_its_placeholders() -> None:
 
 def test_a_picture_says_its_size_and_what_is_none_is_refused() -> None:
     pastes = Pastes()
-    name = pastes.add_picture(PNG)
+    name = pastes.add_image(PNG)
     assert name == "[image #1 1×1]"
     assert pastes.attachments(name) == (Image("image/png", base64.b64encode(PNG).decode()),)
     with pytest.raises(ValueError, match="unsupported image type"):
-        pastes.add_picture(b"text")
+        pastes.add_image(b"text")
 
 
 @pytest.mark.parametrize("written", ["{}", "'{}'", "file://{}", "{} "])
 def test_the_path_of_a_picture_brings_it(tmp_path: Path, written: str) -> None:
     file = tmp_path / "a b.png"
     file.write_bytes(PNG)
-    assert dropped_picture(written.format(file), {}) == PNG
-    assert dropped_picture(str(file).replace(" ", "\\ "), {}) == PNG
-    assert dropped_picture("~/a b.png", {"HOME": str(tmp_path)}) == PNG
+    assert dropped_image(written.format(file), {}) == PNG
+    assert dropped_image(str(file).replace(" ", "\\ "), {}) == PNG
+    assert dropped_image("~/a b.png", {"HOME": str(tmp_path)}) == PNG
 
 
 def test_other_texts_bring_no_picture(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("text")
     for text in (str(tmp_path / "a.txt"), str(tmp_path), "a.png", "it's", "/\0", "x\ny", "/" + "x" * 3000):
-        assert dropped_picture(text, {}) is None
+        assert dropped_image(text, {}) is None
 
 
 async def paste(t: Terminal, text: str) -> None:
@@ -148,8 +148,8 @@ async def test_ctrl_v_brings_the_picture_of_the_clipboard(tmp_path: Path, monkey
 async def test_why_there_is_no_picture(tmp_path: Path, body: str, why: str) -> None:
     write_program(tmp_path / "bin" / "wl-paste", body)
     environment = {"PATH": f"{tmp_path}/bin", "WAYLAND_DISPLAY": "w"}
-    with pytest.raises(NoPicture, match=why):
-        await picture(environment)
+    with pytest.raises(NoClipboardImageError, match=why):
+        await read_clipboard_image(environment)
 
 
 def test_programs_that_read_the_clipboard_are_sought_where_they_can_be(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def typed(keys: str, text: str, cursor: int = 0) -> VimStep:
         key = NAMES.get(sign, sign)
         before = step
         step = press_key(step.vim, key, step.text, step.cursor)
-        if before.vim.mode == "insert" and step.ask == "pass":
+        if before.vim.mode == "insert" and step.request == "pass":
             step = VimStep(step.vim, step.text[: step.cursor] + key + step.text[step.cursor :], step.cursor + 1)
     return step
 
@@ -112,7 +112,7 @@ def test_in_an_empty_text_what_begins_a_command_is_written(sign: str) -> None:
 
 
 def test_what_vim_leaves_to_others() -> None:
-    assert [typed(keys, "a\nb").ask for keys in ("u", "↻", "⏎", "k", "Gj", "⎋")] == [
+    assert [typed(keys, "a\nb").request for keys in ("u", "↻", "⏎", "k", "Gj", "⎋")] == [
         "undo", "redo", "pass", "up", "down", "pass",
     ]  # fmt: skip
 

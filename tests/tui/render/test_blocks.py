@@ -1,16 +1,16 @@
 from rich.segment import Segment
 from textual.theme import BUILTIN_THEMES
 
-from ebbtide.tui.render.blocks import AnswerPainter, render_block
+from ebbtide.tui.render.blocks import AnswerRenderer, render_block
 from ebbtide.tui.render.prose import PaletteConsole
-from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.text.styles import get_palette
 from ebbtide.tui.view.blocks import Call
 
-INKS = PaletteConsole(palette_of(BUILTIN_THEMES["textual-dark"].to_color_system().generate()))
+INKS = PaletteConsole(get_palette(BUILTIN_THEMES["textual-dark"].to_color_system().generate()))
 
 
-def plain(painter: AnswerPainter, text: str) -> list[str]:
-    return ["".join(segment.text for segment in line).removeprefix("▏").strip() for line in painter.draw(text)]
+def plain(painter: AnswerRenderer, text: str) -> list[str]:
+    return ["".join(segment.text for segment in line).removeprefix("▏").strip() for line in painter.render(text)]
 
 
 def test_a_diff_is_folded_beyond_a_screenful_of_the_terminal() -> None:
@@ -22,17 +22,17 @@ def test_a_diff_is_folded_beyond_a_screenful_of_the_terminal() -> None:
 def test_an_answer_of_a_megabyte_is_drawn_to_its_end() -> None:
     lines = [f"line {number} of **many**" for number in range(40_000)]
     text = "  \n".join(lines)
-    drawn = plain(AnswerPainter(60, INKS), text)
+    drawn = plain(AnswerRenderer(60, INKS), text)
     assert " ".join(drawn).replace("*", "").split() == text.replace("*", "").split()
 
 
 def test_a_line_that_never_ends_is_drawn_a_piece_at_a_time_and_loses_nothing() -> None:
     words = [f"word{number}" for number in range(60_000)]
     text = " ".join(words) + " " + "x" * 30_000
-    painter = AnswerPainter(60, INKS)
+    painter = AnswerRenderer(60, INKS)
     for end in range(0, len(text), 100_003):
-        painter.draw(text[:end])
-    grown, whole = plain(painter, text), plain(AnswerPainter(60, INKS), text)
+        painter.render(text[:end])
+    grown, whole = plain(painter, text), plain(AnswerRenderer(60, INKS), text)
     assert grown[-3_000:] == whole[-3_000:]
     drawn = " ".join(grown).split()
     assert drawn[: len(words)] == words
@@ -42,17 +42,17 @@ def test_a_line_that_never_ends_is_drawn_a_piece_at_a_time_and_loses_nothing() -
 
 def test_a_long_answer_looks_the_same_however_it_came() -> None:
     text = "Some words. " * 20_000 + "\n\nand\n\nlines\n" * 200
-    painter = AnswerPainter(60, INKS)
+    painter = AnswerRenderer(60, INKS)
     for end in range(0, len(text), 7_001):
-        painter.draw(text[:end])
-    grown, whole = plain(painter, text), plain(AnswerPainter(60, INKS), text)
+        painter.render(text[:end])
+    grown, whole = plain(painter, text), plain(AnswerRenderer(60, INKS), text)
     assert " ".join(" ".join(grown).split()) == " ".join(" ".join(whole).split())
 
 
 def test_a_line_end_that_streams_in_two_pieces_is_a_line_end() -> None:
-    painter = AnswerPainter(60, INKS)
+    painter = AnswerRenderer(60, INKS)
     plain(painter, "one\r")
-    assert plain(painter, "one\r\n\r\ntwo") == plain(AnswerPainter(60, INKS), "one\n\ntwo")
+    assert plain(painter, "one\r\n\r\ntwo") == plain(AnswerRenderer(60, INKS), "one\n\ntwo")
 
 
 def test_no_line_of_a_plan_is_wider_than_the_screen() -> None:

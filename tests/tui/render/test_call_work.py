@@ -8,7 +8,7 @@ from ebbtide.tui.view.blocks import Call, DetailLevel
 from tests.tui.render.test_blocks import INKS
 
 PREVIEW = "--- a/a.py\n+++ b/a.py\n@@ -7,3 +7,3 @@\n def f():\n-    return 1\n+    return 2\n # end\n"
-ASKED = Call("1", "edit", {"path": "a.py", "old": "1", "new": "2"}, "done", text="edited", preview=PREVIEW)
+ASKED = Call("1", "edit", {"path": "a.py", "old": "1", "new": "2"}, "done", text="edited", diff=PREVIEW)
 WIDE = "日本語한" * 40
 LINES = "\n".join(map(str, range(9)))
 

@@ -38,7 +38,7 @@ def test_a_long_open_fence_is_drawn_in_parts() -> None:
     pieces, rest, gap = split_finished_pieces((), source, True)
     assert len(pieces) > 3
     assert all(piece.source.startswith("```python\n") and piece.source.endswith("\n```") for piece in pieces)
-    assert [piece.gap for piece in pieces] == [True] + [False] * (len(pieces) - 1)
+    assert [piece.has_gap for piece in pieces] == [True] + [False] * (len(pieces) - 1)
     assert not gap
     code = [line for piece in (*pieces, MarkdownPiece(rest)) for line in piece.source.split("\n") if "=" in line]
     assert code == source.split("\n")[1:]

@@ -1,14 +1,14 @@
 from rich.segment import Segment
 from textual.theme import BUILTIN_THEMES
 
-from ebbtide.tui.render.prose import PaletteConsole, prose
-from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.render.prose import PaletteConsole, markdown_renderable
+from ebbtide.tui.text.styles import get_palette
 
-PALETTE = palette_of(BUILTIN_THEMES["textual-dark"].to_color_system().generate())
+PALETTE = get_palette(BUILTIN_THEMES["textual-dark"].to_color_system().generate())
 
 
 def drawn(source: str) -> list[Segment]:
-    (line,) = PaletteConsole(PALETTE).lines(prose(source, PALETTE), 100)
+    (line,) = PaletteConsole(PALETTE).render_to_lines(markdown_renderable(source, PALETTE), 100)
     return line
 
 

@@ -116,7 +116,7 @@ async def test_of_two_thousand_only_what_is_looked_at_is_painted() -> None:
         height = listing.size.height
         assert set(painted) <= set(range(height))
         await pressed(t, screen, "up", *["up"] * 3)
-        assert listing.marked == 0
+        assert listing.marked_index == 0
         listing.move_mark(1_999)
         await t.until(lambda: "the first" in t.reads("content"))
         assert listing.scroll_offset.y == 2_000 - height
@@ -143,8 +143,8 @@ def test_rows_fit_their_width_whatever_they_say() -> None:
 
 
 def test_a_row_says_how_often_and_when_its_thing_was_looked_up() -> None:
-    (row,) = archive_rows((replace(ran(3, "pytest -q"), accesses=2, accessed=3_000.0),), 10_200.0)
-    assert row.recalled == "recalled 2×, 2 h ago"
+    (row,) = archive_rows((replace(ran(3, "pytest -q"), access_count=2, accessed_at=3_000.0),), 10_200.0)
+    assert row.recall_text == "recalled 2×, 2 h ago"
     spans = archive_line(row, 100, 4)
     assert "  recalled 2×, 2 h ago  " in plain(spans)
     assert sum(cell_len(text) for text, _ in spans) == 100

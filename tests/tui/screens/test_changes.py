@@ -21,15 +21,15 @@ from tests.kit.plain_lines import plain
 CHANGED = (
     FileChange("made.py", None, b"print(1)\n"),
     FileChange("src/\x1b]0;x\x07\u202e.py", b"a\nb\n", b"a\nc\n", note="changed since, not by this session's tools"),
-    FileChange("huge", unknown="its previous content was not stored"),
+    FileChange("huge", unknown_reason="its previous content was not stored"),
     FileChange("same", b"x", b"x", note="unchanged"),
-    FileChange("by_shell", b"one\n", None, by_tool=False),
+    FileChange("by_shell", b"one\n", None, is_by_tool=False),
 )
 
 
 def test_files_that_tools_changed_come_first_and_each_has_its_numbers() -> None:
     rows = change_rows(FileChanges("session", (CHANGED[4], *CHANGED[:3])))
-    assert [(row.name, row.added, row.removed, row.is_known) for row in rows] == [
+    assert [(row.name, row.added_count, row.removed_count, row.is_known) for row in rows] == [
         ("made.py", 1, 0, True),
         (CHANGED[1].name, 1, 1, True),
         ("huge", 0, 0, False),
@@ -97,7 +97,7 @@ async def test_f4_shows_what_the_last_turn_changed() -> None:
         await t.press("down", until=lambda: "- b" in text_of(view))
         await t.press("j", until=lambda: "not stored" in t.reads("said"))
         await t.pilot.press("end", "k", "k", "up")
-        assert screen.query_one(Listing).marked == 0
+        assert screen.query_one(Listing).marked_index == 0
         await t.press("f4", "escape", until=lambda: t.app.screen is not screen)
 
 

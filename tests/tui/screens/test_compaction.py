@@ -11,7 +11,7 @@ from ebbtide.agent.view.visible import SUMMARY_HEADING
 from ebbtide.tui.screens.compaction import CompactionScreen
 from ebbtide.tui.view.blocks import Notice
 from ebbtide.tui.view.compaction_preview import missing_fact_lines, quote_text
-from ebbtide.tui.view.receipts import Compaction, UndoneReceipt
+from ebbtide.tui.view.receipts import Compaction, UndoneCompaction
 from ebbtide.tui.widgets.question_panel import QuestionPanel
 from ebbtide.tui.widgets.transcript import TranscriptView
 from tests.kit.app_pilot import Driven
@@ -64,7 +64,7 @@ async def test_it_is_looked_at_written_edited_done_and_taken_back(tmp_path: Path
         assert t.session.history.summary.summary
         t.prompt.focus()
         await t.type("/context undo", asks=QuestionPanel)
-        await t.press("enter", until=lambda: isinstance(t.app.controller.view.blocks[-1], UndoneReceipt))
+        await t.press("enter", until=lambda: isinstance(t.app.controller.view.blocks[-1], UndoneCompaction))
         assert replace(t.session.history, min_rewrite_size=0) == before
         await t.type("/context undo", shows="nothing to undo")
 

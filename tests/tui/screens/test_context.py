@@ -48,11 +48,11 @@ async def looking_at(folder: Path, *names: str) -> AsyncIterator[tuple[Driven, C
 def mark(screen: ContextScreen, key: str) -> None:
     place = next(at for at, row in enumerate(screen._rows) if row.key == key)
     listing = screen.query_one(Listing)
-    listing.move_mark(place - listing.marked)
+    listing.move_mark(place - listing.marked_index)
 
 
 async def pressed(t: Driven, screen: ContextScreen, *keys: str) -> None:
-    await t.press(*keys, until=lambda: screen.settled)
+    await t.press(*keys, until=lambda: screen.is_settled)
     await t.pilot.pause()
 
 

@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from ebbtide.agent.events.session import TurnFinished
-from ebbtide.tui.prompt.key_arrivals import ANSWER_GUARD_S, Arrival, KeyArrivals, KeyPurpose, key_purpose
+from ebbtide.tui.prompt.key_arrivals import ANSWER_GUARD_S, KeyArrival, KeyArrivals, KeyPurpose, key_purpose
 from ebbtide.tui.screens.typeahead_guard import TypeaheadGuard
 from ebbtide.tui.terminal.colour_query import TerminalInput
 from ebbtide.tui.widgets.choices import ChoiceList
@@ -35,52 +35,52 @@ DONE = TurnFinished("answered", "ok")
 @pytest.mark.parametrize(
     ("key", "before", "meant", "painted", "purpose"),
     [
-        (Arrival(2.0, 2), None, "ahead", 1.0, "answer"),
-        (Arrival(2.0, 2), None, "ahead", None, "ahead"),  # nobody can have read it
-        (Arrival(1.29, 2), None, "ahead", 1.0, "ahead"),
-        (Arrival(1.3, 2), None, "ahead", 1.0, "answer"),
-        (Arrival(0.5, 2), None, "ahead", 1.0, "ahead"),  # handled long after it came
-        (Arrival(2.0, 2, is_alone=False), None, "ahead", 1.0, "text"),
-        (Arrival(2.0, 2), Arrival(1.8, 1), "ahead", 1.0, "ahead"),
-        (Arrival(2.0, 2), Arrival(1.7, 1), "ahead", 1.0, "answer"),
-        (Arrival(2.0, 2), Arrival(1.95, 1), "answer", 1.0, "answer"),  # the question took the one before
-        (Arrival(2.0, 2), Arrival(2.0, 2), "answer", 1.0, "text"),
-        (Arrival(2.0, 2), Arrival(1.9, 1), "text", 1.0, "text"),
-        (Arrival(2.0), Arrival(2.0), "answer", 1.0, "answer"),  # nobody counts the reads
+        (KeyArrival(2.0, 2), None, "ahead", 1.0, "answer"),
+        (KeyArrival(2.0, 2), None, "ahead", None, "ahead"),  # nobody can have read it
+        (KeyArrival(1.29, 2), None, "ahead", 1.0, "ahead"),
+        (KeyArrival(1.3, 2), None, "ahead", 1.0, "answer"),
+        (KeyArrival(0.5, 2), None, "ahead", 1.0, "ahead"),  # handled long after it came
+        (KeyArrival(2.0, 2, is_alone=False), None, "ahead", 1.0, "text"),
+        (KeyArrival(2.0, 2), KeyArrival(1.8, 1), "ahead", 1.0, "ahead"),
+        (KeyArrival(2.0, 2), KeyArrival(1.7, 1), "ahead", 1.0, "answer"),
+        (KeyArrival(2.0, 2), KeyArrival(1.95, 1), "answer", 1.0, "answer"),  # the question took the one before
+        (KeyArrival(2.0, 2), KeyArrival(2.0, 2), "answer", 1.0, "text"),
+        (KeyArrival(2.0, 2), KeyArrival(1.9, 1), "text", 1.0, "text"),
+        (KeyArrival(2.0), KeyArrival(2.0), "answer", 1.0, "answer"),  # nobody counts the reads
     ],
 )
 def test_what_a_key_is_for(
-    key: Arrival, before: Arrival | None, meant: KeyPurpose, painted: float | None, purpose: KeyPurpose
+    key: KeyArrival, before: KeyArrival | None, meant: KeyPurpose, painted: float | None, purpose: KeyPurpose
 ) -> None:
     assert key_purpose(key, before, meant, painted, ANSWER_GUARD_S) == purpose
 
 
 def test_without_a_guard_every_key_answers() -> None:
-    assert key_purpose(Arrival(0.0, 1, is_alone=False), Arrival(0.0, 1), "ahead", None, 0.0) == "answer"
+    assert key_purpose(KeyArrival(0.0, 1, is_alone=False), KeyArrival(0.0, 1), "ahead", None, 0.0) == "answer"
 
 
 def test_a_key_that_means_nothing_keeps_the_next_one_from_answering() -> None:
     arrivals = KeyArrivals(ANSWER_GUARD_S)
-    assert arrivals.take(Arrival(2.0, 1), 0.0) == "answer"
+    assert arrivals.record_answer_key(KeyArrival(2.0, 1), 0.0) == "answer"
     arrivals.mark_ignored()
-    assert arrivals.take(Arrival(2.1, 2), 0.0) == "ahead"
-    assert arrivals.take(Arrival(2.39, 3), 0.0) == "ahead"
-    assert arrivals.take(Arrival(2.69, 4), 0.0) == "answer"
+    assert arrivals.record_answer_key(KeyArrival(2.1, 2), 0.0) == "ahead"
+    assert arrivals.record_answer_key(KeyArrival(2.39, 3), 0.0) == "ahead"
+    assert arrivals.record_answer_key(KeyArrival(2.69, 4), 0.0) == "answer"
 
 
 @given(st.lists(st.floats(0.0, 0.29), min_size=1, max_size=20), st.floats(0.3, 10.0))
 def test_however_a_text_is_cut_into_reads_nothing_behind_its_first_key_answers(gaps: list[float], since: float) -> None:
     arrivals, at = KeyArrivals(ANSWER_GUARD_S), since
-    arrivals.take(Arrival(at, 1), 0.0)
+    arrivals.record_answer_key(KeyArrival(at, 1), 0.0)
     arrivals.mark_ignored()  # as `w` of `why`
     for read, gap in enumerate(gaps, 2):
         at += gap
-        assert arrivals.take(Arrival(at, read), 0.0) != "answer"
+        assert arrivals.record_answer_key(KeyArrival(at, read), 0.0) != "answer"
 
 
-def came(*reads: tuple[float, bytes]) -> list[tuple[str, Arrival]]:
+def came(*reads: tuple[float, bytes]) -> list[tuple[str, KeyArrival]]:
     """What is heard of reads, each at a time; 0.2 seconds of silence behind each."""
-    now, arrivals = 0.0, list[tuple[str, Arrival]]()
+    now, arrivals = 0.0, list[tuple[str, KeyArrival]]()
     hearing = TerminalInput(
         lambda message: arrivals.append(
             (getattr(message, "key", type(message).__name__), vars(message)["ebb_arrival"])
@@ -99,29 +99,29 @@ def came(*reads: tuple[float, bytes]) -> list[tuple[str, Arrival]]:
 
 def test_each_key_says_when_and_with_which_read_it_came() -> None:
     assert came((1.0, b"y"), (5.0, b"no"), (6.0, b"\x1b[A")) == [
-        ("y", Arrival(1.0, 1)),
-        ("n", Arrival(5.0, 2, is_alone=False)),
-        ("o", Arrival(5.0, 2, is_alone=False)),
-        ("up", Arrival(6.0, 3)),
+        ("y", KeyArrival(1.0, 1)),
+        ("n", KeyArrival(5.0, 2, is_alone=False)),
+        ("o", KeyArrival(5.0, 2, is_alone=False)),
+        ("up", KeyArrival(6.0, 3)),
     ]
 
 
 def test_esc_came_when_its_byte_did_and_not_when_nothing_followed_it() -> None:
-    assert came((1.0, b"\x1b")) == [("escape", Arrival(1.0, 1))]
+    assert came((1.0, b"\x1b")) == [("escape", KeyArrival(1.0, 1))]
     assert came((1.0, b"y\x1b")) == [
-        ("y", Arrival(1.0, 1, is_alone=False)),
-        ("escape", Arrival(1.0, 1, is_alone=False)),
+        ("y", KeyArrival(1.0, 1, is_alone=False)),
+        ("escape", KeyArrival(1.0, 1, is_alone=False)),
     ]
 
 
 def test_a_click_a_paste_and_half_a_key_keep_a_key_company_and_a_moving_mouse_does_not() -> None:
-    assert came((1.0, b"\x1b[<0;3;4My"))[-1] == ("y", Arrival(1.0, 1, is_alone=False))
-    assert came((1.0, b"\x1b[200~a\x1b[201~\r"))[-1] == ("enter", Arrival(1.0, 1, is_alone=False))
+    assert came((1.0, b"\x1b[<0;3;4My"))[-1] == ("y", KeyArrival(1.0, 1, is_alone=False))
+    assert came((1.0, b"\x1b[200~a\x1b[201~\r"))[-1] == ("enter", KeyArrival(1.0, 1, is_alone=False))
     assert came((1.0, b"y\x1b[200~a"), (2.0, b"\x1b[201~")) == [
-        ("y", Arrival(1.0, 1, is_alone=False)),
-        ("Paste", Arrival(2.0, 2)),
+        ("y", KeyArrival(1.0, 1, is_alone=False)),
+        ("Paste", KeyArrival(2.0, 2)),
     ]
-    assert came((1.0, b"\x1b[<35;3;4M\x1b[<35;3;5M\x1b[Iy"))[-1] == ("y", Arrival(1.0, 1))
+    assert came((1.0, b"\x1b[<35;3;4M\x1b[<35;3;5M\x1b[Iy"))[-1] == ("y", KeyArrival(1.0, 1))
 
 
 def test_keys_that_are_let_go_answer_nothing() -> None:
@@ -259,7 +259,7 @@ async def test_the_key_for_one_question_does_not_answer_the_next() -> None:
     session = FakeSession([[hold, DONE]])
     async with hands(session) as user:
         t = user.terminal
-        await t.type("go", until=lambda: t.app.controller.view.busy)
+        await t.type("go", until=lambda: t.app.controller.view.is_busy)
         t.app.controller.advance(QUESTION)
         t.app.controller.advance(SECOND)
         await user.asked(PermissionAsked)

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field, replace
 
-from ebbtide.agent.config.hook_tables import HookEntry, HookEvent, HttpTarget
+from ebbtide.agent.config.hook_tables import HookEntry, HookEvent, HttpAction
 from ebbtide.agent.extensions.trust import TrustItem, TrustState, TrustVerdict
 from ebbtide.agent.hooks.declarations import DeclaredHook, HookFile
-from ebbtide.agent.hooks.runner import HookRecord
+from ebbtide.agent.hooks.runner import HookStatistics
 from ebbtide.agent.hooks.session_hooks import SessionHooks
 from ebbtide.tui.commands.extensions import _hooks_panel
 from ebbtide.tui.view.panel import row_details, row_text
@@ -21,39 +21,39 @@ BROKEN = "the hook `npx prettier` for PostToolUse exited with 127: npx: command 
 
 
 def hook(event: HookEvent, file: HookFile | None, **entry: object) -> DeclaredHook:
-    source = "config.toml" if file is None else file.item.source
+    source = "config.toml" if file is None else file.trust_item.source
     made = replace(HookEntry(event, "", "true"), **entry)  # type: ignore[arg-type]  # fields by name
     return DeclaredHook(made, "project" if file is FILE else "user", source, file)
 
 
-RECORDS: tuple[tuple[DeclaredHook, HookRecord], ...] = (
-    (hook("Stop", None, action="make -s test >&2 || exit 2", status="runs the tests"), HookRecord(3, 2)),
-    (hook("PostToolUse", MINE, matcher="Edit|Write", action="npx prettier"), HookRecord(4, 0, 4, BROKEN)),
-    (hook("PreToolUse", MINE, action=HttpTarget("http://localhost:8080/guard"), once=True), HookRecord()),
-    (hook("PreToolUse", FILE, matcher="Bash", condition="Bash(git *)", action=GUARD, timeout=10.0), HookRecord(1)),
+RECORDS: tuple[tuple[DeclaredHook, HookStatistics], ...] = (
+    (hook("Stop", None, action="make -s test >&2 || exit 2", status="runs the tests"), HookStatistics(3, 2)),
+    (hook("PostToolUse", MINE, matcher="Edit|Write", action="npx prettier"), HookStatistics(4, 0, 4, BROKEN)),
+    (hook("PreToolUse", MINE, action=HttpAction("http://localhost:8080/guard"), once=True), HookStatistics()),
+    (hook("PreToolUse", FILE, matcher="Bash", condition="Bash(git *)", action=GUARD, timeout=10.0), HookStatistics(1)),
 )
 LEFT_OUT = "`.claude/settings.json`: a hook for `Stop` is skipped: its `type` is 'agent'; known are `command`, `http`"
 
 
 @dataclass
 class PlayedHooks(SessionHooks):
-    hook_records: tuple[tuple[DeclaredHook, HookRecord], ...] = RECORDS
+    hook_records: tuple[tuple[DeclaredHook, HookStatistics], ...] = RECORDS
     problems: tuple[str, ...] = (LEFT_OUT,)
-    verdicts: dict[str, TrustVerdict | None] = field(default_factory=lambda: {MINE.item.source: "approved"})
+    verdicts: dict[str, TrustVerdict | None] = field(default_factory=lambda: {MINE.trust_item.source: "approved"})
     has_begun: bool = False
 
     @property
-    def records(self) -> tuple[tuple[DeclaredHook, TrustState, HookRecord], ...]:
+    def records(self) -> tuple[tuple[DeclaredHook, TrustState, HookStatistics], ...]:
         return tuple((hook, self._standing(hook), record) for hook, record in self.hook_records)
 
     def _standing(self, hook: DeclaredHook) -> TrustState:
         if hook.file is None:
             return "on"
-        verdict = self.verdicts.get(hook.source)
+        verdict = self.verdicts.get(hook.declared_in)
         return "on" if verdict == "approved" else "refused" if verdict else "not approved"
 
     def decide(self, hook: DeclaredHook, verdict: TrustVerdict | None) -> None:
-        self.verdicts[hook.source] = verdict
+        self.verdicts[hook.declared_in] = verdict
 
 
 def test_hooks_stand_by_what_they_wait_for_with_what_became_of_them() -> None:
@@ -81,6 +81,6 @@ async def test_keys_decide_about_hooks_that_have_to_be_approved() -> None:
         await t.press("a", until=lambda: hooks.verdicts[".claude/settings.json"] == "approved")
         await t.press("x", until=lambda: hooks.verdicts[".claude/settings.json"] is None)
         await t.press("down", "n")
-        assert hooks.verdicts[MINE.item.source] == "refused"
+        assert hooks.verdicts[MINE.trust_item.source] == "refused"
     async with terminal(FakeSession()) as t:
         await t.type("/hooks", shows="No hooks yet. Add one in config.toml: hooks.Stop =")

@@ -5,7 +5,7 @@ import pytest
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, RuleTrial
 from ebbtide.agent.events.session import Noticed, TextDelta, TurnFinished
 from ebbtide.tui.view.permission import (
-    call_question,
+    build_call_question,
     editable_argument,
     permission_headline,
     rule_description,
@@ -33,7 +33,7 @@ DONE = TurnFinished("answered", "ok")
 
 def listed(question: PermissionAsked, width: int, at: int = 0, *, for_project: bool = False) -> list[str]:
     """The list with the choice `at` marked."""
-    rows = choice_rows(call_question(question), AnswerState(at, is_for_project=for_project), width)
+    rows = choice_rows(build_call_question(question), AnswerState(at, is_for_project=for_project), width)
     return [plain(line).rstrip() for _, line in rows]
 
 
@@ -185,7 +185,7 @@ async def test_a_click_marks_and_a_second_one_chooses(size: tuple[int, int]) -> 
         await t.type("go", asks=PermissionAsked)
         listed = t.app.screen.query_one(ChoiceList)
         await t.pilot.click(listed, offset=(5, 0))
-        assert (session.answers, t.asked.marked_choice) == ({}, call_question(QUESTION).choices[0])
+        assert (session.answers, t.asked.marked_choice) == ({}, build_call_question(QUESTION).choices[0])
         await t.pilot.click(listed, offset=(5, 0))
         await t.until(lambda: session.answers == {"q": Decision("allow")})
 

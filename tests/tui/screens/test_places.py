@@ -5,7 +5,7 @@ from rich.cells import cell_len
 from ebbtide.agent.view.provenance import Occurrence
 from ebbtide.tui.commands.context import OCCURRENCE_KEY_HINTS, VISIBLE_OCCURRENCE_KEY_HINTS, fate_text, occurrence_line
 from ebbtide.tui.screens.panel import PanelScreen
-from ebbtide.tui.view.panel import WHOLE_KEY_HINTS
+from ebbtide.tui.view.panel import EXPANDED_KEY_HINTS
 from ebbtide.tui.widgets.keyline import KeyLine
 from ebbtide.tui.widgets.listing import Listing
 from tests.kit.app_pilot import Terminal, list_on, terminal
@@ -44,7 +44,7 @@ async def test_the_newest_place_that_is_out_of_view_is_marked_and_one_key_brings
         async with terminal(session) as t:
             screen = await t.opens("/why needle")
             assert t.reads("headline") == "Why  needle found in 3 places"
-            assert (screen.query_one(Listing).marked, t.reads("said"), named(t)) == (
+            assert (screen.query_one(Listing).marked_index, t.reads("said"), named(t)) == (
                 1, "summarised by sum-2", OCCURRENCE_KEY_HINTS,
             )  # fmt: skip
             assert t.reads("content") == "␛[2Jfind the needle"
@@ -74,7 +74,7 @@ async def test_a_place_is_shown_where_it_holds_the_text_and_whole() -> None:
         part = len(t.reads("content").splitlines())
         await pressed(t, screen, "o")
         await t.until(lambda: len(t.reads("content").splitlines()) > part)
-        assert (screen.query_one(Listing).display, named(t)) == (False, f"Enter put into context  {WHOLE_KEY_HINTS}")
+        assert (screen.query_one(Listing).display, named(t)) == (False, f"Enter put into context  {EXPANDED_KEY_HINTS}")
         await pressed(t, screen, "up")
         assert t.reads("content").splitlines()[0] == "line 48 of r1"
         await pressed(t, screen, "pagedown", "pageup", "escape")

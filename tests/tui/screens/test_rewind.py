@@ -51,7 +51,7 @@ async def test_a_message_comes_back_to_the_prompt_and_the_branch_that_was_left_i
         await t.press("down", "o")
         assert t.session.id == first.id
         assert t.session.history.messages == first.history.messages
-        library = await t.app.controller.sessions.library()
+        library = await t.app.controller.sessions.open_library()
         assert [info.id for info in await library.page()] == [first.id], "the fork in which nothing was said is gone"
 
 

@@ -160,7 +160,7 @@ async def test_the_sessions_of_agents_are_nested_and_go_with_their_session() -> 
         assert ids(screen.rows) == ["aa1", "aa10", "aa11", "aa12", "aa1+", "bb2"]
         await t.pilot.press("tab", *["down"] * 4, "enter")
         await t.until(lambda: screen.settled and ids(screen.rows) == ["aa1", *(one.id for one in own), "bb2"])
-        assert screen.rows[screen.query_one(Listing).marked].value == "aa13"
+        assert screen.rows[screen.query_one(Listing).marked_index].value == "aa13"
         await t.pilot.press("d", *["up"] * 4, "d")
         await t.until(lambda: "aa1 and its agent sessions will be deleted" in t.reads("answers"))
         await t.pilot.press("down", "d")
@@ -178,7 +178,7 @@ async def test_a_long_list_comes_as_it_is_walked() -> None:
         assert "200+" in t.reads("headline")
         screen.query_one(Listing).move_mark(190)
         await t.until(lambda: len(screen.rows) == 400)
-        assert screen.query_one(Listing).marked == 190
+        assert screen.query_one(Listing).marked_index == 190
         screen.query_one(Listing).move_mark(1_000)
         await t.until(lambda: len(screen.rows) == 450)
         screen.query_one(Listing).move_mark(1_000)
@@ -196,7 +196,7 @@ async def test_a_real_session_is_found_by_what_was_said_renamed_forked_and_delet
         await t.until(lambda: screen.settled and ids(screen.rows) == [first.id] and not screen.is_editing)
         assert screen.rows[0].title == "what about tonight?!"
         await t.press("f", until=lambda: screen.settled and len(screen.rows) == 2)
-        library = await t.app.controller.sessions.library()
+        library = await t.app.controller.sessions.open_library()
         fork = next(info for info in await library.page() if info.parent)
         assert (fork.title, fork.parent, fork.messages) == ("what about tonight?! (fork)", first.id, 2)
         await t.until(lambda: f"forked from {first.id}" in t.reads("said"))
@@ -211,7 +211,7 @@ async def test_a_real_session_is_found_by_what_was_said_renamed_forked_and_delet
 @pytest.mark.parametrize("width", [8, 20, 47, 48, 75, 76, 89, 90, 160])
 def test_a_line_is_as_wide_as_the_list(width: int) -> None:
     info = session_info("a", "測試 " * 40, model="anthropic/claude", updated_at=0.0, cost=1.5)
-    line = plain(session_line(info, width, 7_200.0, "", (), projects=True))
+    line = plain(session_line(info, width, 7_200.0, "", (), shows_projects=True))
     assert cell_len(line) == max(width, 2 + 4 + 2 + 7)
     assert line.endswith("2 h")
     assert ("msgs" in line, "$1.50" in line, "claude" in line) == (width >= 48, width >= 76, width >= 90)
@@ -220,20 +220,20 @@ def test_a_line_is_as_wide_as_the_list(width: int) -> None:
 @pytest.mark.parametrize("width", [30, 48, 90, 160])
 def test_a_line_with_tags_is_as_wide_and_keeps_its_title(width: int) -> None:
     info = session_info("a", "測試 " * 40, updated_at=0.0, tags=("parser", "r" * 50))
-    line = plain(session_line(info, width, 7_200.0, "", (), projects=False))
+    line = plain(session_line(info, width, 7_200.0, "", (), shows_projects=False))
     assert cell_len(line) == width
     assert ("#parser" in line) == (width >= 90)
     assert line.startswith("  測試 測試")
-    short = plain(session_line(replace(info, title="t"), width, 7_200.0, "", (), projects=False))
+    short = plain(session_line(replace(info, title="t"), width, 7_200.0, "", (), shows_projects=False))
     assert cell_len(short) == width
     assert "t  #parser" in short
 
 
 def test_a_line_says_what_is_open_forked_and_to_be_deleted() -> None:
     info = session_info("a", "", parent="b")
-    assert plain(session_line(info, 40, 0.0, "", (), projects=False)).startswith("↳ (no messages yet)")
-    assert plain(session_line(info, 40, 0.0, "a", (), projects=False)).startswith("● ")
-    assert plain(session_line(info, 40, 0.0, "", ("a",), projects=False)).startswith("✗ ")
+    assert plain(session_line(info, 40, 0.0, "", (), shows_projects=False)).startswith("↳ (no messages yet)")
+    assert plain(session_line(info, 40, 0.0, "a", (), shows_projects=False)).startswith("● ")
+    assert plain(session_line(info, 40, 0.0, "", ("a",), shows_projects=False)).startswith("✗ ")
 
 
 def test_the_end_of_a_session_is_shown_with_its_calls() -> None:
@@ -248,9 +248,11 @@ def test_the_end_of_a_session_is_shown_with_its_calls() -> None:
 
 
 def test_the_headline_counts() -> None:
-    line = sessions_headline(200, True, everywhere=True, search_text="", search_status="", doomed=0)
+    line = sessions_headline(200, True, includes_all_projects=True, search_text="", search_status="", doomed=0)
     assert plain(line) == "Sessions  200+ in all projects"
-    line = sessions_headline(3, False, everywhere=False, search_text="x", search_status="reading …", doomed=2)
+    line = sessions_headline(
+        3, False, includes_all_projects=False, search_text="x", search_status="reading …", doomed=2
+    )
     assert plain(line) == "Sessions  3 found in this project · reading … · 2 to be deleted when you close this list"
 
 

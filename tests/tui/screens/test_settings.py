@@ -21,7 +21,7 @@ MINE = '[agent]\nmodel = "ollama/qwen3"  # the local one\n'
 
 @asynccontextmanager
 async def driven(setup: Setup | None, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Driven]:
-    app = EbbApp(FakeSessions([FakeSession()]), guard=0.0, settings=(lambda: setup.settings) if setup else None)
+    app = EbbApp(FakeSessions([FakeSession()]), guard_s=0.0, settings=(lambda: setup.settings) if setup else None)
     async with app.run_test(size=size) as pilot:
         screen = Driven(app, pilot)
         await screen.rests()

@@ -11,7 +11,7 @@ from ebbtide.agent.events.session import ContextMeasured, Event
 from ebbtide.agent.events.view import BroughtBack, CompactionStarted, ContextCompacted, NothingCompacted
 from ebbtide.agent.hooks.session_hooks import EndReason
 from ebbtide.agent.messages import Usage
-from ebbtide.agent.prompt.reminder_notes import MODE_MEANINGS
+from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.records.token_key import KEY_FILE, load_or_create_token_key
 from ebbtide.agent.view.provenance import Occurrence, Trace
@@ -137,7 +137,7 @@ async def test_modes_are_gone_through_without_the_one_that_asks_nothing() -> Non
     await controller.open()
     messages = [(await controller.change_mode("")).partition(":")[0] for _ in range(4)]
     assert messages == ["ask", "accept-edits", "plan", "ask"]
-    assert await controller.change_mode("auto") == f"auto: {MODE_MEANINGS['auto']}"
+    assert await controller.change_mode("auto") == f"auto: {MODE_DESCRIPTIONS['auto']}"
     assert (session.mode, controller.view.mode) == ("auto", "auto")
     assert await controller.change_mode("yolo") == ""
     assert controller.view.blocks == (Notice("unknown mode `yolo`. Modes: `ask`, `accept-edits`, `plan`, `auto`"),)

@@ -60,7 +60,7 @@ class Jobs(JobQueue):
 
     run_in_background = run_job
 
-    async def do(self, invocation: Invocation) -> None: ...
+    async def run_invocation(self, invocation: Invocation) -> None: ...
 
     async def open_session(self) -> bool:
         return True
@@ -89,7 +89,7 @@ class Place:
         self.provider = ADAPTER.make(ADAPTER.facts, Window(200_000, 2_000), endpoint_of(ADAPTER, server.url), "http")
         controller = SessionController(FakeSessions(), lambda: None)
         jobs = Jobs(controller)
-        limits = TurnLimits(keep_alive=times)
+        limits = TurnLimits(max_keep_alive_requests=times)
         await controller.adopt(await self.home.attended(self.provider, limits=limits, now=lambda: jobs.now))
         return jobs
 
@@ -176,7 +176,7 @@ async def test_what_is_changed_by_hand_takes_the_cache_as_it_finds_it(place: Pla
         await jobs.waiting.wait()
         session = jobs.controller.session
         assert session is not None
-        session._ctx.window.watch.note_rewrite()
+        session._ctx.window.prefix_watch.allow_rewrite()
         jobs.start()
         await jobs.jobs[-1]
         await jobs.close_session("")

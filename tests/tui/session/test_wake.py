@@ -30,7 +30,7 @@ def said(t: Driven) -> list[object]:
 @pytest.mark.parametrize("wake", [True, False])
 async def test_a_job_that_ends_while_nothing_runs(opened: Project, wake: bool) -> None:
     sessions = opened.sessions(*REPLIES, interactive=True, permission_mode="auto", **{"jobs.wake": wake})
-    app = EbbApp(sessions, guard=0.0)
+    app = EbbApp(sessions, guard_s=0.0)
     async with app.run_test(size=(80, 24)) as pilot:
         t = Driven(app, pilot)
         await t.rests()
@@ -50,7 +50,9 @@ async def test_a_job_that_ends_while_nothing_runs(opened: Project, wake: bool) -
 async def test_after_an_interruption_a_job_that_is_over_wakes_nobody(opened: Project) -> None:
     more = {"name": "bash", "arguments": {"command": "sleep 600"}}
     replies = ({"calls": [JOB]}, {"calls": [more]}, {"text": "never"})
-    app = EbbApp(opened.sessions(*replies, interactive=True, permission_mode="auto", **{"jobs.wake": True}), guard=0.0)
+    app = EbbApp(
+        opened.sessions(*replies, interactive=True, permission_mode="auto", **{"jobs.wake": True}), guard_s=0.0
+    )
     async with app.run_test(size=(80, 24)) as pilot:
         t = Driven(app, pilot)
         await t.rests()

@@ -182,7 +182,7 @@ def test_however_an_answer_is_cut_nothing_of_it_is_typed_and_no_key_is_lost(sent
         assert [
             told(each) for each in received if not isinstance(each, BackgroundColour | SizeReported)
         ] == told_by_textual(segments)
-    grounds = [each.ground for each in received if isinstance(each, BackgroundColour)]
+    grounds = [each.tone for each in received if isinstance(each, BackgroundColour)]
     assert grounds == [{WHITE: "light", BLACK: "dark"}[each] for each in sent if each in (WHITE, BLACK)]
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from ebbtide.agent.events.session import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
 from ebbtide.tui.terminal.copy import (
     MAX_OSC_52_BYTES,
-    copy,
     copy_programs,
     copy_sequence,
+    copy_text,
     copyable_prefix,
     without_control_chars,
 )
@@ -47,10 +47,13 @@ def test_a_terminal_is_sent_no_more_than_it_takes_and_no_part_of_a_character(cha
 
 async def test_too_much_is_said_to_be_too_much() -> None:
     written: list[str] = []
-    assert await copy("x" * 80_000, NOWHERE, "linux", written.append) == "copied the first 74,000 of 80,000 characters"
+    assert (
+        await copy_text("x" * 80_000, NOWHERE, "linux", written.append)
+        == "copied the first 74,000 of 80,000 characters"
+    )
     assert sent("".join(written)) == "x" * MAX_OSC_52_BYTES
-    assert await copy("x", NOWHERE, "linux", written.append) == "copied 1 character"
-    assert await copy("", NOWHERE, "linux", written.append) == "nothing to copy"
+    assert await copy_text("x", NOWHERE, "linux", written.append) == "copied 1 character"
+    assert await copy_text("", NOWHERE, "linux", written.append) == "nothing to copy"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +77,7 @@ async def test_tmux_is_given_the_text_and_where_it_takes_none_the_terminal_is(
     write_program(tmp_path / "tmux", f"{script}\n")
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "TMUX": "/tmp/tmux-0/default,1,0"}
     written: list[str] = []
-    assert await copy("two\nlines", environment, "linux", written.append) == "copied 9 characters"
+    assert await copy_text("two\nlines", environment, "linux", written.append) == "copied 9 characters"
     plain = f"\x1b]52;c;{base64.b64encode(b'two' + bytes([10]) + b'lines').decode()}\x07"
     passed = "\x1bPtmux;" + plain.replace("\x1b", "\x1b\x1b") + "\x1b\\"
     assert written == ([plain + passed] if is_sent else [])
@@ -87,7 +90,7 @@ async def test_a_script_whose_child_never_takes_the_text_is_given_up(
     write_program(tmp_path / "xclip", "sleep 1000\nexit 0\n")
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "DISPLAY": ":0"}
     written: list[str] = []
-    await copy("x" * 1_000_000, environment, "linux", written.append)
+    await copy_text("x" * 1_000_000, environment, "linux", written.append)
     assert written == [copy_sequence("x" * 1_000_000, environment)]
 
 

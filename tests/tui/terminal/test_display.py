@@ -41,7 +41,7 @@ class Both:
 
     def show(self, update: LayoutUpdate | ChopsUpdate, cursor: tuple[int, int] = (0, 0)) -> None:
         self._all.feed(update.render_segments(CONSOLE) + f"\x1b[{cursor[1] + 1};{cursor[0] + 1}H")
-        self.display.show(update, cursor, ColorSystem.TRUECOLOR, synchronized=False)
+        self.display.show(update, cursor, ColorSystem.TRUECOLOR, is_synchronized=False)
 
     def take(self) -> None:
         """Takes what was written, and then what the terminal was too busy for."""
@@ -125,6 +125,6 @@ def test_what_has_changed_makes_the_same_picture_as_all_of_it(
             both.take()
             assert both.look_the_same()
     if data.draw(st.booleans()):
-        both.display.forget()
+        both.display.invalidate()
     both.take()
     assert both.look_the_same()

@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.agent.config.settings import Settings
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.input.memory import append_memory, memory_files, undo_remember
+from ebbtide.agent.input.memory import append_memory, list_memory_files, undo_append
 from ebbtide.agent.messages import Note, User
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.terminal.edit_text import edit_with
@@ -86,32 +86,33 @@ def test_an_entry_is_taken_back_as_long_as_nobody_else_wrote(tmp_path: Path, bef
     file = tmp_path / "notes.md"
     if before is not None:
         file.write_bytes(before)
-    undo_remember(append_memory("never mind", file))
+    undo_append(append_memory("never mind", file))
     assert (file.read_bytes() if file.exists() else None) == before
     remembered = append_memory("mine", file)
     with file.open("a") as other:
         other.write("- theirs\n")
     with pytest.raises(UsageError, match="has changed since; remove the line by hand"):
-        undo_remember(remembered)
+        undo_append(remembered)
     assert file.read_text().endswith("- mine\n- theirs\n")
     file.unlink()
     with pytest.raises(UsageError, match="cannot write to"):
-        undo_remember(remembered)
+        undo_append(remembered)
     assert not file.exists()
 
 
 async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(project: Project) -> None:
     sessions = project.sessions({"text": "Yes."}, interactive=True)
     config = sessions.config
-    app = EbbApp(sessions, guard=0.0, settings=lambda: Settings(config, lambda: config, lambda _: None, {}))
+    app = EbbApp(sessions, guard_s=0.0, settings=lambda: Settings(config, lambda: config, lambda _: None, {}))
     async with app.run_test(size=(80, 24)) as pilot:
         t = Driven(app, pilot)
         await t.rests()
         assert app.controller.session is not None
-        for place in memory_files(config):
+        for place in list_memory_files(config):
             await t.type("# tests run with tox", lists="remember")
             await pilot.press(
-                *([] if place == memory_files(config)[0] else ["down"] * memory_files(config).index(place)), "enter"
+                *([] if place == list_memory_files(config)[0] else ["down"] * list_memory_files(config).index(place)),
+                "enter",
             )
             await t.rests()
             assert place.path.read_text() == "- tests run with tox\n"
@@ -121,7 +122,7 @@ async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(projec
         await pilot.press("enter")
         await t.rests()
         await t.says("/undo", shows="removed from")
-        assert memory_files(config)[0].path.read_text() == "- tests run with tox\n"
+        assert list_memory_files(config)[0].path.read_text() == "- tests run with tox\n"
         message = app.controller.session.history.messages[-1]
         assert message == User((Note("[The user no longer wants you to remember:\n- no, with nox]"),))
         await t.type("/undo", shows="nothing to undo")

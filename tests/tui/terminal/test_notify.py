@@ -12,7 +12,7 @@ from ebbtide.agent.config.options import NOTIFY_NAMES, NotifyName
 from ebbtide.agent.events.permissions import QuestionAsked
 from ebbtide.tui.terminal.notify import notification_command, notification_sequence, notification_text, notify
 from ebbtide.tui.terminal.window import IDLE_AFTER_S, MIN_NOTIFIED_TURN_S, TerminalWindow, title_sequence
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.view.blocks import SessionView
 from tests.kit.app_pilot import terminal
 from tests.kit.fake_sessions import FakeSession, Hold
@@ -47,7 +47,7 @@ def test_a_terminal_is_told_in_its_own_words(way: NotifyName, environment: dict[
 @given(st.sampled_from(NOTIFY_NAMES), st.text(), st.text(), st.sampled_from(["foot", "xterm", "xterm-kitty"]))
 def test_no_title_and_no_text_ends_the_sequence_they_are_in(way: NotifyName, title: str, text: str, term: str) -> None:
     sequence = notification_sequence(way, title, text, {"TERM": term})
-    assert sequence.strip("\x07\x1b") == sanitised_line(sequence.strip("\x07\x1b"))
+    assert sequence.strip("\x07\x1b") == sanitise_line(sequence.strip("\x07\x1b"))
     assert sequence.count("\x07") <= 1
     assert title_sequence(title)[4:-1] == notification_text(title)
 
@@ -101,7 +101,7 @@ class Looked:
     def turn(self, seconds: float) -> list[tuple[str, str]]:
         """What is told of a turn that takes so long."""
         self.notifications.clear()
-        self.window.show(SessionView(busy=True), "fix it")
+        self.window.show(SessionView(is_busy=True), "fix it")
         self.now += seconds
         self.window.show(SessionView(), "fix it")
         return self.notifications
@@ -133,9 +133,9 @@ def test_a_question_is_told_once() -> None:
     looked = Looked()
     looked.window.handle_event(AppBlur())
     for view in (
-        SessionView(busy=True),
-        SessionView(busy=True, open_questions=(QUESTION,)),
-        SessionView(busy=True, open_questions=(QUESTION,), cost=1.0),
+        SessionView(is_busy=True),
+        SessionView(is_busy=True, open_questions=(QUESTION,)),
+        SessionView(is_busy=True, open_questions=(QUESTION,), cost=1.0),
     ):
         looked.window.show(view, "")
     assert looked.notifications == [("ebb", "waiting for your answer")]
@@ -145,9 +145,9 @@ def test_the_title_says_what_goes_on_and_is_written_when_it_changes() -> None:
     looked = Looked()
     for view in (
         SessionView(),
-        SessionView(busy=True),
-        SessionView(busy=True, cost=1.0),
-        SessionView(busy=True, open_questions=(QUESTION,)),
+        SessionView(is_busy=True),
+        SessionView(is_busy=True, cost=1.0),
+        SessionView(is_busy=True, open_questions=(QUESTION,)),
     ):
         looked.window.show(view, "two\nlines\x07\x1b]52;c;x")
     looked.window.restore_title()

@@ -36,13 +36,13 @@ texts = st.text(max_size=40)
     st.integers(1, 60),
 )
 def test_nothing_that_is_printed_steers_a_terminal(blocks: list[UserText], width: int) -> None:
-    for text in ansi_blocks(blocks, width, colorless=True):
+    for text in ansi_blocks(blocks, width, is_colorless=True):
         assert not any(ord(character) < 0x20 and character != "\n" for character in text)
 
 
 def test_everything_is_opened_and_keeps_its_own_colours() -> None:
     call = Call("1", "bash", {"command": "make"}, "done", text="built\nfine")
-    (plain,) = ansi_blocks([call], 40, colorless=True)
+    (plain,) = ansi_blocks([call], 40, is_colorless=True)
     assert plain == "● bash  make  2 lines\n  │ make\n  │\n  │ built\n  │ fine\n\n"
     (colored,) = ansi_blocks([AnswerText("`x` [a](https://example.org)")], 40)
     assert "\x1b]8;" not in colored

@@ -45,19 +45,19 @@ def test_an_answer_is_no_typing_wherever_it_is_cut() -> None:
 def test_the_terminal_is_believed_until_the_system_has_news() -> None:
     believed = TrackedSize()
     believed.record_query(LIE)
-    assert (believed.record_reply(REAL, LIE), believed.of(LIE)) == (True, REAL)
+    assert (believed.record_reply(REAL, LIE), believed.current_size(LIE)) == (True, REAL)
     assert believed.record_reply(REAL, LIE) is False
     believed.reset()
-    assert believed.of(OTHER) == OTHER
+    assert believed.current_size(OTHER) == OTHER
 
 
 def test_an_answer_that_agrees_or_that_a_change_has_overtaken_changes_nothing() -> None:
     believed = TrackedSize()
     assert believed.record_reply(REAL, LIE) is False
     believed.record_query(REAL)
-    assert (believed.record_reply(REAL, REAL), believed.of(REAL)) == (False, REAL)
+    assert (believed.record_reply(REAL, REAL), believed.current_size(REAL)) == (False, REAL)
     believed.record_query(LIE)
-    assert (believed.record_reply(REAL, OTHER), believed.of(OTHER)) == (False, OTHER)
+    assert (believed.record_reply(REAL, OTHER), believed.current_size(OTHER)) == (False, OTHER)
 
 
 def test_what_is_said_names_both_sizes_and_what_to_do() -> None:

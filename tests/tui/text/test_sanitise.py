@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.tui.text.sanitise import (
-    invisible_count,
-    invisible_count_text,
+    count_invisible_characters,
+    describe_invisible_count,
     line_with_control_pictures,
-    normalised_paste,
-    sanitised,
-    sanitised_line,
+    normalise_paste,
+    sanitise,
+    sanitise_line,
     stable_prefix,
     with_control_pictures,
 )
@@ -41,7 +41,7 @@ from ebbtide.tui.text.sanitise import (
     ],
 )
 def test_what_steers_or_hides_becomes_visible(text: str, expected: str) -> None:
-    assert sanitised(text) == expected
+    assert sanitise(text) == expected
 
 
 EMOJI = st.sampled_from(
@@ -72,9 +72,9 @@ def test_a_text_in_pieces_becomes_what_it_becomes_as_a_whole(text: str, data: st
     text_so_far, seen = "", 0
     for end in (data.draw(st.integers(0, len(text))), len(text)):
         piece = stable_prefix(text[:end])
-        text_so_far += sanitised(piece[seen:], piece[:seen])
+        text_so_far += sanitise(piece[seen:], piece[:seen])
         seen = max(seen, len(piece))
-    assert text_so_far == sanitised(stable_prefix(text))
+    assert text_so_far == sanitise(stable_prefix(text))
 
 
 PREPENDED = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
@@ -88,18 +88,18 @@ def test_no_control_or_format_character_is_left(text: str) -> None:
     hidden = ("Cc", "Cs", "Cf", "Zl", "Zp")
     assert not [
         char
-        for char in sanitised(text)
+        for char in sanitise(text)
         if unicodedata.category(char) in hidden and char not in f"\n\t\u200c\u200d{PREPENDED}"
     ]
-    assert not re.search(f"(?<!{SPELT})\u200c|\u200c(?!{SPELT})", sanitised(text))
-    assert not re.search(f"(?<!{PICTURE})\u200d|\u200d(?!{PICTURE})", sanitised(text))
-    assert "\n" not in sanitised_line(text)
+    assert not re.search(f"(?<!{SPELT})\u200c|\u200c(?!{SPELT})", sanitise(text))
+    assert not re.search(f"(?<!{PICTURE})\u200d|\u200d(?!{PICTURE})", sanitise(text))
+    assert "\n" not in sanitise_line(text)
 
 
 @given(st.text(st.characters(categories=("Cc", "Cf", "Cs", "Zl", "Zp", "Mn", "So", "Lu"))) | st.text())
 def test_as_many_characters_are_drawn_as_there_are(text: str) -> None:
     assert len(with_control_pictures(text)) == len(text) == len(line_with_control_pictures(text))
-    assert line_with_control_pictures(text) == sanitised_line(line_with_control_pictures(text))
+    assert line_with_control_pictures(text) == sanitise_line(line_with_control_pictures(text))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_as_many_characters_are_drawn_as_there_are(text: str) -> None:
     ],
 )
 def test_what_nobody_sees_is_counted(text: str, warning: str) -> None:
-    assert invisible_count_text(invisible_count(text)) == warning
+    assert describe_invisible_count(count_invisible_characters(text)) == warning
 
 
 @pytest.mark.parametrize(
@@ -127,4 +127,4 @@ def test_what_nobody_sees_is_counted(text: str, warning: str) -> None:
     ],
 )
 def test_what_is_pasted_is_sent_as_it_is(pasted: str, sent: str) -> None:
-    assert normalised_paste(pasted) == sent
+    assert normalise_paste(pasted) == sent

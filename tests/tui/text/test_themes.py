@@ -12,15 +12,15 @@ from textual.theme import Theme
 from ebbtide.agent.config.options import THEMES as NAMES
 from ebbtide.tui.commands.settings import OFFERED_THEMES
 from ebbtide.tui.text.contrast import MIN_CONTRAST, contrast_ratio, readable_color
-from ebbtide.tui.text.styles import Palette, palette_of
+from ebbtide.tui.text.styles import Palette, get_palette
 from ebbtide.tui.text.themes import (
     ANSI,
     ANSI_DARK,
     ANSI_LIGHT,
     DARK,
+    EBBTIDE_THEMES,
     HIGH_CONTRAST,
     LIGHT,
-    OWN_THEMES,
     BackgroundTone,
     theme_for,
 )
@@ -55,7 +55,7 @@ def colors_of(theme: Theme) -> dict[str, str]:
 
 
 def palette(theme: Theme) -> Palette:
-    return palette_of(colors_of(theme))
+    return get_palette(colors_of(theme))
 
 
 def ink(palette: Palette, name: str) -> Color:
@@ -135,7 +135,7 @@ def test_without_grounds_everything_still_differs_from_text(theme: Theme) -> Non
     for style in styles:
         assert style.bgcolor is None
         assert style.bold or style.underline or style.reverse
-    assert own.found != own.current_match
+    assert own.search_match != own.current_match
     assert own.current_match != own.selected
     assert own.dim.dim
     assert all(style.color is None or style.color.triplet is None for style in (own.text, own.added, own.removed))
@@ -152,4 +152,4 @@ def test_each_setting_has_its_theme() -> None:
     for on, expected in cases:
         assert {name: theme_for(name, on) for name in NAMES} == {**always, **expected}
     assert [offered.name for offered in OFFERED_THEMES] == list(NAMES)
-    assert len({theme.name for theme in (*OWN_THEMES, *adopted.values())}) == len(OWN_THEMES) + len(NAMES[5:])
+    assert len({theme.name for theme in (*EBBTIDE_THEMES, *adopted.values())}) == len(EBBTIDE_THEMES) + len(NAMES[5:])

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ebbtide.agent.overview import DeferredTools, Overview, ServerShare, SourcedNumber, ToolShare
+from ebbtide.agent.overview import DeferredTools, Overview, ServerShare, TokenCount, ToolShare
 from ebbtide.agent.view.items import ItemKind, ViewItem, ViewState
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.view.context_tree import (
     MIN_ROW_TOKENS,
     ComponentRow,
-    component_line,
-    component_table,
+    build_component_table,
+    component_row_line,
     heading_line,
     stacked_bar,
 )
@@ -41,8 +41,8 @@ ITEMS = (
 )
 SEEN = replace(
     overview("s"),
-    components=(SourcedNumber("system", 2_400, "estimated"), SourcedNumber("tools", 1_790, "estimated"),
-                SourcedNumber("summary", 700, "estimated"), SourcedNumber("history", 11_500, "counted")),
+    components=(TokenCount("system", 2_400, "estimated"), TokenCount("tools", 1_790, "estimated"),
+                TokenCount("summary", 700, "estimated"), TokenCount("history", 11_500, "counted")),
     items=ITEMS,
     pins=(item("r9", "pin", 500, is_pinned=True),),
     tools=(ToolShare("mcp__forge__create", 600),
@@ -58,7 +58,7 @@ def names(rows: tuple[ComponentRow, ...]) -> list[str]:
 
 
 def test_every_component_and_every_large_part_has_a_row() -> None:
-    assert names(component_table(SEEN).rows()) == [
+    assert names(build_component_table(SEEN).rows()) == [
         "system prompt",
         "tools",
         "  built-in tools",
@@ -80,7 +80,7 @@ def test_every_component_and_every_large_part_has_a_row() -> None:
 
 
 def test_the_largest_come_first_and_the_rest_stays_last() -> None:
-    found = names(component_table(SEEN).rows("tokens"))
+    found = names(build_component_table(SEEN).rows("tokens"))
     assert [name for name in found if not name.startswith(" ")] == [
         "outputs", "system prompt", "tools", "summary", "your messages", "replies and calls",
     ]  # fmt: skip
@@ -89,21 +89,21 @@ def test_the_largest_come_first_and_the_rest_stays_last() -> None:
 
 
 def test_a_filter_keeps_what_holds_its_words_under_its_component() -> None:
-    assert names(component_table(SEEN).rows(words="one line")) == ["outputs", "  r2  what r2 is"]
-    assert names(component_table(SEEN).rows(words="pinned M0")) == ["your messages", "  what m0 is"]
-    assert names(component_table(SEEN).rows(words="disabled"))[1:] == ["  monitoring_eu: 0 of 1 tool", "    page"]
-    assert len(component_table(SEEN).rows(words="outputs")) == 5
-    assert component_table(SEEN).rows(words="nothing of the kind") == ()
+    assert names(build_component_table(SEEN).rows(query="one line")) == ["outputs", "  r2  what r2 is"]
+    assert names(build_component_table(SEEN).rows(query="pinned M0")) == ["your messages", "  what m0 is"]
+    assert names(build_component_table(SEEN).rows(query="disabled"))[1:] == ["  monitoring_eu: 0 of 1 tool", "    page"]
+    assert len(build_component_table(SEEN).rows(query="outputs")) == 5
+    assert build_component_table(SEEN).rows(query="nothing of the kind") == ()
 
 
 def test_a_row_says_where_its_number_comes_from_and_what_it_has_cost() -> None:
-    found = {row.key: row for row in component_table(SEEN).rows() if row.key}
+    found = {row.key: row for row in build_component_table(SEEN).rows() if row.key}
     assert found["r1"].source == "counted"
     assert found["r1"].carrying_cost == pytest.approx(9_000 * 0.3e-6)
     assert (found["r9"].age, found["r9"].carrying_cost, found["r9"].is_pinned) == (None, None, True)
     assert found["mcp__monitoring_eu"].state == "disabled"
-    assert {row.carrying_cost for row in component_table(replace(SEEN, prices_again=None)).rows()} == {None}
-    words, *rest = component_line(found["r1"], 100, 100_000, component_table(SEEN).columns)
+    assert {row.carrying_cost for row in build_component_table(replace(SEEN, prices_again=None)).rows()} == {None}
+    words, *rest = component_row_line(found["r1"], 100, 100_000, build_component_table(SEEN).columns)
     assert words[0].startswith("  r1  what r1 is")
     assert plain(rest).split() == [
         "9.0k", "9.0%", "2", "visible", "$0.0027", "counted",
@@ -111,7 +111,7 @@ def test_a_row_says_where_its_number_comes_from_and_what_it_has_cost() -> None:
 
 
 def test_tools_that_are_held_back_are_named() -> None:
-    rows = component_table(replace(SEEN, deferred=DeferredTools(60, 6_923))).rows()
+    rows = build_component_table(replace(SEEN, deferred=DeferredTools(60, 6_923))).rows()
     assert "deferred: 60 tools, 6.9k not sent" in [row.name for row in rows]
 
 
@@ -139,10 +139,9 @@ def overviews(draw: st.DrawFn) -> Overview:
     sizes = st.integers(0, 5_000)
     spare = draw(st.sampled_from([0, 0, 77]))
     components = tuple(
-        SourcedNumber(name, draw(sizes), "estimated")
-        for name in draw(st.sampled_from([("system", "tools"), ("tools",)]))
+        TokenCount(name, draw(sizes), "estimated") for name in draw(st.sampled_from([("system", "tools"), ("tools",)]))
     )
-    history = SourcedNumber("history", sum(item.tokens for item in found) + spare, "counted")
+    history = TokenCount("history", sum(item.tokens for item in found) + spare, "counted")
     own = next(component.tokens for component in components if component.name == "tools")
     servers = (ServerShare("mcp__forge", 1, 2, own // 2),) if draw(st.booleans()) else ()
     return replace(overview("s"), components=(*components, history), items=found, servers=servers, pins=(), tools=())
@@ -150,7 +149,7 @@ def overviews(draw: st.DrawFn) -> Overview:
 
 @given(overviews(), st.sampled_from(["order", "tokens"]))
 def test_components_are_the_request_and_parts_are_their_component(found: Overview, order: str) -> None:
-    rows = component_table(found).rows(order)  # type: ignore[arg-type]  # one of the orders
+    rows = build_component_table(found).rows(order)  # type: ignore[arg-type]  # one of the orders
     assert sum(row.tokens for row in rows if row.level == 0) == found.used_tokens
     head, parts = ComponentRow("", 0), 0
     for row in (*rows, ComponentRow("end", 0)):
@@ -165,17 +164,17 @@ def test_components_are_the_request_and_parts_are_their_component(found: Overvie
 
 @given(overviews(), st.integers(1, 200))
 def test_a_line_is_as_wide_as_its_place_and_holds_no_orders_for_the_terminal(found: Overview, width: int) -> None:
-    table = component_table(found)
+    table = build_component_table(found)
     for row in table.rows():
-        text = plain(component_line(row, width, found.effective, table.columns))
+        text = plain(component_row_line(row, width, found.effective, table.columns))
         assert cell_len(text) == max(width, 8)
-        assert sanitised_line(text) == text
+        assert sanitise_line(text) == text
     assert cell_len(plain(heading_line(width, table.columns))) == max(width, 8)
 
 
 @given(overviews(), st.integers(1, 200))
 def test_the_bar_is_the_window(found: Overview, width: int) -> None:
-    table = component_table(found)
+    table = build_component_table(found)
     line = plain(stacked_bar(table, width))
     used = min(round(width * found.used_tokens / found.effective), width)
     assert line == "█" * max(used, bool(found.used_tokens)) + "░" * (width - max(used, bool(found.used_tokens)))
@@ -183,6 +182,6 @@ def test_the_bar_is_the_window(found: Overview, width: int) -> None:
 
 def test_columns_of_which_nothing_is_said_are_left_out() -> None:
     bare = replace(SEEN, items=(), pins=(), tools=(), servers=(), instructions=())
-    assert component_table(bare).columns == ("tokens", "share", "source")
-    assert component_table(SEEN).columns == ("tokens", "share", "steps", "state", "keeping", "source")
-    assert plain(heading_line(100, component_table(bare).columns)).split() == ["tokens", "share", "source"]
+    assert build_component_table(bare).columns == ("tokens", "share", "source")
+    assert build_component_table(SEEN).columns == ("tokens", "share", "steps", "state", "keeping", "source")
+    assert plain(heading_line(100, build_component_table(bare).columns)).split() == ["tokens", "share", "source"]

@@ -9,7 +9,7 @@ from ebbtide.tools.process.state import ProgramState
 from ebbtide.tui.render.blocks import render_block
 from ebbtide.tui.view.blocks import Call, SessionView
 from ebbtide.tui.view.outcomes import MAX_FAILURE_LINES, call_diff, call_outcome, collapsed_lines
-from ebbtide.tui.view.reduce import advance
+from ebbtide.tui.view.reduce import apply_event
 from tests.kit.project import Project
 from tests.kit.session import call, events_of
 from tests.tui.render.test_blocks import INKS
@@ -23,7 +23,7 @@ async def ended(tmp_path: Path, name: str, **arguments: object) -> Call:
     view = SessionView()
     async with Project(tmp_path) as project:
         for event in await events_of(await project.session(*replies, mode="auto")):
-            view = advance(view, event)
+            view = apply_event(view, event)
     (found,) = (block for block in view.blocks if isinstance(block, Call))
     return found
 

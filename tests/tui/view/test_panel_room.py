@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from ebbtide.tui.screens.panel import MAX_DETAIL_LINES, panel_height
-from ebbtide.tui.view.panel import AskForText, Panel, PanelAction, PanelRow, ShowMessage, heading
+from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, ShowMessage, TextRequest, heading_row
 
 
 def row(value: str, height: int = 0) -> PanelRow:
     return PanelRow(value, ((value, "text"),), details=((("told", "dim"),),) * height)
 
 
-ROWS = (heading("Here"), row("one"), row("two", 2))
+ROWS = (heading_row("Here"), row("one"), row("two", 2))
 PANEL = Panel("models", ((("Models", "strong"),),), ROWS, "Up, Down   Esc close")
 
 
@@ -29,7 +29,7 @@ def test_it_has_room_for_the_longest_of_what_is_told_and_for_words_that_are_aske
     async def do(row: PanelRow, words: str) -> ShowMessage:
         return ShowMessage(words)
 
-    asking = PanelAction(("enter",), run=do, text_request=AskForText(lambda row: "", "", ""))
+    asking = PanelAction(("enter",), run=do, text_request=TextRequest(lambda row: "", "", ""))
     assert panel_height(replace(PANEL, actions=(asking,)), 80) == panel_height(PANEL, 80) + 2
 
 

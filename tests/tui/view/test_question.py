@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.events.permissions import PermissionAsked, QuestionAsked
-from ebbtide.tui.view.permission import call_question
+from ebbtide.tui.view.permission import build_call_question
 from ebbtide.tui.view.question import (
     AnswerState,
     KeyEffect,
@@ -18,14 +18,14 @@ from ebbtide.tui.view.question import (
     key_effect_in_text,
 )
 from ebbtide.tui.view.question_lines import Part, allot_lines, question_key_hints
-from ebbtide.tui.view.questions import question_spec
+from ebbtide.tui.view.questions import build_question_spec
 
 QUESTION = PermissionAsked(
     "q", "1", "bash", {"command": "pytest -x"}, "", offers=("bash(=pytest -x)", "bash(pytest)"), rules_file="rules.json"
 )
-ONE = question_spec(QuestionAsked("q", "Which?", ("red", "blue")))
-SEVERAL = question_spec(QuestionAsked("q", "Which?", ("red", "blue"), several=True))
-WORDS = question_spec(QuestionAsked("q", "What?", ()))
+ONE = build_question_spec(QuestionAsked("q", "Which?", ("red", "blue")))
+SEVERAL = build_question_spec(QuestionAsked("q", "Which?", ("red", "blue"), several=True))
+WORDS = build_question_spec(QuestionAsked("q", "What?", ()))
 
 
 @given(st.integers(1, 80), st.dictionaries(st.sampled_from(get_args(Part)), st.integers(0, 300)))
@@ -58,7 +58,7 @@ def test_parts_get_no_more_lines_than_there_are_and_than_they_want(lines: int, w
     ],
 )
 def test_a_key_alone_keeps_no_rule(key: str, did: KeyEffect, at: int) -> None:
-    assert key_effect(key, call_question(QUESTION), AnswerState()) == (did, AnswerState(at))
+    assert key_effect(key, build_call_question(QUESTION), AnswerState()) == (did, AnswerState(at))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_is_seen_whole_is_read_by_keys(
 
 def test_behind_the_last_choice_is_the_line_for_words() -> None:
     assert key_effect("down", ONE, AnswerState(1)) == ("to words", AnswerState(1))
-    assert key_effect("down", call_question(QUESTION), AnswerState(5)) == ("moved", AnswerState(0))
+    assert key_effect("down", build_call_question(QUESTION), AnswerState(5)) == ("moved", AnswerState(0))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_line_of_words_leaves_few_keys_to_the_question(
         ),
         (ONE, AnswerState(), None, True, 9, "Enter select  Esc stop the turn  Ctrl-O collapse  PgUp, PgDn scroll"),
         (
-            call_question(QUESTION),
+            build_call_question(QUESTION),
             AnswerState(),
             None,
             False,
@@ -136,7 +136,7 @@ def test_a_line_of_words_leaves_few_keys_to_the_question(
             "Enter select  Esc stop the turn  p remember for this project",
         ),
         (
-            call_question(QUESTION),
+            build_call_question(QUESTION),
             AnswerState(is_for_project=True),
             None,
             False,

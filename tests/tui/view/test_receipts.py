@@ -18,12 +18,12 @@ from ebbtide.tui.view.receipts import (
     RECEIPT_UNDO_HINT,
     Compaction,
     RunningCompaction,
-    UndoneReceipt,
+    UndoneCompaction,
     receipt_details,
     receipt_title,
     undo_price_text,
 )
-from ebbtide.tui.view.reduce import advance
+from ebbtide.tui.view.reduce import apply_event
 
 ITEMS = (
     ReceiptItem("step: bash", "kept", 300, "among the newest steps"),
@@ -37,7 +37,7 @@ REFUSED = "summary by a/small rejected: it is empty"
 
 
 def after(*events: Event) -> SessionView:
-    return reduce(advance, (TurnStarted("s", "m", "go"), *events), SessionView())
+    return reduce(apply_event, (TurnStarted("s", "m", "go"), *events), SessionView())
 
 
 def test_the_line_says_how_much_how_and_for_what_price() -> None:
@@ -101,7 +101,7 @@ def test_an_undo_is_a_line_with_its_price() -> None:
     view = after(DONE, undone)
     assert (view.used_tokens, view.available_tokens) == (123_000, 180_000)
     block = view.blocks[-1]
-    assert block == UndoneReceipt(undone)
+    assert block == UndoneCompaction(undone)
     line = "undone: 38,000 → 123,000 tokens · the next request rewrites up to 101k cached tokens, $0.38"
     assert receipt_title(block) == line
     lines = [

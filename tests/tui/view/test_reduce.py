@@ -44,7 +44,7 @@ from ebbtide.agent.messages import (
     Usage,
     User,
 )
-from ebbtide.agent.prompt.attachments import file_note, picture_note
+from ebbtide.agent.prompt.attachments import file_note, image_note
 from ebbtide.tui.view.blocks import (
     AnswerText,
     Call,
@@ -57,15 +57,15 @@ from ebbtide.tui.view.blocks import (
     UserText,
 )
 from ebbtide.tui.view.receipts import Compaction, RunningCompaction
-from ebbtide.tui.view.reduce import MAX_LIVE_OUTPUT_CHARS, advance
-from ebbtide.tui.view.resumed import resumed_view
+from ebbtide.tui.view.reduce import MAX_LIVE_OUTPUT_CHARS, apply_event
+from ebbtide.tui.view.resumed import build_resumed_view
 
 BEGIN = (TurnStarted("s", "m", "go"), StepStarted(1))
-BUSY = SessionView(turn_blocks=(UserText("go"),), busy=True, activity="thinking", model="m", step_start=1)
+BUSY = SessionView(turn_blocks=(UserText("go"),), is_busy=True, activity="thinking", model="m", step_start=1)
 
 
 def after(*events: Event) -> SessionView:
-    return reduce(advance, (*BEGIN, *events), SessionView())
+    return reduce(apply_event, (*BEGIN, *events), SessionView())
 
 
 def blocks_after(*events: Event) -> tuple[object, ...]:
@@ -78,19 +78,22 @@ def test_a_turn_begins_with_what_the_user_said() -> None:
 
 def test_another_turn_leaves_the_past_alone() -> None:
     first = after(TextDelta("hello"), TurnFinished("answered", "hello"))
-    second = advance(first, TurnStarted("s", "m", "more"))
+    second = apply_event(first, TurnStarted("s", "m", "more"))
     assert (second.past_blocks, second.turn_blocks) == (first.blocks, (UserText("more"),))
 
 
 def test_a_streamed_answer_grows_in_one_block_and_settles() -> None:
-    assert blocks_after(TextDelta("he"), TextDelta("llo")) == (AnswerText("hello", streaming=True),)
+    assert blocks_after(TextDelta("he"), TextDelta("llo")) == (AnswerText("hello", is_streaming=True),)
     assert after(TextDelta("he"), TextDelta("llo"), TurnFinished("answered", "hello")) == SessionView(
         turn_blocks=(UserText("go"), AnswerText("hello")), model="m", step_start=1
     )
 
 
 def test_reasoning_settles_when_the_answer_begins() -> None:
-    assert blocks_after(ReasoningDelta("hm"), TextDelta("a")) == (ReasoningBlock("hm"), AnswerText("a", streaming=True))
+    assert blocks_after(ReasoningDelta("hm"), TextDelta("a")) == (
+        ReasoningBlock("hm"),
+        AnswerText("a", is_streaming=True),
+    )
 
 
 def test_an_answer_that_was_not_streamed_is_shown_at_the_end() -> None:
@@ -112,7 +115,7 @@ def test_a_retry_drops_what_was_streamed_since_the_step_began() -> None:
     again = RetryScheduled(2, 5, 4.0, "Overloaded.")
     assert blocks_after(retry, again, TextDelta("ok")) == (
         Retry(2, 5, 4.0, "Overloaded."),
-        AnswerText("ok", streaming=True),
+        AnswerText("ok", is_streaming=True),
     )
 
 
@@ -133,7 +136,7 @@ def test_a_summary_that_is_asked_for_again_leaves_the_answer_before_it_alone() -
 def test_a_call_runs_and_ends() -> None:
     arguments = {"command": "make"}
     running = (ToolStarted("1", "bash", arguments), ToolProgress("1", "a\n"), ToolProgress("1", "b\n"))
-    assert blocks_after(*running) == (Call("1", "bash", arguments, "running", tail="a\nb\n"),)
+    assert blocks_after(*running) == (Call("1", "bash", arguments, "running", output_tail="a\nb\n"),)
     assert blocks_after(*running, ToolFinished("1", "bash", "done", "a\nb\n", ("x.py",))) == (
         Call("1", "bash", arguments, "done", text="a\nb\n", changed_files=("x.py",)),
     )
@@ -145,7 +148,7 @@ def test_the_tail_of_a_running_call_is_bounded() -> None:
     view = after(ToolStarted("1", "bash", {}), *(ToolProgress("1", "x" * 1_000) for _ in range(20)))
     call = view.blocks[-1]
     assert isinstance(call, Call)
-    assert len(call.tail) == MAX_LIVE_OUTPUT_CHARS
+    assert len(call.output_tail) == MAX_LIVE_OUTPUT_CHARS
 
 
 def test_calls_that_run_side_by_side_end_each_by_itself() -> None:
@@ -167,18 +170,18 @@ QUESTION = PermissionAsked("q", "1", "edit", {"path": "a"}, "mode ask", "-a\n+b"
 def test_an_allowed_call_goes_from_asking_to_running() -> None:
     asked = after(QUESTION)
     assert asked.open_questions == (QUESTION,)
-    assert asked.blocks[-1] == Call("1", "edit", {"path": "a"}, "asking", preview="-a\n+b")
+    assert asked.blocks[-1] == Call("1", "edit", {"path": "a"}, "asking", diff="-a\n+b")
     assert asked.activity == "waiting for you"
-    allowed = advance(asked, PermissionAnswered("q", "allow"))
+    allowed = apply_event(asked, PermissionAnswered("q", "allow"))
     assert allowed.open_questions == ()
-    assert allowed.blocks[-1] == Call("1", "edit", {"path": "a"}, "running", preview="-a\n+b")
+    assert allowed.blocks[-1] == Call("1", "edit", {"path": "a"}, "running", diff="-a\n+b")
 
 
 def test_a_denied_call_is_one_block() -> None:
     denied = (QUESTION, PermissionAnswered("q", "deny"), CallDenied("1", "edit", {"path": "a"}, "user"))
-    assert blocks_after(*denied) == (Call("1", "edit", {"path": "a"}, "denied", text="user", preview="-a\n+b"),)
+    assert blocks_after(*denied) == (Call("1", "edit", {"path": "a"}, "denied", text="user", diff="-a\n+b"),)
     assert blocks_after(*denied, ToolFinished("1", "edit", "denied", "Denied: no.")) == (
-        Call("1", "edit", {"path": "a"}, "denied", text="Denied: no.", preview="-a\n+b"),
+        Call("1", "edit", {"path": "a"}, "denied", text="Denied: no.", diff="-a\n+b"),
     )
 
 
@@ -188,9 +191,9 @@ def test_a_command_that_is_asked_about_while_it_runs_runs_on_whatever_the_answer
     assert blocks_after(*running) == (Call("1", "bash", {"command": "a"}, "asking"),)
     assert blocks_after(*running, PermissionAnswered("q", "deny")) == (Call("1", "bash", {"command": "a"}, "running"),)
     over = after(ToolFinished("1", "bash", "done", "job-1 is running"))
-    asked = advance(over, question)
+    asked = apply_event(over, question)
     assert (asked.open_questions, asked.blocks) == ((question,), over.blocks)
-    assert advance(asked, PermissionAnswered("q", "allow")).blocks == over.blocks
+    assert apply_event(asked, PermissionAnswered("q", "allow")).blocks == over.blocks
 
 
 def test_a_question_waits_until_it_is_answered() -> None:
@@ -204,7 +207,7 @@ def test_an_interrupted_turn_leaves_nothing_running() -> None:
     assert view == SessionView(
         turn_blocks=(
             UserText("go"),
-            Call("1", "edit", {"path": "a"}, "interrupted", preview="-a\n+b"),
+            Call("1", "edit", {"path": "a"}, "interrupted", diff="-a\n+b"),
             Call("2", "bash", {}, "interrupted"),
             AnswerText("so"),
             Notice("interrupted"),
@@ -216,7 +219,7 @@ def test_an_interrupted_turn_leaves_nothing_running() -> None:
 
 def test_a_failed_turn_says_why() -> None:
     view = after(TextDelta("so"), TurnFailed("auth", "No key.", 4))
-    assert (view.blocks[1:], view.busy) == ((AnswerText("so"), Failure("auth", "No key.")), False)
+    assert (view.blocks[1:], view.is_busy) == ((AnswerText("so"), Failure("auth", "No key.")), False)
 
 
 def test_numbers_add_up() -> None:
@@ -250,7 +253,7 @@ def test_a_resumed_conversation_is_shown_whole() -> None:
         ),
         summary=messages.Summary(summary="before"),
     )
-    assert resumed_view(conversation) == SessionView(
+    assert build_resumed_view(conversation) == SessionView(
         (
             SummaryBlock("before"),
             UserText("look\n[image, image/png]"),
@@ -268,12 +271,12 @@ def test_what_was_attached_is_told_again_and_pictures_are_named_once() -> None:
             Text("look at [image #1 1×1], @a.py and @b.png"),
             Image("image/png", "pasted"),
             file_note("@a.py", "1\tone\n2\ttwo"),
-            picture_note("@b.png"),
+            image_note("@b.png"),
             Image("image/png", "of the file"),
             Note("[The time is late]"),
         )
     )
-    assert resumed_view(Conversation((message, User((Image("image/gif", "x"),))))).blocks == (
+    assert build_resumed_view(Conversation((message, User((Image("image/gif", "x"),))))).blocks == (
         UserText("look at [image #1 1×1], @a.py and @b.png"),
         Notice("attached `@a.py` (2 lines), `@b.png` (image)"),
         UserText("[image, image/gif]"),
@@ -314,11 +317,13 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
 
 @given(st.lists(EVENTS, max_size=30))
 def test_any_events_in_any_order_give_a_view(events: list[Event]) -> None:
-    view = reduce(advance, events, SessionView())
+    view = reduce(apply_event, events, SessionView())
     assert view.step_start <= max(1, len(view.turn_blocks))
-    streaming = [block for block in view.blocks if isinstance(block, AnswerText | ReasoningBlock) and block.streaming]
+    streaming = [
+        block for block in view.blocks if isinstance(block, AnswerText | ReasoningBlock) and block.is_streaming
+    ]
     assert streaming in ([], [view.blocks[-1]] if view.blocks else [])
-    if not view.busy and events and isinstance(events[-1], TurnFinished | TurnFailed):
+    if not view.is_busy and events and isinstance(events[-1], TurnFinished | TurnFailed):
         assert not [block for block in view.blocks if isinstance(block, Call) and block.status in ("asking", "running")]
         assert view.open_questions == ()
 
@@ -332,7 +337,7 @@ def test_the_answer_is_its_deltas_in_order(parts: list[str]) -> None:
 def test_a_call_through_another_tool_is_shown_as_the_one_that_is_meant() -> None:
     call = ToolCall("1", "call_tool", {"name": "mcp__a__greet", "arguments": {"who": "Ann"}})
     conversation = Conversation((Assistant((call,)), User((ToolOutput("1", "hello"),))))
-    assert resumed_view(conversation) == SessionView(
+    assert build_resumed_view(conversation) == SessionView(
         past_blocks=(Call("1", "mcp__a__greet", {"who": "Ann"}, "done", text="hello"),)
     )
 

@@ -5,11 +5,11 @@ from ebbtide.tui.view.side_panel import (
     CallEffects,
     FileLineCounts,
     ServerLine,
-    effects_of_calls,
-    file_at,
+    build_side_panel_state,
+    collect_call_effects,
+    file_at_line,
     merge_effects,
     side_panel_lines,
-    side_panel_state,
 )
 from tests.kit.plain_lines import plain
 
@@ -27,17 +27,17 @@ NOW: tuple[Block, ...] = (
 
 
 def test_calls_leave_files_with_what_each_of_them_did_and_the_last_list() -> None:
-    done = merge_effects(effects_of_calls(BEFORE), effects_of_calls(NOW))
+    done = merge_effects(collect_call_effects(BEFORE), collect_call_effects(NOW))
     assert done.files == (FileLineCounts("src/a.py", 3, 2), FileLineCounts("b"), FileLineCounts("c"))
     assert done.todos is not None
     assert [item.status for item in done.todos] == ["done", "doing"]
-    assert merge_effects(effects_of_calls(BEFORE), CallEffects(())).todos == ()
+    assert merge_effects(collect_call_effects(BEFORE), CallEffects(())).todos == ()
 
 
 def test_each_thing_that_there_is_has_a_head_and_no_line_is_too_wide() -> None:
-    done = merge_effects(effects_of_calls(BEFORE), effects_of_calls(NOW))
+    done = merge_effects(collect_call_effects(BEFORE), collect_call_effects(NOW))
     view = SessionView(used_tokens=24_100, available_tokens=180_000)
-    side = side_panel_state(view, done, (ServerLine("forge", "ready", 12), ServerLine("chat", "failed", 0)), 2)
+    side = build_side_panel_state(view, done, (ServerLine("forge", "ready", 12), ServerLine("chat", "failed", 0)), 2)
     lines = side_panel_lines(side, 30)
     assert [plain(line).rstrip() for line in lines] == [
         "Context",
@@ -58,9 +58,11 @@ def test_each_thing_that_there_is_has_a_head_and_no_line_is_too_wide() -> None:
         "",
         "Queued  2 messages",
     ]
-    found = [(at, name) for at in range(len(lines)) if (name := file_at(side, lines, at)) is not None]
+    found = [(at, name) for at in range(len(lines)) if (name := file_at_line(side, lines, at)) is not None]
     assert found == [(7, ""), (8, "c"), (9, "b"), (10, "src/a.py")]
-    assert [plain(line) for line in side_panel_lines(side_panel_state(SessionView(), CallEffects(), (), 0), 30)] == [
+    assert [
+        plain(line) for line in side_panel_lines(build_side_panel_state(SessionView(), CallEffects(), (), 0), 30)
+    ] == [
         "Context",
         "not measured yet",
     ]
@@ -68,4 +70,7 @@ def test_each_thing_that_there_is_has_a_head_and_no_line_is_too_wide() -> None:
 
 def test_of_a_long_name_the_end_is_kept() -> None:
     done = CallEffects((), (FileLineCounts("a/very/long/way/to/some/file.py", 1, 0),))
-    assert plain(side_panel_lines(side_panel_state(SessionView(), done, (), 0), 26)[-1]) == "…/to/some/file.py    +1 −0"
+    assert (
+        plain(side_panel_lines(build_side_panel_state(SessionView(), done, (), 0), 26)[-1])
+        == "…/to/some/file.py    +1 −0"
+    )

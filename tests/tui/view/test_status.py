@@ -24,12 +24,12 @@ from ebbtide.agent.events.session import (
 from ebbtide.agent.input.instructions import branch_or_commit
 from ebbtide.agent.messages import Usage
 from ebbtide.tui.view.blocks import SessionView
-from ebbtide.tui.view.reduce import advance
+from ebbtide.tui.view.reduce import apply_event
 from ebbtide.tui.view.status import (
     BAR_CELLS,
     ElapsedSeconds,
     ElapsedTimer,
-    ReplyPace,
+    ReplySpeed,
     StatusLineState,
     context_bar,
     status_line,
@@ -72,7 +72,7 @@ def test_it_never_takes_more_than_there_is_beside_what_goes_on(
     wanted: list[StatusPart], width: int, busy: bool, branch: str
 ) -> None:
     state = StatusLineState(
-        SessionView(busy=busy, activity="x", mode="auto", cost=2.0, used_tokens=3),
+        SessionView(is_busy=busy, activity="x", mode="auto", cost=2.0, used_tokens=3),
         branch=branch,
         visible_parts=tuple(wanted),
     )
@@ -115,7 +115,7 @@ def test_where_nothing_holds_commands_it_says_so() -> None:
         assert [span for span in line if span[0].strip()][-1] == last
         assert line[0] == (f"{mode} mode", "dim")
     assert plain(
-        status_line(StatusLineState(SessionView(mode="plan", busy=True), visible_parts=("mode",)), 60)
+        status_line(StatusLineState(SessionView(mode="plan", is_busy=True), visible_parts=("mode",)), 60)
     ).endswith("  plan mode")
 
 
@@ -130,10 +130,10 @@ def test_an_estimate_has_its_sign() -> None:
 
 def test_a_turn_counts_its_own_cost_and_cache() -> None:
     view = SessionView(cost=1.0, turn_cost=0.5, prompt_tokens=9, cached_tokens=9)
-    view = advance(view, TurnStarted("s", "m", "go"))
-    view = advance(view, ContextMeasured(90, 1_000, 800, (("history", 90),)))
-    view = advance(view, ReplyFinished("m", "calls", Usage(10, 30, 0, 5), 0.25))
-    view = advance(view, ReplyFinished("m", "end", Usage(20, 40, 0, 5), 0.25, "summary"))
+    view = apply_event(view, TurnStarted("s", "m", "go"))
+    view = apply_event(view, ContextMeasured(90, 1_000, 800, (("history", 90),)))
+    view = apply_event(view, ReplyFinished("m", "calls", Usage(10, 30, 0, 5), 0.25))
+    view = apply_event(view, ReplyFinished("m", "end", Usage(20, 40, 0, 5), 0.25, "summary"))
     assert (view.cost, view.turn_cost, view.prompt_tokens, view.cached_tokens, view.component_tokens) == (
         1.5,
         0.5,
@@ -146,11 +146,13 @@ def test_a_turn_counts_its_own_cost_and_cache() -> None:
 def test_what_keeps_the_cache_alive_is_shown_with_its_price_until_the_next_turn() -> None:
     view = SessionView(cost=1.0, turn_cost=0.25)
     for _ in range(2):
-        view = advance(view, ReplyFinished("m", "max_tokens", Usage(cache_read=90_000, output=1), 0.25, "keep-alive"))
+        view = apply_event(
+            view, ReplyFinished("m", "max_tokens", Usage(cache_read=90_000, output=1), 0.25, "keep-alive")
+        )
     assert (view.cost, view.turn_cost, view.used_tokens, view.prompt_tokens) == (1.5, 0.25, 0, 0)
     text = plain(status_line(StatusLineState(view, visible_parts=("turn", "cost")), 60)).strip()
     assert text == "turn $0.25, cache renewed 2×, $0.50  $1.50"
-    view = advance(view, TurnStarted("s", "m", "go"))
+    view = apply_event(view, TurnStarted("s", "m", "go"))
     assert plain(status_line(StatusLineState(view, visible_parts=("turn", "cost")), 60)).endswith("  $1.50")
 
 
@@ -163,14 +165,14 @@ def test_what_streams_in_is_counted_with_the_calls_that_are_written() -> None:
         CallDelta("edit", 5),
         CallDelta("edit", 25),
     ):
-        view = advance(view, event)
+        view = apply_event(view, event)
         counts.append(view.streamed_chars)
     assert counts == [4, 14, 34, 39, 59]
-    assert advance(view, ReplyFinished("m", "end", Usage(), None)).streamed_chars == 0
+    assert apply_event(view, ReplyFinished("m", "end", Usage(), None)).streamed_chars == 0
 
 
 def test_the_pace_is_that_of_one_reply() -> None:
-    pace = ReplyPace()
+    pace = ReplySpeed()
     assert [
         pace.tokens_per_second(streamed, now) for streamed, now in ((40, 1.0), (240, 1.5), (440, 2.0), (840, 3.0))
     ] == [
@@ -222,17 +224,17 @@ def test_only_what_is_done_takes_time_and_a_question_takes_none() -> None:
     ]
     view, elapsed, counted = SessionView(), ElapsedTimer(), []
     for now, event, _ in happened:
-        view = advance(view, event) if event is not None else view
+        view = apply_event(view, event) if event is not None else view
         counted.append(elapsed.elapsed_at(view, now))
     assert counted == [took for _, _, took in happened]
 
 
 def test_a_call_that_follows_another_at_once_begins_anew() -> None:
-    view, elapsed = advance(SessionView(busy=True), ToolStarted("1", "bash", {})), ElapsedTimer()
+    view, elapsed = apply_event(SessionView(is_busy=True), ToolStarted("1", "bash", {})), ElapsedTimer()
     elapsed.elapsed_at(view, 1.0)
     assert elapsed.elapsed_at(view, 9.0) == ElapsedSeconds(8, 8)
     for event in (ToolFinished("1", "bash", "done", ""), ToolStarted("2", "bash", {})):
-        view = advance(view, event)
+        view = apply_event(view, event)
     assert elapsed.elapsed_at(view, 9.0) == ElapsedSeconds(0, 8)
     assert plain(status_line(StatusLineState(view, ElapsedSeconds(3, 71)), 80)).startswith(
         "● running bash  3s of 1m 11s  Esc interrupt"

@@ -13,7 +13,7 @@ from ebbtide.tui.view.timeline import (
     RequestColumn,
     column_cells,
     column_figures,
-    legend,
+    legend_line,
     plot_lines,
     request_columns,
     rewrite_letter,
@@ -51,7 +51,10 @@ def test_every_request_and_every_rewrite_stands_in_one_column(
     if width > 1:
         assert [one for column in columns for one in column.rewrites] == rewrites
     for column in columns:
-        assert all(column.first - 1 <= one.requests <= max(column.last, column.first - 1) for one in column.rewrites)
+        assert all(
+            column.first_number - 1 <= one.request_count <= max(column.last_number, column.first_number - 1)
+            for one in column.rewrites
+        )
     newest = columns[-(width // 3) :] if width >= 3 else ()
     assert all(len(column.requests) <= 1 for column in newest)
 
@@ -117,5 +120,5 @@ def test_the_figures_of_a_column_are_said_in_a_line() -> None:
 
 
 def test_the_legend_says_what_there_is_room_for() -> None:
-    assert plain(legend(112_000, 80)).startswith("Requests (max 112k)  ░ cache read  ▒ cache write")
-    assert plain(legend(112_000, 10)) == "Requests (max 112k)  "
+    assert plain(legend_line(112_000, 80)).startswith("Requests (max 112k)  ░ cache read  ▒ cache write")
+    assert plain(legend_line(112_000, 10)) == "Requests (max 112k)  "

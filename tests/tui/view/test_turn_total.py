@@ -2,19 +2,19 @@ from ebbtide.agent.events.session import ReplyFinished, TurnFinished, TurnStarte
 from ebbtide.agent.events.view import FilesChanged
 from ebbtide.agent.messages import Usage
 from ebbtide.tui.view.blocks import AnswerText, Notice, SessionView, TurnTotal
-from ebbtide.tui.view.reduce import advance
+from ebbtide.tui.view.reduce import apply_event
 from ebbtide.tui.view.turn_total import TurnTimer, total_sentence, total_text, with_total
 
 CHANGED = FilesChanged(("a.py", "b.py"), added=10, removed=3)
 
 
 def turn(*costs: float | None, changed: FilesChanged | None = None) -> SessionView:
-    view = advance(SessionView(), TurnStarted("s", "m", ""))
+    view = apply_event(SessionView(), TurnStarted("s", "m", ""))
     for cost in costs:
-        view = advance(view, ReplyFinished("m", "end", Usage(input=1_000, output=200), cost))
+        view = apply_event(view, ReplyFinished("m", "end", Usage(input=1_000, output=200), cost))
     if changed is not None:
-        view = advance(view, changed)
-    return with_total(advance(view, TurnFinished("interrupted", "")), 12.7)
+        view = apply_event(view, changed)
+    return with_total(apply_event(view, TurnFinished("interrupted", "")), 12.7)
 
 
 def test_a_turn_ends_with_what_it_took_and_changed() -> None:
@@ -39,7 +39,7 @@ def test_the_line_says_the_cost_or_else_the_tokens_and_how_files_come_back() -> 
 
 
 def test_what_cannot_be_undone_is_said_also_while_the_turn_goes_on() -> None:
-    view = advance(SessionView(turn_blocks=(AnswerText("Done."),)), FilesChanged((), "the folder is too large"))
+    view = apply_event(SessionView(turn_blocks=(AnswerText("Done."),)), FilesChanged((), "the folder is too large"))
     total = view.turn_blocks[-1]
     assert isinstance(total, TurnTotal)
     assert total_text(total) == "`/undo` does not cover changes made by commands: the folder is too large"
@@ -48,9 +48,9 @@ def test_what_cannot_be_undone_is_said_also_while_the_turn_goes_on() -> None:
 def test_the_time_in_which_the_user_is_asked_does_not_count() -> None:
     time = TurnTimer(100.0)
     assert [
-        time.elapsed_at(110.0, is_asked=True),
-        time.elapsed_at(150.0, is_asked=False),
-        time.elapsed_at(152.0, is_asked=False),
+        time.elapsed_at(110.0, is_waiting=True),
+        time.elapsed_at(150.0, is_waiting=False),
+        time.elapsed_at(152.0, is_waiting=False),
     ] == [
         10.0,
         10.0,

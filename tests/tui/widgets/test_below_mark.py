@@ -2,7 +2,7 @@ import pytest
 from textual.widgets import Input
 
 from ebbtide.agent.events.session import TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished
-from ebbtide.tui.widgets.below_mark import BelowMark, below_line
+from ebbtide.tui.widgets.below_mark import NewContentIndicator, below_line
 from tests.kit.app_pilot import Terminal, terminal
 from tests.kit.fake_sessions import FakeSession, Hold, conversation
 from tests.kit.plain_lines import plain
@@ -23,7 +23,7 @@ def test_the_mark_is_as_long_as_there_is_room(width: int, mark_text: str) -> Non
 
 def mark(t: Terminal) -> str:
     """What the mark says; nothing when it is not there."""
-    marks = [mark for mark in t.app.screen_stack[0].query(BelowMark) if mark.display]
+    marks = [mark for mark in t.app.screen_stack[0].query(NewContentIndicator) if mark.display]
     return marks[0].render().plain if marks else ""
 
 
@@ -105,7 +105,7 @@ async def test_a_click_on_the_mark_goes_to_the_end_and_leaves_the_keys_where_the
     talking = Talking()
     async with terminal(talking.session) as t:
         await unseen(t, talking)
-        assert await t.pilot.click(BelowMark)
+        assert await t.pilot.click(NewContentIndicator)
         await t.until(lambda: not mark(t))
         assert t.transcript.is_following
         assert t.app.focused is t.prompt
@@ -137,7 +137,7 @@ async def test_there_is_no_mark_as_long_as_the_end_is_on_the_screen() -> None:
             hold.event.set()
         await t.rests()
         assert t.transcript.is_following
-        assert not t.app.screen.query(BelowMark)
+        assert not t.app.screen.query(NewContentIndicator)
 
 
 async def test_a_search_keeps_its_line_and_counts_what_comes_meanwhile() -> None:
@@ -150,7 +150,7 @@ async def test_a_search_keeps_its_line_and_counts_what_comes_meanwhile() -> None
         await t.rests()
         await t.until(lambda: mark(t) == "↓ 2 new below  End")
         line = t.app.screen.query_one("#sought", Input).region
-        assert t.app.screen.query_one(BelowMark).region.y == line.y - 1
+        assert t.app.screen.query_one(NewContentIndicator).region.y == line.y - 1
         await t.press("escape", until=lambda: not mark(t))
         assert t.transcript.is_following
 
@@ -163,7 +163,7 @@ async def test_a_tiny_screen_has_what_fits_of_it(size: tuple[int, int]) -> None:
         await t.pilot.resize_terminal(*size)
         await t.pilot.pause()
         assert mark(t) in ("↓ 2 new", "↓ 2", "↓", "")
-        region = t.app.screen.query_one(BelowMark).region
+        region = t.app.screen.query_one(NewContentIndicator).region
         assert region.right <= max(size[0], 2)  # what is not there has two columns around it
         await t.pilot.resize_terminal(80, 24)
         await t.pilot.pause()

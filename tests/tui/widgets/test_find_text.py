@@ -49,7 +49,7 @@ def test_places_are_counted_through(counts: list[int]) -> None:
         assert places.count_up_to(row) == sum(place.row <= row for place in listed)
         for nth in range(5):
             place = TextMatch(row, nth)
-            assert places.number_of(place) == (listed.index(place) if place in listed else None)
+            assert places.index_of(place) == (listed.index(place) if place in listed else None)
 
 
 def test_words_are_marked_where_they_are_drawn() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.events.session import ToolFinished, ToolStarted, TurnFailed, TurnFinished
 from ebbtide.tui.session.drafts import Drafts
-from ebbtide.tui.session.queue import MAX_QUEUE_LINES, Queue, QueuedMessage, first_visible, queue_lines
+from ebbtide.tui.session.queue import MAX_QUEUE_LINES, Queue, QueuedMessage, first_visible_index, queue_lines
 from ebbtide.tui.view.blocks import Call, Notice, UserText
 from ebbtide.tui.widgets.queue import QueueLines
 from tests.kit.app_pilot import Terminal, terminal
@@ -23,7 +23,7 @@ def filled(*texts: str) -> Queue:
     """A queue; what begins with `later` is for later."""
     queue = Queue()
     for text in texts:
-        queue.add(text, later=text.startswith("later"))
+        queue.add(text, is_later=text.startswith("later"))
     return queue
 
 
@@ -55,7 +55,7 @@ def test_nothing_is_lost_or_doubled(acts: list[str]) -> None:
         match act:
             case "add" | "later":
                 added.append(f"{act} {number}")
-                queue.add(added[-1], later=act == "later")
+                queue.add(added[-1], is_later=act == "later")
             case "pop" if queue:
                 gone.append(queue.pop())
             case "step":
@@ -73,7 +73,7 @@ def test_nothing_is_lost_or_doubled(acts: list[str]) -> None:
 def test_the_marked_line_and_the_last_one_are_on_the_screen(count: int, marked: int | None) -> None:
     items = tuple(QueuedMessage(f"message {number}") for number in range(count))
     marked = None if marked is None or marked >= count else marked
-    first = first_visible(count, marked)
+    first = first_visible_index(count, marked)
     lines = queue_lines(items, marked)
     assert len(lines) == min(count, MAX_QUEUE_LINES)
     assert 0 <= first <= max(0, count - MAX_QUEUE_LINES)

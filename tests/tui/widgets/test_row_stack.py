@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 from textual.theme import BUILTIN_THEMES
 
 from ebbtide.tui.render.prose import PaletteConsole
-from ebbtide.tui.text.styles import palette_of
+from ebbtide.tui.text.styles import get_palette
 from ebbtide.tui.view.blocks import AnswerText, Block, Notice, UserText
 from ebbtide.tui.widgets.row_stack import RowStack
 
-INKS = PaletteConsole(palette_of(BUILTIN_THEMES["textual-dark"].to_color_system().generate()))
+INKS = PaletteConsole(get_palette(BUILTIN_THEMES["textual-dark"].to_color_system().generate()))
 TEXTS = st.sampled_from(["word", "several words " * 9, "one\n\ntwo", "- a\n- b\n- c"])
 BLOCKS = st.lists(st.one_of(TEXTS.map(UserText), TEXTS.map(AnswerText), TEXTS.map(Notice)), max_size=6)
 

@@ -204,14 +204,14 @@ async def test_a_streamed_answer_looks_like_a_finished_one() -> None:
         finished = transcript.visible_text()
     async with stage() as (transcript, pilot):
         for end in range(1, len(text) + 1):
-            transcript.show((AnswerText(text[:end], streaming=True),))
+            transcript.show((AnswerText(text[:end], is_streaming=True),))
         transcript.show((AnswerText(text),))
         await pilot.pause()
         assert transcript.visible_text() == finished
 
 
 async def test_blocks_that_are_dropped_disappear() -> None:
-    async with stage(UserText("go"), AnswerText("half of it", streaming=True)) as (transcript, pilot):
+    async with stage(UserText("go"), AnswerText("half of it", is_streaming=True)) as (transcript, pilot):
         transcript.show((UserText("go"), Notice("again")))
         await pilot.pause()
         assert "half" not in transcript.visible_text()
@@ -270,12 +270,12 @@ async def test_words_are_gone_to_and_the_way_back_is_kept() -> None:
         before = transcript.visible_text()
         found = transcript.find("answer 17")
         await pilot.pause()
-        assert (found.number, found.total) == (11, 11)  # 17 and 170 to 179
+        assert (found.match_number, found.total) == (11, 11)  # 17 and 170 to 179
         assert "answer 179" in transcript.visible_text()
-        assert transcript.find_next(-10).number == 1
+        assert transcript.find_next(-10).match_number == 1
         await pilot.pause()
         assert "answer 17\n" in transcript.visible_text()
-        assert transcript.find_next(-1).number == 11
+        assert transcript.find_next(-1).match_number == 11
         transcript.end_search(goes_back=True)
         await pilot.pause()
         assert (transcript.visible_text(), transcript.is_following) == (before, True)

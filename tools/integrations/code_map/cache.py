@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ebbtide.tools.files.bounded import read_beginning
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.bounded import read_prefix
+from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tools.integrations.code_map.tags import Definition, Tags
 
 CACHE_VERSION = 1
@@ -22,7 +22,7 @@ MAX_CACHED_PROJECTS = 20
 class CachedTags(NamedTuple):
     """The tags of a file, valid while its modification time and size are unchanged."""
 
-    changed: int
+    modified_ns: int
     """Modification time in nanoseconds."""
     size: int
     tags: Tags
@@ -32,9 +32,9 @@ def cache_file(folder: Path, root: Path) -> Path:
     return folder / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:24]}.json"
 
 
-def load(path: Path) -> dict[str, CachedTags]:
+def load_cache(path: Path) -> dict[str, CachedTags]:
     try:
-        content = read_beginning(path, MAX_CACHE_BYTES + 1)
+        content = read_prefix(path, MAX_CACHE_BYTES + 1)
         table = json.loads(content) if len(content) <= MAX_CACHE_BYTES else {}
         if table.get("version") != CACHE_VERSION:
             return {}
@@ -55,17 +55,18 @@ def _parse_entry(entry: list[object]) -> CachedTags:
     raise ValueError("not an entry")
 
 
-def save(path: Path, files: Mapping[str, CachedTags]) -> None:
+def save_cache(path: Path, files: Mapping[str, CachedTags]) -> None:
     """Replace the stored tags, and delete the caches of the least recently mapped projects."""
     entries = {
-        name: (cached.changed, cached.size, cached.tags.definitions, cached.tags.uses) for name, cached in files.items()
+        name: (cached.modified_ns, cached.size, cached.tags.definitions, cached.tags.uses)
+        for name, cached in files.items()
     }
     text = json.dumps({"version": CACHE_VERSION, "files": entries}, separators=(",", ":"))
     if len(text) > MAX_CACHE_BYTES:
         return
     new_path = path.with_name(f"{path.name}.{os.getpid()}.new")
     with suppress(OSError):
-        make_private(path.parent)
+        create_private_folder(path.parent)
         try:
             with open(os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
                 file.write(text)

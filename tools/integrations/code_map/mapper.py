@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from time import monotonic
 
-from ebbtide.tools.integrations.code_map.cache import CachedTags, cache_file, load, save
+from ebbtide.tools.integrations.code_map.cache import CachedTags, cache_file, load_cache, save_cache
 from ebbtide.tools.integrations.code_map.grammars import GRAMMARS
 from ebbtide.tools.integrations.code_map.rank import MapFocus, rank_definitions
 from ebbtide.tools.integrations.code_map.tags import MAX_FILE_BYTES, NO_TAGS, Tags, file_tags
@@ -46,7 +46,7 @@ def main(root: str) -> None:
     request = json.loads(sys.stdin.readline())
     file_states, is_complete = _mappable_files(root)
     cache = cache_file(Path(request["cache"]), Path(root)) if request["cache"] else None
-    cached_files = load(cache) if cache is not None else {}
+    cached_files = load_cache(cache) if cache is not None else {}
     focus_words = [word.strip("/") for word in request["focus"] if word.strip("/")]
     requested = {
         path for path in file_states if any(path == word or path.startswith(f"{word}/") for word in focus_words)
@@ -60,7 +60,7 @@ def main(root: str) -> None:
         _tag_files(root, {path: file_states[path] for path in reading_order}, cached_files, request["seconds"])
     )
     if cache is not None and files != cached_files:
-        save(cache, files)
+        save_cache(cache, files)
     tags = {path: cached_tags.tags for path, cached_tags in files.items()}
     ranked = rank_definitions(tags, MapFocus(seen_files & tags.keys(), requested & tags.keys(), set(focus_words)))
     chosen = [

@@ -26,11 +26,11 @@ weight."""
 class MapFocus(NamedTuple):
     """The files and names on which the map focuses."""
 
-    seen: AbstractSet[str] = frozenset()
+    seen_files: AbstractSet[str] = frozenset()
     """Files already seen. Names that they use matter more, and names that they define matter less."""
-    asked: AbstractSet[str] = frozenset()
+    requested_files: AbstractSet[str] = frozenset()
     """Requested files."""
-    names: AbstractSet[str] = frozenset()
+    requested_names: AbstractSet[str] = frozenset()
     """Requested names."""
 
 
@@ -42,8 +42,10 @@ def rank_definitions(files: Mapping[str, Tags], focus: MapFocus | None = None) -
     for path, tags in files.items():
         for name in {definition.name for definition in tags.definitions}:
             definers.setdefault(name, []).append(path)
-    uses = {path: _weighted_uses(path, tags, definers, focus.names) for path, tags in files.items()}
-    weights = _page_rank({path: _edges(file_uses) for path, file_uses in uses.items()}, {*focus.seen, *focus.asked})
+    uses = {path: _weighted_uses(path, tags, definers, focus.requested_names) for path, tags in files.items()}
+    weights = _page_rank(
+        {path: _edges(file_uses) for path, file_uses in uses.items()}, {*focus.seen_files, *focus.requested_files}
+    )
     scores: dict[tuple[str, str], float] = {}
     for path, file_uses in uses.items():
         total = sum(weight for _, _, weight in file_uses)
@@ -61,11 +63,11 @@ def rank_definitions(files: Mapping[str, Tags], focus: MapFocus | None = None) -
 
 
 def _definition_factor(path: str, definition: Definition, focus: MapFocus) -> float:
-    if definition.name in focus.names:
+    if definition.name in focus.requested_names:
         return _ASKED_NAME_WEIGHT
     name_factor = _PRIVATE_WEIGHT if definition.name.startswith("_") else 1.0
     return name_factor * (
-        _ASKED_FILE_WEIGHT if path in focus.asked else _SEEN_FILE_WEIGHT if path in focus.seen else 1.0
+        _ASKED_FILE_WEIGHT if path in focus.requested_files else _SEEN_FILE_WEIGHT if path in focus.seen_files else 1.0
     )
 
 

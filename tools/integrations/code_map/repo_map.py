@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, ToolSupport, Workspace, read_description
-from ebbtide.tools.files.paths import display, path_kind, resolve
+from ebbtide.tools.files.paths import display_path, path_kind, resolve_path
 from ebbtide.tools.integrations import code_map
 from ebbtide.tools.outputs.extent import Extent
-from ebbtide.tools.schema import items, number, object_schema, text
+from ebbtide.tools.schema import get_items, get_number, get_text, object_schema
 from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, path_argument
 
 MAPPED_SUFFIXES = (".py", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".go", ".rs", ".java")
@@ -39,7 +39,7 @@ class RepoMap:
     kind: Literal["rare"] = "rare"
     traits = ToolTraits(
         editor_kind="search",
-        subject=_subject,
+        get_subject=_subject,
         clamped_arguments=("tokens",),
         small_windows="optional",
         is_useful=_is_useful,
@@ -60,27 +60,30 @@ class RepoMap:
 
     @classmethod
     def for_session(cls, support: ToolSupport) -> Self:
-        return cls(support.cache / "maps" if support.cache is not None else None)
+        return cls(support.cache_folder / "maps" if support.cache_folder is not None else None)
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (str(resolve(text(arguments, "path", "."), workspace)),)
+        return (str(resolve_path(get_text(arguments, "path", "."), workspace)),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        root = resolve(text(arguments, "path", "."), workspace)
+        root = resolve_path(get_text(arguments, "path", "."), workspace)
         if path_kind(root) != "folder":
-            raise ToolError(f"`{display(root, workspace.root)}` is not a folder: pass a folder as `path`, or omit it")
-        seen_paths = [*workspace.seen.digests, *workspace.seen.partial_digests][-MAX_SEEN_FILES:]
+            raise ToolError(
+                f"`{display_path(root, workspace.root)}` is not a folder: pass a folder as `path`, or omit it"
+            )
+        seen_paths = [*workspace.seen_files.digests, *workspace.seen_files.partial_digests][-MAX_SEEN_FILES:]
         request = {
             "cache": str(self._cache) if self._cache is not None else "",
-            "focus": [str(word).removeprefix("./") for word in items(arguments, "focus")],
+            "focus": [str(word).removeprefix("./") for word in get_items(arguments, "focus")],
             "seconds": self._seconds,
             "seen": [str(path.relative_to(root)) for path in seen_paths if path.is_relative_to(root)],
         }
         result = await code_map.run.run_mapper(root, request, workspace.on_progress)
         chosen = [
-            code_map.text.MapEntry(display(root / path, workspace.root), *fields) for path, *fields in result["chosen"]
+            code_map.text.MapEntry(display_path(root / path, workspace.root), *fields)
+            for path, *fields in result["chosen"]
         ]
-        tokens = number(arguments, "tokens", DEFAULT_TOKENS)
+        tokens = get_number(arguments, "tokens", DEFAULT_TOKENS)
         map_text, entry_count = code_map.text.map_within_budget(
             chosen, result["definitions"], tokens, workspace.estimate_tokens
         )

@@ -5,7 +5,7 @@ import os
 from collections import Counter
 from typing import NamedTuple
 
-from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.integrations.code_map.grammars import GRAMMARS, parser_for
 
 MAX_FILE_BYTES = 1_000_000
@@ -52,7 +52,7 @@ NO_TAGS = Tags((), {})
 def file_tags(path: str) -> Tags:
     """Return the tags of a regular file; none if it is too large, generated, unreadable or not text."""
     try:
-        content = read_beginning(path, MAX_FILE_BYTES + 1)
+        content = read_prefix(path, MAX_FILE_BYTES + 1)
     except OSError:
         return NO_TAGS
     is_generated = len(content) > _MAX_MEAN_LINE_BYTES * (content.count(b"\n") + 1)

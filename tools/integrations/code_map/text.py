@@ -17,18 +17,18 @@ class MapEntry(NamedTuple):
 
 
 def map_within_budget(
-    chosen: Sequence[MapEntry], definitions: int, tokens: int, measure: Callable[[str], int]
+    entries: Sequence[MapEntry], definition_count: int, max_tokens: int, count_tokens: Callable[[str], int]
 ) -> tuple[str, int]:
-    """Return a map with as many of the first entries as fit into the token budget, and their number. `definitions`: the
-    total number of definitions."""
-    fitting_count, too_many = 0, len(chosen) + 1
+    """Return a map with as many of the first entries as fit into the token budget, and their number.
+    `definition_count`: the total number of definitions."""
+    fitting_count, too_many = 0, len(entries) + 1
     while too_many - fitting_count > 1:
         tried_count = (fitting_count + too_many) // 2
-        if measure(_format_map(chosen[:tried_count], definitions)) <= tokens:
+        if count_tokens(_format_map(entries[:tried_count], definition_count)) <= max_tokens:
             fitting_count = tried_count
         else:
             too_many = tried_count
-    return _format_map(chosen[:fitting_count], definitions), fitting_count
+    return _format_map(entries[:fitting_count], definition_count), fitting_count
 
 
 def _format_map(chosen: Sequence[MapEntry], definitions: int) -> str:

@@ -97,13 +97,13 @@ class LanguageClient:
             "capabilities": _CAPABILITIES,
             "initializationOptions": dict(options),
         }
-        result = await self.ask("initialize", request)
+        result = await self.request("initialize", request)
         self.notify("initialized", {})
         self.notify("workspace/didChangeConfiguration", {"settings": dict(self._settings)})
         capabilities = result.get("capabilities") if isinstance(result, dict) else None
         return capabilities if isinstance(capabilities, dict) else {}
 
-    async def ask(self, method: str, parameters: object) -> object:
+    async def request(self, method: str, parameters: object) -> object:
         """Send a request and return its result. There is no timeout, so the caller must set one. Raises
         `LanguageServerError`."""
         self._last_id += 1

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from ebbtide.tools.files.line_diff import differing_regions
+from ebbtide.tools.files.line_diff import find_differing_regions
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import ellipsize, pluralize
 from ebbtide.tools.outputs.plain_text import printable_name, terminal_text
@@ -103,7 +103,7 @@ def new_problems(
 
 def _line_mapping(old_text: str, new_text: str) -> Callable[[int], int]:
     """Return a function that maps old line numbers to new ones; deleted lines map to 0."""
-    regions = [] if old_text == new_text else differing_regions(old_text.split("\n"), new_text.split("\n"))
+    regions = [] if old_text == new_text else find_differing_regions(old_text.split("\n"), new_text.split("\n"))
 
     def map_line(line: int) -> int:
         shift = 0

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, cast
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, ToolSupport, Workspace, read_description
-from ebbtide.tools.files.paths import display, resolve
+from ebbtide.tools.files.paths import display_path, resolve_path
 from ebbtide.tools.integrations import lsp
 from ebbtide.tools.integrations.lsp.symbols_tool import NO_SERVERS_ERROR, content_for
 from ebbtide.tools.outputs.extent import Extent
-from ebbtide.tools.schema import object_schema, text
+from ebbtide.tools.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits
 
 if TYPE_CHECKING:  # imported for types only: few runs use a language server
@@ -45,23 +45,23 @@ class Diagnostics:
 
     @classmethod
     def for_session(cls, support: ToolSupport) -> Self:
-        return cls(cast("Callable[[], LanguageServers] | None", support.language_servers))
+        return cls(cast("Callable[[], LanguageServers] | None", support.get_language_servers))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (str(resolve(text(arguments, "path", "."), workspace)),)
+        return (str(resolve_path(get_text(arguments, "path", "."), workspace)),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         if self._servers is None:
             raise ToolError(NO_SERVERS_ERROR)
         servers, notes = self._servers(), list[str]()
-        if not text(arguments, "path", ""):
+        if not get_text(arguments, "path", ""):
             problems_by_path = servers.known_problems()
             no_problems = "the language servers report no problems in the files they have checked"
         else:
-            path = resolve(text(arguments, "path"), workspace)
+            path = resolve_path(get_text(arguments, "path"), workspace)
             problems_by_path = {path: await _reported_problems(path, content_for(path, workspace), servers, notes)}
-            no_problems = f"no problems in `{display(path, workspace.root)}`"
-        problems_by_name = {display(path, workspace.root): problems for path, problems in problems_by_path.items()}
+            no_problems = f"no problems in `{display_path(path, workspace.root)}`"
+        problems_by_name = {display_path(path, workspace.root): problems for path, problems in problems_by_path.items()}
         problem_count = sum(map(len, problems_by_name.values()))
         lines = (
             [

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.sandbox.mount_paths import SHARED_SOCKET_FOLDERS
 
 _MAX_FOLLOWED_FILES = 20
@@ -62,7 +62,7 @@ def _required_files(file: str, path: str) -> Iterator[str]:
         yield real_path
     else:
         with suppress(OSError):
-            yield from _interpreters(read_beginning(Path(file), _MAX_HEAD_BYTES), path)
+            yield from _interpreters(read_prefix(Path(file), _MAX_HEAD_BYTES), path)
 
 
 def _interpreters(head: bytes, path: str) -> Iterator[str]:

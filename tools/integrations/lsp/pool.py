@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ebbtide.tools.base import AppliedChange
-from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.paths import display_path
 from ebbtide.tools.integrations.lsp.client import LanguageClient, LanguageServerError
 from ebbtide.tools.integrations.lsp.diagnostics import Problem, ordered_problems, problem_lines
 from ebbtide.tools.integrations.lsp.server import EditedText, LanguageServer, LanguageServerPhase
@@ -76,9 +76,12 @@ class LanguageServers:
         reported. None if there are none or if no server responds in time."""
         edits: dict[LanguageServer, dict[Path, EditedText]] = {}
         for change in changes:
-            old_text, new_text = _decode_text(change.before), _decode_text(change.after)
-            is_readable = (old_text is None, new_text is None) == (change.before is None, change.after is None)
-            if change.before == change.after or not is_readable:
+            old_text, new_text = _decode_text(change.old_content), _decode_text(change.new_content)
+            is_readable = (old_text is None, new_text is None) == (
+                change.old_content is None,
+                change.new_content is None,
+            )
+            if change.old_content == change.new_content or not is_readable:
                 continue
             for server in await self.servers_for(change.path):
                 edits.setdefault(server, {})[change.path] = EditedText(old_text, new_text)
@@ -93,7 +96,7 @@ class LanguageServers:
         """Wait for a server's diagnostics until the time limit. The limit is shorter if the server still has earlier
         edits to process."""
         seconds = self._wait_seconds * (_BUSY_WAIT_FACTOR if server.has_pending_edits else 1)
-        edit_number = server.edit(edits)
+        edit_number = server.queue_edits(edits)
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await server.wait_for_diagnostics(edit_number)
@@ -102,7 +105,7 @@ class LanguageServers:
         problems_by_path: dict[str, list[Problem]] = {}
         for server in servers:
             for path, problems in server.documents.take_new_problems().items():
-                problems_by_path.setdefault(display(path, self._root), []).extend(problems)
+                problems_by_path.setdefault(display_path(path, self._root), []).extend(problems)
         located_problems = ordered_problems(problems_by_path)
         return (
             NewProblems(len(located_problems), tuple(problem_lines(located_problems, MAX_REPORTED_PROBLEMS)))

@@ -36,8 +36,8 @@ T = TypeVar("T")
 class EditedText:
     """A file's text before and after a change; None if the file does not exist or cannot be sent to servers."""
 
-    before: str | None
-    after: str | None
+    old_text: str | None
+    new_text: str | None
 
 
 @dataclass(slots=True)
@@ -84,14 +84,14 @@ class LanguageServer:
         """Whether there are edits that the server has not processed yet."""
         return self._processed_edits < self._accepted_edits
 
-    def edit(self, edits: Mapping[Path, EditedText]) -> int:
+    def queue_edits(self, edits: Mapping[Path, EditedText]) -> int:
         """Queue edits; return the number to pass to `wait_for_diagnostics`."""
         if self.phase == "failed":
             return self._accepted_edits
         for path, edited_text in edits.items():
             pending_text = self._pending_edits.get(path)
             self._pending_edits[path] = (
-                edited_text if pending_text is None else EditedText(pending_text.before, edited_text.after)
+                edited_text if pending_text is None else EditedText(pending_text.old_text, edited_text.new_text)
             )
         self._accepted_edits += 1
         self._ensure_started()
@@ -124,7 +124,7 @@ class LanguageServer:
         await self._wait_for_reports(tuple(files), client)
         return {path: self.documents.problems(path) for path in files}
 
-    async def show(self, path: Path, text: str, client: LanguageClient) -> None:
+    async def send_text(self, path: Path, text: str, client: LanguageClient) -> None:
         """Send the text of a file to the server; for use in the `work` of `ask`."""
         await self._send_text(path, text, client)
 
@@ -206,7 +206,7 @@ class LanguageServer:
     async def _shut_down(self, client: LanguageClient) -> None:
         with suppress(LanguageServerError, TimeoutError):
             async with asyncio.timeout(_SHUTDOWN_TIMEOUT_S):
-                await client.ask("shutdown", None)
+                await client.request("shutdown", None)
                 client.notify("exit", None)
 
     async def _process_queue(self, client: LanguageClient) -> str:
@@ -239,7 +239,7 @@ class LanguageServer:
         edit_number = self._accepted_edits
         edits, self._pending_edits = self._pending_edits, {}
         documents = self.documents
-        old_texts = {path: edit.before for path, edit in edits.items() if edit.before is not None}
+        old_texts = {path: edit.old_text for path, edit in edits.items() if edit.old_text is not None}
         documents.compare({})  # problems found independently of these edits
         without_baseline = {
             path: text
@@ -249,10 +249,12 @@ class LanguageServer:
         for path, text in without_baseline.items():
             await self._send_text(path, text, client)
         if await self._wait_for_reports(tuple(without_baseline), client):
-            documents.set_baseline((*without_baseline, *(path for path, edit in edits.items() if edit.before is None)))
+            documents.set_baseline(
+                (*without_baseline, *(path for path, edit in edits.items() if edit.old_text is None))
+            )
         for path, edit in edits.items():
             await self._update(path, edit, client)
-        new_texts = {path: edit.after for path, edit in edits.items() if edit.after is not None}
+        new_texts = {path: edit.new_text for path, edit in edits.items() if edit.new_text is not None}
         if await self._wait_for_reports(tuple(new_texts), client):
             documents.compare({path: (old_texts.get(path, ""), text) for path, text in new_texts.items()})
         self._processed_edits = edit_number
@@ -260,14 +262,14 @@ class LanguageServer:
 
     async def _update(self, path: Path, edited: EditedText, client: LanguageClient) -> None:
         uri = path.as_uri()
-        if edited.after is None:
+        if edited.new_text is None:
             if path in self.documents.open:
                 client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
             self.documents.forget(path)
         else:
-            await self._send_text(path, edited.after, client)
+            await self._send_text(path, edited.new_text, client)
             client.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
-        kind = 3 if edited.after is None else 1 if edited.before is None else 2
+        kind = 3 if edited.new_text is None else 1 if edited.old_text is None else 2
         client.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": uri, "type": kind}]})
 
     async def _send_text(self, path: Path, text: str, client: LanguageClient) -> None:
@@ -313,7 +315,7 @@ class LanguageServer:
             return
         for _ in range(_MAX_ATTEMPTS):
             try:
-                report = await client.ask("textDocument/diagnostic", {"textDocument": {"uri": path.as_uri()}})
+                report = await client.request("textDocument/diagnostic", {"textDocument": {"uri": path.as_uri()}})
             except LanguageServerError:
                 await asyncio.sleep(QUIET_S)  # the server cancelled it because of a change
             else:

@@ -56,7 +56,7 @@ class LanguageServerSpec:
     options: Mapping[str, object] = field(default_factory=dict, repr=False)
     """Options sent in `initialize`."""
     startup_timeout: float = 60.0
-    caches: tuple[str, ...] = ()
+    cache_variables: tuple[str, ...] = ()
     """Environment variables that set the server's cache folders. In a sandbox, they are set to folders inside it."""
     sandbox: Sandbox | None = field(default=None, repr=False, compare=False)
     """The sandbox to run the server in, or None."""
@@ -67,15 +67,15 @@ class LanguageServerSpec:
         environment = child_environment() | dict(self.env)
         if self.sandbox is None:
             return Launch(self.command, environment)
-        if (scratch := self.sandbox.visible_scratch) is not None:
-            environment |= {name: str(scratch / "language-servers" / name.lower()) for name in self.caches}
+        if (scratch := self.sandbox.visible_temp_folder) is not None:
+            environment |= {name: str(scratch / "language-servers" / name.lower()) for name in self.cache_variables}
         installs = lsp.installs.hidden_installs(self.command, environment.get("PATH", os.defpath))
         sandbox = replace(self.sandbox, visible_paths=(*self.sandbox.visible_paths, *installs))
         return sandbox.wrap(Launch(self.command, environment), root, may_write=False)
 
 
 @dataclass(frozen=True, slots=True)
-class KnownServer:
+class DetectableServer:
     """A server that is detected automatically."""
 
     name: str
@@ -85,7 +85,7 @@ class KnownServer:
     """Whether the server runs code from the project, such as build scripts or the project's own compiler."""
     env: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
-    since: int = 0
+    min_major_version: int = 0
     """First major version of the package that contains the server."""
     caches: tuple[str, ...] = ()
     """As in `LanguageServerSpec`. These servers report nothing if their caches are read-only."""
@@ -94,7 +94,7 @@ class KnownServer:
 
 
 @cache
-def known_servers() -> tuple[KnownServer, ...]:
+def detectable_servers() -> tuple[DetectableServer, ...]:
     """Return the servers to search for. Nothing is downloaded."""
     return (
         _known_server("basedpyright", "basedpyright-langserver", "--stdio", replaces="pyright"),
@@ -124,5 +124,5 @@ def known_servers() -> tuple[KnownServer, ...]:
     )
 
 
-def _known_server(name: str, program: str, *arguments: str, **fields: Any) -> KnownServer:  # noqa: ANN401  # fields of the class
-    return KnownServer(name, (program, *arguments), SERVER_PROGRAMS[program], **fields)
+def _known_server(name: str, program: str, *arguments: str, **fields: Any) -> DetectableServer:  # noqa: ANN401  # fields of the class
+    return DetectableServer(name, (program, *arguments), SERVER_PROGRAMS[program], **fields)

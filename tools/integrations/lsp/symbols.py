@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ebbtide.tools.files.bounded import read_beginning
-from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.bounded import read_prefix
+from ebbtide.tools.files.paths import display_path
 from ebbtide.tools.integrations.lsp.client import LanguageClient, LanguageServerError
 from ebbtide.tools.integrations.lsp.diagnostics import range_start
 from ebbtide.tools.integrations.lsp.documents import path_from_uri
@@ -53,7 +53,7 @@ class SymbolQuery:
     name: str = ""
 
 
-async def symbol_answer(query: SymbolQuery, servers: LanguageServers, root: Path) -> tuple[str, int]:
+async def answer_symbol_query(query: SymbolQuery, servers: LanguageServers, root: Path) -> tuple[str, int]:
     """Return the answer of the first server that finds anything, as text for the model, and its number of positions.
     Raises `LanguageServerError`."""
     method, capability = _METHODS[query.find]
@@ -64,8 +64,8 @@ async def symbol_answer(query: SymbolQuery, servers: LanguageServers, root: Path
         async def ask(client: LanguageClient, server: LanguageServer = server) -> object:
             if capability not in server.capabilities or server.capabilities[capability] is False:
                 return NotImplemented
-            await server.show(query.path, query.text, client)
-            return await client.ask(method, _request_parameters(query, server.encoding))
+            await server.send_text(query.path, query.text, client)
+            return await client.request(method, _request_parameters(query, server.encoding))
 
         try:
             answer = await servers.ask(server, ask, REPLY_TIMEOUT_S)
@@ -168,9 +168,7 @@ def _line_reader(root: Path) -> Callable[[Path, int], str]:
             real_path = path.resolve()
             if real_path.is_relative_to(root) and not may_contain_secrets(str(real_path)):
                 try:
-                    lines_by_path[path] = (
-                        read_beginning(real_path, MAX_FILE_BYTES).decode("utf-8", "replace").split("\n")
-                    )
+                    lines_by_path[path] = read_prefix(real_path, MAX_FILE_BYTES).decode("utf-8", "replace").split("\n")
                 except OSError:
                     return ""
         return (
@@ -210,7 +208,7 @@ def _parse_location(value: object) -> tuple[Path, int] | None:
 
 
 def _display_path(path: Path, root: Path) -> str:
-    return display(path, root)
+    return display_path(path, root)
 
 
 def _kind_name(symbol: Mapping[str, object]) -> str:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Literal, Self, cast
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, ToolSupport, Workspace, read_description
 from ebbtide.tools.files.change import require_text
-from ebbtide.tools.files.paths import display, resolve
+from ebbtide.tools.files.paths import display_path, resolve_path
 from ebbtide.tools.files.read_write import read_bytes
 from ebbtide.tools.files.text import decode_file
 from ebbtide.tools.integrations import lsp
 from ebbtide.tools.outputs.extent import Extent
-from ebbtide.tools.schema import number, object_schema, text
+from ebbtide.tools.schema import get_number, get_text, object_schema
 from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, number_argument, path_argument, text_argument
 
 if TYPE_CHECKING:  # imported for types only: few runs use a language server
@@ -39,7 +39,7 @@ class Symbols:
     kind: Literal["rare"] = "rare"
     traits = ToolTraits(
         editor_kind="search",
-        subject=_subject,
+        get_subject=_subject,
         small_windows="optional",
         is_useful=_is_useful,
     )
@@ -58,26 +58,26 @@ class Symbols:
 
     @classmethod
     def for_session(cls, support: ToolSupport) -> Self:
-        return cls(cast("Callable[[], LanguageServers] | None", support.language_servers))
+        return cls(cast("Callable[[], LanguageServers] | None", support.get_language_servers))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        path = resolve(text(arguments, "path"), workspace)
+        path = resolve_path(get_text(arguments, "path"), workspace)
         return (str(path),) if arguments.get("find") == "in_file" else (str(path), str(workspace.root))
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         if self._servers is None:
             raise ToolError(NO_SERVERS_ERROR)
-        path = resolve(text(arguments, "path"), workspace)
+        path = resolve_path(get_text(arguments, "path"), workspace)
         content = content_for(path, workspace)
-        find, name = cast("SymbolQuestion", text(arguments, "find")), text(arguments, "name", "")
-        line = number(arguments, "line", 1)
+        find, name = cast("SymbolQuestion", get_text(arguments, "find")), get_text(arguments, "name", "")
+        line = get_number(arguments, "line", 1)
         if find in ("definition", "references"):
             lines = content.split("\n")
             if line > len(lines) or lsp.symbols.name_column(lines[line - 1], name) is None:
-                file_label = display(path, workspace.root)
+                file_label = display_path(path, workspace.root)
                 raise ToolError(f"`{name}` is not in line {line} of `{file_label}`: give `name` and its `line`")
         try:
-            answer, count = await lsp.symbols.symbol_answer(
+            answer, count = await lsp.symbols.answer_symbol_query(
                 lsp.symbols.SymbolQuery(find, path, content, line, name), self._servers(), workspace.root
             )
         except lsp.client.LanguageServerError as error:

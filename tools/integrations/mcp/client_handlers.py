@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ebbtide.tools.base import Picture
+from ebbtide.tools.base import ImageData
 
 ClientService: TypeAlias = Literal["elicitation", "sampling", "roots"]
 
@@ -39,7 +39,7 @@ class SamplingMessage:
 
     role: Literal["user", "assistant"]
     text: str
-    pictures: tuple[Picture, ...] = ()
+    images: tuple[ImageData, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class SampleRequest:
 
     messages: tuple[SamplingMessage, ...]
     max_tokens: int
-    system: str = ""
-    stop: tuple[str, ...] = ()
+    system_prompt: str = ""
+    stop_sequences: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

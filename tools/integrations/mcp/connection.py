@@ -21,23 +21,23 @@ from pydantic import ValidationError
 
 from ebbtide.tools.base import Arguments, Result, ToolError
 from ebbtide.tools.integrations.mcp.client_handlers import AcceptedAnswer, ClientHandlers
-from ebbtide.tools.integrations.mcp.listing import fetch_all_pages, prompts_of, resource_of, usable_tools
+from ebbtide.tools.integrations.mcp.listing import fetch_all_pages, parse_resource, usable_prompts, usable_tools
 from ebbtide.tools.integrations.mcp.offers import (
     Caller,
     NeedsLogin,
+    PostNotSupported,
     PromptMessage,
     ServerState,
-    SessionOver,
-    TakesNoPosts,
+    SessionExpired,
     instructions_tool,
 )
 from ebbtide.tools.integrations.mcp.questions import ask_to_open, client_callbacks
 from ebbtide.tools.integrations.mcp.repairs import repair_streams
 from ebbtide.tools.integrations.mcp.results import prompt_messages, resource_result, tool_result
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
-from ebbtide.tools.integrations.mcp.sse import sse
+from ebbtide.tools.integrations.mcp.sse import open_sse
 from ebbtide.tools.integrations.mcp.texts import error_text, one_line
-from ebbtide.tools.integrations.mcp.transport import http, status_text, stdio
+from ebbtide.tools.integrations.mcp.transport import open_http, open_stdio, status_text
 from ebbtide.tools.server_log import ServerLog
 from ebbtide.tools.version import VERSION
 
@@ -81,34 +81,33 @@ async def open_connection(
 ) -> "AsyncIterator[McpConnection]":
     """Yield a ready connection. The task that entered the context must also leave it.
 
-    Raises `ConnectionError` if the server fails for a known reason (`TakesNoPosts` if it may use the older transport),
-    `NeedsLogin`, and other errors of the SDK. `allow_login`: log in if the server requires it. `on_lost` is called as
-    soon as the connection ends unexpectedly.
-    """
+    Raises `ConnectionError` if the server fails for a known reason (`PostNotSupported` if it may use the older
+    transport), `NeedsLogin`, and other errors of the SDK. `allow_login`: log in if the server requires it. `on_lost` is
+    called as soon as the connection ends unexpectedly."""
     connection = McpConnection(spec, handlers, log, on_lost)
     client = Client(
         _transport(connection, log, credentials, allow_login),
         logging_callback=connection.on_log_message,
         client_info=types.Implementation(name="ebbtide", version=VERSION),
         cache=None,
-        **client_callbacks(spec.name, handlers, connection.patience.question),
+        **client_callbacks(spec.name, handlers, connection.timeouts.question),
     )
     try:
         async with client:
-            connection.use(client)
+            connection.attach_client(client)
             listen_task = asyncio.create_task(connection.listen())
             try:
                 yield connection
             finally:
-                connection.leave()
+                connection.mark_closing()
                 listen_task.cancel()
                 await asyncio.gather(listen_task, return_exceptions=True)
     except (MCPError, ExceptionGroup) as error:  # the SDK wraps some errors, a few of them repeatedly
         if (login := _find_error(error, NeedsLogin)) is not None:
             raise login from error
-        if connection.refused_post and not connection.lost:
-            raise TakesNoPosts(connection.refused_post) from error
-        raise ConnectionError(connection.lost or error_text(error)) from error
+        if connection.refused_post and not connection.loss_reason:
+            raise PostNotSupported(connection.refused_post) from error
+        raise ConnectionError(connection.loss_reason or error_text(error)) from error
 
 
 @asynccontextmanager
@@ -117,11 +116,11 @@ async def _transport(
 ) -> AsyncIterator[TransportStreams]:
     spec = connection.spec
     if spec.command:
-        transport = stdio(spec, log, connection.record_loss)
+        transport = open_stdio(spec, log, connection.record_loss)
     elif spec.is_sse:
-        transport = sse(spec, credentials, connection.handlers, allow_login)
+        transport = open_sse(spec, credentials, connection.handlers, allow_login)
     else:
-        transport = http(spec, credentials, connection.handlers, allow_login, connection.on_post_response)
+        transport = open_http(spec, credentials, connection.handlers, allow_login, connection.on_post_response)
     async with transport as streams:
         yield repair_streams(streams, connection.on_notification, connection.omissions.append, connection.record_loss)
 
@@ -138,15 +137,15 @@ class McpConnection:
     """The connection to a server. Sets `changed` when it is lost, and when one of the server's lists has changed."""
 
     def __init__(self, spec: ServerSpec, handlers: ClientHandlers, log: ServerLog, on_lost: Callable[[], None]) -> None:
-        self.patience = ServerTimeouts(spec.call_timeout)
+        self.timeouts = ServerTimeouts(spec.call_timeout)
         self.changed = asyncio.Event()
-        self.lost = ""
+        self.loss_reason = ""
         """Why the connection was lost; empty while it exists."""
-        self.stale: set[ListKind] = set()
+        self.stale_lists: set[ListKind] = set()
         """Lists that have changed since they were last fetched."""
         self.lists_current = asyncio.Event()
         """Set while the lists are up to date."""
-        self.changes = 0
+        self.change_count = 0
         """Number of change notifications so far."""
         self.lists_current.set()
         self.refused_post = ""
@@ -162,7 +161,7 @@ class McpConnection:
         self._is_closing = False
         self._client: Client
 
-    def use(self, client: Client) -> None:
+    def attach_client(self, client: Client) -> None:
         self._client = client
         # Without this, the SDK would discard a result that does not match the tool's output schema.
         client.session.validate_tool_result = _accept_any_result  # type: ignore[method-assign]  # the SDK has no setting for it
@@ -204,10 +203,10 @@ class McpConnection:
         except TimeoutError:
             self.omissions.append(f"its {kind} are unknown: it did not answer `{kind}/list` within {timeout:g} s")
             if not self.is_serving:
-                self.stale.add(kind)
+                self.stale_lists.add(kind)
                 self.changed.set()
         except (MCPError, ToolError, RuntimeError) as error:
-            if self.lost or (isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED):
+            if self.loss_reason or (isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED):
                 raise
             if not (isinstance(error, MCPError) and error.code == types.METHOD_NOT_FOUND):
                 self.omissions.append(f"its {kind} are unknown: {_detailed_error(error)}")
@@ -218,13 +217,13 @@ class McpConnection:
         resources = await fetch_all_pages(
             lambda cursor: fetch(cursor=cursor), lambda page: page.resources, self.omissions
         )
-        state = replace(state, resources=tuple(map(resource_of, resources)))
-        return replace(state, templates=tuple(map(resource_of, await self._fetch_templates())))
+        state = replace(state, resources=tuple(map(parse_resource, resources)))
+        return replace(state, templates=tuple(map(parse_resource, await self._fetch_templates())))
 
     async def _with_prompts(self, state: ServerState) -> ServerState:
         fetch = self._client.list_prompts
         prompts = await fetch_all_pages(lambda cursor: fetch(cursor=cursor), lambda page: page.prompts, self.omissions)
-        return replace(state, prompts=prompts_of(self.spec, prompts))
+        return replace(state, prompts=usable_prompts(self.spec, prompts))
 
     async def call(self, name: str, arguments: Arguments, show: Callable[[str], None]) -> Result:
         """Return the result of a tool call. Cancelling affects only this call. Raises `ToolError`."""
@@ -254,7 +253,7 @@ class McpConnection:
         if not requires_pages or "elicitation" not in self.handlers.services:
             raise error
         for page in UrlElicitationRequiredError.from_error(error.error).elicitations:
-            with self.patience.question():
+            with self.timeouts.question():
                 if not isinstance(await ask_to_open(self.spec.name, self.handlers, page), AcceptedAnswer):
                     raise error
 
@@ -276,7 +275,7 @@ class McpConnection:
         called on progress."""
         label = self.spec.label
         try:
-            async with self.patience.call() as report_progress:
+            async with self.timeouts.call() as report_progress:
                 yield report_progress
         except TimeoutError as error:
             max_seconds = self.spec.call_timeout
@@ -288,11 +287,11 @@ class McpConnection:
         except MCPError as error:
             if error.code == types.INVALID_REQUEST and error.message == _SESSION_OVER_MESSAGE:
                 self.record_loss("it no longer knows this session")
-                raise SessionOver(f"the server `{label}` no longer knows this session") from error
+                raise SessionExpired(f"the server `{label}` no longer knows this session") from error
             if error.code == types.CONNECTION_CLOSED:
                 if error.message == _CLOSED_MESSAGE:
                     self.record_loss("its connection has ended")
-                reason = one_line(self.lost or error.message)
+                reason = one_line(self.loss_reason or error.message)
                 raise ToolError(
                     f"the server `{label}` was lost during {subject} ({reason}); it may be partly done"
                 ) from error
@@ -341,19 +340,19 @@ class McpConnection:
         self._log.write(f"[{params.level}] {one_line(text, 1000)}\n".encode())
 
     def _note_changed(self, *kinds: ListKind) -> None:
-        self.stale.update(kinds)
-        self.changes += 1
+        self.stale_lists.update(kinds)
+        self.change_count += 1
         self.lists_current.clear()
         self.changed.set()
 
     def record_loss(self, reason: str) -> None:
-        if not self.lost and not self._is_closing:
-            self.lost = reason
+        if not self.loss_reason and not self._is_closing:
+            self.loss_reason = reason
             self._on_lost()
             self.changed.set()
             self.lists_current.set()
 
-    def leave(self) -> None:
+    def mark_closing(self) -> None:
         """Record that the connection is being closed on purpose."""
         self._is_closing = True
         self.lists_current.set()

@@ -5,7 +5,7 @@ schema. No I/O."""
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from ebbtide.tools.integrations.mcp.texts import clean
+from ebbtide.tools.integrations.mcp.texts import clean_text
 
 Schema: TypeAlias = Mapping[str, object]
 MutableSchema: TypeAlias = dict[str, object]
@@ -51,7 +51,7 @@ def _resolve_ref(schema: Schema) -> Schema:
 def _portable_subschema(schema: Schema) -> MutableSchema:
     """Convert a schema, including its subschemas."""
     converted = {key: value for key, value in schema.items() if value is not None or key in _KEYS_THAT_MAY_BE_NULL}
-    converted |= {key: clean(text) for key in _ANNOTATIONS if isinstance(text := converted.get(key), str)}
+    converted |= {key: clean_text(text) for key in _ANNOTATIONS if isinstance(text := converted.get(key), str)}
     _convert_dependencies(converted)
     _convert_exclusive_limits(converted)
     _convert_required(converted)
@@ -74,7 +74,7 @@ def _portable_value(value: object) -> object:
     return _portable_subschema(value) if isinstance(value, Mapping) else value
 
 
-def schema_texts(schema: object, path: str = "") -> Iterator[tuple[str, str]]:
+def iter_schema_texts(schema: object, path: str = "") -> Iterator[tuple[str, str]]:
     """Yield all text in a schema that a model reads, in order, each with its path, such as `order.items.size`. A
     description follows the name that it describes. The schema must not be nested too deeply."""
     match schema:
@@ -86,14 +86,14 @@ def schema_texts(schema: object, path: str = "") -> Iterator[tuple[str, str]]:
                 yield path, ", ".join(texts)
             for item in schema:
                 if isinstance(item, Mapping | list):
-                    yield from schema_texts(item, path)
+                    yield from iter_schema_texts(item, path)
         case Mapping():
             for key, value in schema.items():
                 item_path = path if key == "description" and isinstance(value, str) else f"{path}.{key}".lstrip(".")
                 if key in _NAMED_SUBSCHEMAS and isinstance(value, Mapping):
                     yield from _named_schema_texts(value, path if key == "properties" else item_path)
                 elif key not in ("type", "required") and value not in ("", [], {}):
-                    yield from schema_texts(value, item_path)
+                    yield from iter_schema_texts(value, item_path)
 
 
 def _named_schema_texts(schemas: Mapping[str, object], path: str) -> Iterator[tuple[str, str]]:
@@ -101,7 +101,7 @@ def _named_schema_texts(schemas: Mapping[str, object], path: str) -> Iterator[tu
         item_path = f"{path}.{name}".lstrip(".")
         if not (isinstance(subschema, Mapping) and isinstance(subschema.get("description"), str)):
             yield item_path, ""
-        yield from schema_texts(subschema, item_path)
+        yield from iter_schema_texts(subschema, item_path)
 
 
 def _convert_exclusive_limits(schema: MutableSchema) -> None:

@@ -11,20 +11,20 @@ import mcp_types as types
 from pydantic import ValidationError
 
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.integrations.mcp.input_schema import portable_schema, schema_texts
+from ebbtide.tools.integrations.mcp.input_schema import iter_schema_texts, portable_schema
 from ebbtide.tools.integrations.mcp.offers import (
     INSTRUCTIONS_NAME,
     Caller,
     McpPrompt,
+    McpResource,
     McpTool,
     PromptArgument,
-    Resource,
 )
 from ebbtide.tools.integrations.mcp.repairs import MAX_LIST_ENTRIES, first_error_text
 from ebbtide.tools.integrations.mcp.spec import ServerSpec, shorten_name
-from ebbtide.tools.integrations.mcp.texts import clean, has_hidden_chars, one_line
+from ebbtide.tools.integrations.mcp.texts import clean_text, has_hidden_chars, one_line
 from ebbtide.tools.outputs.extent import truncate
-from ebbtide.tools.schema import schema_error
+from ebbtide.tools.schema import schema_problem
 
 MAX_DESCRIPTION_CHARS = 4096
 """Maximum number of characters of a description shown to the model."""
@@ -97,7 +97,7 @@ def usable_tools(listed_tools: Iterable[types.Tool], caller: Caller) -> tuple[tu
         elif problem := schema_fault(tool.input_schema):
             notes.append(f"{label} is skipped: {problem}")
         else:
-            description = clean(tool.description or tool.title or "")
+            description = clean_text(tool.description or tool.title or "")
             notes += (f"{label} {note}" for note in _description_warnings(tool.description or "", description))
             notes += (f"{label} {note}" for note in _schema_warnings(tool.input_schema))
             tools[name] = McpTool(
@@ -136,27 +136,27 @@ def schema_fault(schema: Mapping[str, object]) -> str:
         return f"its schema has {byte_count:,} bytes, more than the {MAX_SCHEMA_BYTES:,} allowed"
     if portable.get("type") != "object":
         return "its schema does not describe an object"
-    problem = schema_error(portable)
+    problem = schema_problem(portable)
     return f"its schema is not valid: {one_line(problem)}" if problem else ""
 
 
-def resource_of(listed: types.Resource | types.ResourceTemplate) -> Resource:
+def parse_resource(listed: types.Resource | types.ResourceTemplate) -> McpResource:
     uri, size = (listed.uri, listed.size) if isinstance(listed, types.Resource) else (listed.uri_template, None)
-    return Resource(
-        uri, one_line(listed.title or listed.name), clean(listed.description or ""), listed.mime_type or "", size
+    return McpResource(
+        uri, one_line(listed.title or listed.name), clean_text(listed.description or ""), listed.mime_type or "", size
     )
 
 
-def prompts_of(spec: ServerSpec, listed_prompts: Iterable[types.Prompt]) -> tuple[McpPrompt, ...]:
+def usable_prompts(spec: ServerSpec, listed_prompts: Iterable[types.Prompt]) -> tuple[McpPrompt, ...]:
     """Return the prompts, without duplicate names."""
     prompts: dict[str, McpPrompt] = {}
     for listed in listed_prompts:
         arguments = tuple(
-            PromptArgument(argument.name, clean(argument.description or ""), bool(argument.required))
+            PromptArgument(argument.name, clean_text(argument.description or ""), bool(argument.required))
             for argument in listed.arguments or ()
         )
         command = f"mcp__{spec.prefix}__{re.sub(r'[^A-Za-z0-9_-]', '_', listed.name)}"
-        description = clean(listed.description or listed.title or "")
+        description = clean_text(listed.description or listed.title or "")
         prompts.setdefault(listed.name, McpPrompt(command, listed.name, description, arguments))
     return tuple(prompts.values())
 
@@ -176,10 +176,10 @@ def _description_warnings(raw: str, cleaned: str) -> Iterable[str]:
 
 def _schema_warnings(schema: Mapping[str, object]) -> Iterable[str]:
     """Yield warnings about suspicious text in a schema, because models read all of it."""
-    texts = "\n".join(f"{path}\n{text}" for path, text in schema_texts(schema))
+    texts = "\n".join(f"{path}\n{text}" for path, text in iter_schema_texts(schema))
     if has_hidden_chars(texts):
         yield "has hidden characters or terminal codes in its schema; look at it before you allow it"
-    yield from _instruction_warnings("a schema", clean(texts))
+    yield from _instruction_warnings("a schema", clean_text(texts))
 
 
 def _instruction_warnings(source: str, text: str) -> Iterable[str]:

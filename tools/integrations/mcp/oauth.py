@@ -24,14 +24,14 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, ValidationError
 
-from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tools.integrations.mcp.client_handlers import ClientHandlers
 from ebbtide.tools.integrations.mcp.offers import NeedsLogin
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
 from ebbtide.tools.integrations.mcp.texts import one_line
 from ebbtide.tools.network.addresses import IpAddress, is_link_local, is_public
 from ebbtide.tools.network.connection import proxy_for
-from ebbtide.tools.network.name_lookup import NameNotKnown, private_address_message, resolve_addresses
+from ebbtide.tools.network.name_lookup import UnknownHostError, private_address_message, resolve_addresses
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _CALLBACK_PATH = "/callback"
@@ -76,7 +76,7 @@ class _NotLoggedIn(httpx2.Auth):
 
 
 @asynccontextmanager
-async def _local_callback(spec: ServerSpec, storage: "_Storage") -> AsyncIterator["Callback"]:
+async def _local_callback(spec: ServerSpec, storage: "_Storage") -> AsyncIterator["LoginCallback"]:
     """Yield a local callback. It uses the port of the last login if that is free, because the client may be registered
     with that port."""
     stored_port = storage.read().get("port", 0)
@@ -94,7 +94,7 @@ async def _local_callback(spec: ServerSpec, storage: "_Storage") -> AsyncIterato
 
 
 def _provider(
-    spec: ServerSpec, storage: "_Storage", handlers: ClientHandlers, login_callback: "Callback | None"
+    spec: ServerSpec, storage: "_Storage", handlers: ClientHandlers, login_callback: "LoginCallback | None"
 ) -> OAuthClientProvider:
     async def open_login(url: str) -> None:
         if login_callback is None:
@@ -109,10 +109,10 @@ def _provider(
         if login_callback is None:
             raise NeedsLogin
         try:
-            async with asyncio.timeout(spec.login.patience):
+            async with asyncio.timeout(spec.login.timeout):
                 parameters = await login_callback.answer()
         except TimeoutError:
-            raise NeedsLogin(f"the login was not finished within {spec.login.patience:g} seconds") from None
+            raise NeedsLogin(f"the login was not finished within {spec.login.timeout:g} seconds") from None
         if "error" in parameters:
             reason = parameters.get("error_description") or parameters["error"]
             raise NeedsLogin(f"the login was refused: {one_line(reason)}")
@@ -168,7 +168,7 @@ async def _pin_address(login_request: httpx2.Request, server: httpx2.URL) -> Non
     name and resolves it. Raises `NeedsLogin`."""
     try:
         address = await _check_address(login_request.url, server)
-    except NameNotKnown:
+    except UnknownHostError:
         return  # only a proxy may know the name
     if not proxy_for(login_request.url.scheme, login_request.url.netloc.decode("ascii")):
         # The Host header and TLS still use the host's name.
@@ -222,7 +222,7 @@ class _Storage:
     def write(self, **values: object) -> None:
         """Store these values and keep all others. Raises `OSError`."""
         stored = {**self.read(), "url": self._spec.url, **values}
-        make_private(self._path.parent)
+        create_private_folder(self._path.parent)
         temporary_path = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -291,7 +291,7 @@ class _Storage:
         return "client_secret_post" if methods and "client_secret_basic" not in methods else "client_secret_basic"
 
 
-class Callback:
+class LoginCallback:
     """Waits until the browser returns from the login that was passed to `expect`."""
 
     def __init__(self) -> None:
@@ -347,9 +347,9 @@ class Callback:
 
 
 @asynccontextmanager
-async def serve_callback(port: int) -> AsyncIterator[Callback]:
+async def serve_callback(port: int) -> AsyncIterator[LoginCallback]:
     """Listen on this loopback port, or on any free one for 0. Raises `OSError` if the port is in use."""
-    login_callback = Callback()
+    login_callback = LoginCallback()
     server = await asyncio.start_server(login_callback.serve, "127.0.0.1", port, limit=_MAX_REQUEST_BYTES)
     login_callback.port = server.sockets[0].getsockname()[1]
     try:

@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from ebbtide.tools.base import Arguments, Attachment, Effect, Picture, Result, ToolError, Workspace
+from ebbtide.tools.base import Arguments, Attachment, Effect, ImageData, Result, ToolError, Workspace
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
-from ebbtide.tools.integrations.mcp.texts import clean, one_line, with_escaped_chars
+from ebbtide.tools.integrations.mcp.texts import clean_text, one_line, with_escaped_chars
 from ebbtide.tools.outputs.extent import pluralize, truncate
 from ebbtide.tools.outputs.plain_text import printable_name
-from ebbtide.tools.schema import object_schema, text
+from ebbtide.tools.schema import get_text, object_schema
 
 INSTRUCTIONS_NAME = "instructions for the model"
 """The name under which a server's instructions are approved. No tool can have it, because tool names contain no
@@ -21,7 +21,7 @@ MAX_INSTRUCTIONS_CHARS = 2000
 ServerPhase: TypeAlias = Literal["starting", "ready", "failed", "needs_login", "disabled", "closed"]
 
 
-class SessionOver(ToolError):
+class SessionExpired(ToolError):
     """The server rejected the call because it no longer knows the session. Nothing was executed."""
 
 
@@ -29,7 +29,7 @@ class NeedsLogin(Exception):
     """The server requires a login. The message, if any, says how an attempt to log in ended."""
 
 
-class TakesNoPosts(ConnectionError):
+class PostNotSupported(ConnectionError):
     """The address responds like a server that supports only the transport that preceded streamable HTTP."""
 
 
@@ -87,7 +87,7 @@ class McpTool(_ServerTool):
 
 def instructions_tool(text: str, caller: Caller) -> McpTool | None:
     """Return a server's instructions, sanitised and truncated, as a tool; None if there are none."""
-    instructions = truncate(clean(text), MAX_INSTRUCTIONS_CHARS)
+    instructions = truncate(clean_text(text), MAX_INSTRUCTIONS_CHARS)
     return McpTool("", INSTRUCTIONS_NAME, instructions, {}, caller) if instructions else None
 
 
@@ -116,7 +116,7 @@ class ReadResource(_ServerTool):
         return object_schema({"uri": {"type": "string"}}, required=())
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        uri = text(arguments, "uri", "")
+        uri = get_text(arguments, "uri", "")
         return await self.caller.read_resource(uri) if uri else Result(self._resource_list())
 
     def _resource_list(self) -> str:
@@ -126,7 +126,7 @@ class ReadResource(_ServerTool):
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class McpResource:
     """A resource, or a resource template if its URI contains `{…}`."""
 
     uri: str
@@ -147,7 +147,7 @@ class Resource:
 class PromptArgument:
     name: str
     description: str = ""
-    required: bool = False
+    is_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,8 @@ class McpPrompt:
     def usage(self) -> str:
         """The arguments as they are typed after the command: `FILE [STYLE]`."""
         return " ".join(
-            argument.name.upper() if argument.required else f"[{argument.name.upper()}]" for argument in self.arguments
+            argument.name.upper() if argument.is_required else f"[{argument.name.upper()}]"
+            for argument in self.arguments
         )
 
 
@@ -172,7 +173,7 @@ class McpPrompt:
 class PromptMessage:
     role: Literal["user", "assistant"]
     text: str
-    pictures: tuple[Picture, ...] = ()
+    images: tuple[ImageData, ...] = ()
     files: tuple[Attachment, ...] = ()
 
 
@@ -188,8 +189,8 @@ class ServerState:
     version: str = ""
     protocol: str = ""
     tools: tuple[McpTool, ...] = ()
-    resources: tuple[Resource, ...] = ()
-    templates: tuple[Resource, ...] = ()
+    resources: tuple[McpResource, ...] = ()
+    templates: tuple[McpResource, ...] = ()
     prompts: tuple[McpPrompt, ...] = ()
     notes: tuple[str, ...] = ()
     """One line for each entry that was omitted or that the user should review."""

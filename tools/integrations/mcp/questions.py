@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp.client.context import ClientRequestContext
 from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
 
-from ebbtide.tools.base import Picture
+from ebbtide.tools.base import ImageData
 from ebbtide.tools.integrations.mcp.client_handlers import (
     AcceptedAnswer,
     Answer,
@@ -19,8 +19,8 @@ from ebbtide.tools.integrations.mcp.client_handlers import (
     SamplingMessage,
     SamplingRefusal,
 )
-from ebbtide.tools.integrations.mcp.results import decode_picture
-from ebbtide.tools.integrations.mcp.texts import clean
+from ebbtide.tools.integrations.mcp.results import decode_image
+from ebbtide.tools.integrations.mcp.texts import clean_text
 from ebbtide.tools.outputs.extent import truncate
 
 _MAX_MESSAGE_CHARS = 4000
@@ -88,7 +88,7 @@ async def ask_to_open(server: str, handlers: ClientHandlers, page: types.ElicitR
 
 
 def _clean_question(message: str) -> str:
-    return truncate(clean(message[: 2 * _MAX_MESSAGE_CHARS]), _MAX_MESSAGE_CHARS)
+    return truncate(clean_text(message[: 2 * _MAX_MESSAGE_CHARS]), _MAX_MESSAGE_CHARS)
 
 
 def _elicit_result(answer: Answer, schema: Mapping[str, object], *, is_form: bool) -> types.ElicitResult:
@@ -117,8 +117,8 @@ def _sample_request(params: types.CreateMessageRequestParams) -> SampleRequest:
     return SampleRequest(
         messages=tuple(_sampling_message(message) for message in params.messages),
         max_tokens=params.max_tokens,
-        system=params.system_prompt or "",
-        stop=tuple(params.stop_sequences or ()),
+        system_prompt=params.system_prompt or "",
+        stop_sequences=tuple(params.stop_sequences or ()),
     )
 
 
@@ -133,13 +133,13 @@ def _block_texts(blocks: Iterable[types.SamplingMessageContentBlock]) -> Iterabl
             case types.TextContent():
                 yield block.text
             case types.ImageContent():
-                if decode_picture(block.data, block.mime_type) is None:
+                if decode_image(block.data, block.mime_type) is None:
                     yield f"[an image of an unsupported type: {block.mime_type}]"
             case types.AudioContent() | types.ToolUseContent() | types.ToolResultContent():
                 yield f"[{block.type}: it cannot be passed on]"
 
 
-def _block_images(blocks: Iterable[types.SamplingMessageContentBlock]) -> Iterable[Picture]:
+def _block_images(blocks: Iterable[types.SamplingMessageContentBlock]) -> Iterable[ImageData]:
     for block in blocks:
-        if isinstance(block, types.ImageContent) and (image := decode_picture(block.data, block.mime_type)) is not None:
+        if isinstance(block, types.ImageContent) and (image := decode_image(block.data, block.mime_type)) is not None:
             yield image

@@ -89,7 +89,7 @@ class RepairedStream(IncomingStream):
             if isinstance(item.message, types.JSONRPCRequest) and self._exceeds_request_limit():
                 self._on_lost(_TOO_MANY_REQUESTS)
                 raise anyio.EndOfStream
-            repair(item.message, self._on_omission)
+            repair_message(item.message, self._on_omission)
             return item
 
     def _exceeds_request_limit(self) -> bool:
@@ -123,7 +123,7 @@ def repair_streams(
     return RepairedStream(incoming, on_notification, on_omission, on_lost), outgoing
 
 
-def repair(message: types.JSONRPCMessage, on_omission: Callable[[str], None]) -> None:
+def repair_message(message: types.JSONRPCMessage, on_omission: Callable[[str], None]) -> None:
     """Repair one message."""
     match message:
         case types.JSONRPCError(error=error) if error.code == types.CONNECTION_CLOSED:

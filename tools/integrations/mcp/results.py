@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import mcp_types as types
 
-from ebbtide.tools.base import Attachment, Picture, Result
+from ebbtide.tools.base import Attachment, ImageData, Result
 from ebbtide.tools.integrations.mcp.offers import PromptMessage
 from ebbtide.tools.integrations.mcp.texts import one_line, without_control_codes
 
@@ -58,10 +58,10 @@ def prompt_messages(answer: types.GetPromptResult) -> tuple[PromptMessage, ...]:
     return tuple(messages)
 
 
-def decode_picture(data: str, media_type: str) -> Picture | None:
+def decode_image(data: str, media_type: str) -> ImageData | None:
     """Decode a base64 image; None if it cannot be shown to models."""
     decoded = _decode_base64(data)
-    return Picture(media_type, decoded) if decoded is not None and media_type in _IMAGE_TYPES else None
+    return ImageData(media_type, decoded) if decoded is not None and media_type in _IMAGE_TYPES else None
 
 
 class _SortedContent:
@@ -69,7 +69,7 @@ class _SortedContent:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self.images: list[Picture] = []
+        self.images: list[ImageData] = []
         self.files: list[Attachment] = []
 
     @property
@@ -77,7 +77,7 @@ class _SortedContent:
         return without_control_codes(self.texts[0] if len(self.texts) == 1 else "\n".join(self.texts))
 
     def result(self, failed: bool = False) -> Result:
-        return Result(self.text, pictures=tuple(self.images), files=tuple(self.files), failed=failed)
+        return Result(self.text, images=tuple(self.images), files=tuple(self.files), has_failed=failed)
 
     def add_block(self, block: ResultBlock) -> None:
         match block:
@@ -107,7 +107,7 @@ class _SortedContent:
         if decoded is None:
             self.texts.append(f"[`{name}` cannot be decoded]")
         elif media_type in _IMAGE_TYPES:
-            self.images.append(Picture(media_type, decoded))
+            self.images.append(ImageData(media_type, decoded))
         else:
             self.files.append(Attachment(name, media_type or "application/octet-stream", decoded))
 

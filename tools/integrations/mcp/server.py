@@ -15,11 +15,11 @@ from ebbtide.tools.integrations import mcp
 from ebbtide.tools.integrations.mcp.client_handlers import ClientHandlers
 from ebbtide.tools.integrations.mcp.offers import (
     NeedsLogin,
+    PostNotSupported,
     PromptMessage,
     ServerPhase,
     ServerState,
-    SessionOver,
-    TakesNoPosts,
+    SessionExpired,
 )
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
 from ebbtide.tools.integrations.mcp.texts import error_text, one_line
@@ -136,9 +136,9 @@ class McpServer:
 
         if all(tool.original_name != name for tool in self.state.tools):
             await self._wait_for_lists()
-        previous_changes = self._connection.changes if self._connection is not None else 0
+        previous_changes = self._connection.change_count if self._connection is not None else 0
         result = await self._request(ask)
-        if self._connection is not None and self._connection.changes != previous_changes:
+        if self._connection is not None and self._connection.change_count != previous_changes:
             await self._wait_for_lists()
         return result
 
@@ -154,7 +154,7 @@ class McpServer:
         """Send a request once the server is ready. If the server has lost the session, send it again."""
         try:
             return await ask(await self._ready_connection())
-        except SessionOver:
+        except SessionExpired:
             return await ask(await self._ready_connection())
 
     async def _wait_for_lists(self) -> None:
@@ -212,7 +212,7 @@ class McpServer:
             async with self._open_connection(log) as connection:
                 was_ready = True
                 outcome = await self._serve(connection)
-                reason = connection.lost
+                reason = connection.loss_reason
         except NeedsLogin as error:
             outcome, reason = "needs login", str(error)
         except Exception as error:  # noqa: BLE001  # isolates servers from each other
@@ -230,7 +230,7 @@ class McpServer:
         abandoned."""
         await asyncio.to_thread(import_module, f"{__package__}.connection")
         allow_login = self._is_logging_in
-        timeout = self.spec.startup_timeout + (self.spec.login.patience if allow_login else 0)
+        timeout = self.spec.startup_timeout + (self.spec.login.timeout if allow_login else 0)
         async with self._limit_start(timeout) as mark_started, AsyncExitStack() as stack:
 
             async def connect(spec: ServerSpec) -> "McpConnection":
@@ -241,7 +241,7 @@ class McpServer:
 
             try:
                 connection = await connect(self.spec)
-            except TakesNoPosts as refused:
+            except PostNotSupported as refused:
                 try:
                     connection = await connect(replace(self.spec, is_sse=True))
                 except ConnectionError:
@@ -280,9 +280,9 @@ class McpServer:
             connection.changed.clear()
             if self._order is not None:
                 return self._take_order()
-            if connection.lost:
+            if connection.loss_reason:
                 return "lost"
-            if connection.stale:
+            if connection.stale_lists:
                 await self._run_unless_ordered(asyncio.sleep(last_update + _RELIST_INTERVAL_S - loop.time()))
                 last_update = loop.time()
                 await self._run_unless_ordered(self._refresh_lists(connection))
@@ -292,13 +292,13 @@ class McpServer:
         connection.lists_current.set()  # not waiting for later changes, which might never end
 
     async def _fetch_stale_lists(self, connection: "McpConnection") -> None:
-        kinds = frozenset(connection.stale)
-        connection.stale.clear()
+        kinds = frozenset(connection.stale_lists)
+        connection.stale_lists.clear()
         try:
             async with asyncio.timeout(self.spec.startup_timeout):
                 state = await connection.state(kinds, self.state, self)
         except Exception as error:  # noqa: BLE001  # the server continues with its old lists
-            if not connection.lost:
+            if not connection.loss_reason:
                 self.state = replace(self.state, detail=f"its lists could not be updated: {error_text(error)}")
                 self._notify_changed()
             return

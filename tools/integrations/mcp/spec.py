@@ -28,7 +28,7 @@ class Login:
     scopes: tuple[str, ...] = ()
     port: int = 0
     """Port of the local callback URL; 0 for any free port."""
-    patience: float = 300
+    timeout: float = 300
     """Seconds that the user has to log in."""
 
 
@@ -53,7 +53,7 @@ class ServerSpec:
     startup_timeout: float = 30
     call_timeout: float = 60
     """Timeout of a call: seconds without progress, not counting time in which the server waits for this program."""
-    most_bytes: int = MAX_MESSAGE_BYTES
+    max_result_bytes: int = MAX_MESSAGE_BYTES
     """Maximum size of a result in bytes."""
     login: Login = Login()
     sandbox: Sandbox | None = field(default=None, repr=False, compare=False)

@@ -25,7 +25,7 @@ from ebbtide.tools.integrations.mcp.transport import BoundedClient, status_text
 
 
 @asynccontextmanager
-async def sse(
+async def open_sse(
     spec: ServerSpec, credentials: Path, handlers: ClientHandlers, allow_login: bool
 ) -> AsyncIterator[TransportStreams]:
     """Connect to an SSE server. If a message cannot be sent, only that request fails. Raises `ConnectionError` if the
@@ -36,7 +36,7 @@ async def sse(
     async with (
         authorisation(spec, credentials, handlers, allow_login) as auth,
         BoundedClient(spec, auth) as client,
-        sse_within_origin(client, spec.url, max_event_size=spec.most_bytes) as events,
+        sse_within_origin(client, spec.url, max_event_size=spec.max_result_bytes) as events,
     ):
         if events.response.status_code >= 400:
             raise ConnectionError(await _refusal_reason(events.response))

@@ -15,7 +15,7 @@ _HIDDEN_CHARS = re.compile(
 _CONTROL_CHARS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def clean(text: str) -> str:
+def clean_text(text: str) -> str:
     """Return the text without control sequences and hidden characters."""
     return _HIDDEN_CHARS.sub("", terminal_text(text)).strip()
 
@@ -42,7 +42,7 @@ def _escape_char(match: re.Match[str]) -> str:
 
 def one_line(text: str, max_chars: int = MAX_LINE_CHARS) -> str:
     """Return the text sanitised, on one line, and truncated."""
-    return ellipsize(printable_name(" ".join(clean(text[: 10 * max_chars]).split())), max_chars)
+    return ellipsize(printable_name(" ".join(clean_text(text[: 10 * max_chars]).split())), max_chars)
 
 
 def error_text(error: BaseException) -> str:

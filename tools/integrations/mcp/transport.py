@@ -43,7 +43,9 @@ _NOTIFY_TIMEOUT_S = 5.0
 
 
 @asynccontextmanager
-async def stdio(spec: ServerSpec, log: ServerLog, on_lost: Callable[[str], None]) -> AsyncIterator[TransportStreams]:
+async def open_stdio(
+    spec: ServerSpec, log: ServerLog, on_lost: Callable[[str], None]
+) -> AsyncIterator[TransportStreams]:
     """Start a program; end it together with all its children. `on_lost` is called with the reason if it ends by itself.
     Raises `OSError` or `ValueError` if it cannot be started.
 
@@ -54,7 +56,7 @@ async def stdio(spec: ServerSpec, log: ServerLog, on_lost: Callable[[str], None]
     launch = Launch(spec.command, environment)
     if spec.sandbox is not None:
         launch = spec.sandbox.wrap(launch, spec.cwd or spec.sandbox.root)
-    child = await start_child(launch, spec.cwd, log, spec.most_bytes)
+    child = await start_child(launch, spec.cwd, log, spec.max_result_bytes)
     pending = _PendingRequests()
     try:
         yield _Incoming(child, pending, log, on_lost), _Outgoing(child, pending, on_lost)
@@ -63,7 +65,7 @@ async def stdio(spec: ServerSpec, log: ServerLog, on_lost: Callable[[str], None]
 
 
 @asynccontextmanager
-async def http(
+async def open_http(
     spec: ServerSpec,
     credentials: Path,
     handlers: ClientHandlers,
@@ -75,7 +77,7 @@ async def http(
     async with (
         authorisation(spec, credentials, handlers, allow_login) as auth,
         BoundedClient(spec, auth, on_post_response) as client,
-        streamable_http_client(spec.url, http_client=client, max_sse_event_size=spec.most_bytes) as streams,
+        streamable_http_client(spec.url, http_client=client, max_sse_event_size=spec.max_result_bytes) as streams,
     ):
         yield streams
 
@@ -127,7 +129,7 @@ class _Incoming(IncomingStream):
 
     def _parse_message(self, line: OutputLine) -> types.JSONRPCMessage | None:
         if isinstance(line, TruncatedLine):
-            return self._error_for_line(line.head, line.tail, f"it has {line.size:,} bytes, which is too large")
+            return self._error_for_line(line.head, line.tail, f"it has {line.byte_count:,} bytes, which is too large")
         if not line.strip():
             return None
         try:
@@ -175,7 +177,7 @@ class _Outgoing(HalfStream):
             await self._child.wait_for_room()
 
 
-class UnreadableAnswer(httpx2.StreamError):
+class UnreadableResponse(httpx2.StreamError):
     """A response is too large or incomplete."""
 
 
@@ -188,7 +190,7 @@ class BoundedClient(httpx2.AsyncClient):
         auth: httpx2.Auth | None,
         on_post_response: Callable[[httpx2.Response], None] = lambda _: None,
     ) -> None:
-        self._max_bytes = spec.most_bytes
+        self._max_bytes = spec.max_result_bytes
         self._on_post_response = on_post_response
         use_lookup_threads(asyncio.get_running_loop())
         super().__init__(
@@ -236,10 +238,10 @@ class _BoundedStream(httpx2.AsyncByteStream):
             async for chunk in self._stream:
                 byte_count += len(chunk)
                 if byte_count > self._max_bytes:
-                    raise UnreadableAnswer(f"it has more than {self._max_bytes:,} bytes, which is too large")
+                    raise UnreadableResponse(f"it has more than {self._max_bytes:,} bytes, which is too large")
                 yield chunk
         except httpx2.TransportError as error:
-            raise UnreadableAnswer(f"it is incomplete: {_transport_error_text(error)}") from error
+            raise UnreadableResponse(f"it is incomplete: {_transport_error_text(error)}") from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -22,7 +22,7 @@ def with_client_settings(config: Config, servers: Sequence[McpServer], folders: 
     sources = {f"mcp.servers.{name}.{key}": SOURCE for name, table in tables.items() for key in table}
     return replace(
         config,
-        servers={**config.servers, **tables},
+        mcp_servers={**config.mcp_servers, **tables},
         roots=(*config.roots, *folders),
         sources={**config.sources, **sources},
     )

@@ -11,7 +11,7 @@ from ebbtide.agent.config.load import find_folders
 from ebbtide.agent.crash import log_stray_errors
 from ebbtide.agent.errors import UsageError
 from ebbtide.tui import integrations
-from ebbtide.tui.cli.arguments import create_sessions, make_parser, read_settings, subcommand_parser
+from ebbtide.tui.cli.arguments import create_sessions, create_subcommand_parser, make_parser, read_settings
 from ebbtide.tui.integrations import acp
 
 if TYPE_CHECKING:  # a late import, because an editor waits for the first response
@@ -23,7 +23,7 @@ NO_EDITOR = "`ebb acp` is started by an editor and talks to it over stdin; see d
 
 def run(arguments: Sequence[str]) -> int:
     """Serve an editor until it disconnects; return the exit code. Raises `UsageError`."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "acp", "Run as an agent for editors, over the Agent Client Protocol (ACP). Also takes the options of `ebb`."
     )
     _, remaining = parser.parse_known_args(arguments)
@@ -53,4 +53,4 @@ def _open_folder(
     settings."""
     folder_options = argparse.Namespace(**{**vars(options), "cd": cwd})
     root, config = read_settings(folder_options)
-    return create_sessions(root, change_config(config), folder_options, interactive=True), config.notices
+    return create_sessions(root, change_config(config), folder_options, is_interactive=True), config.notices

@@ -62,7 +62,7 @@ def _append_word(text: str, word: str) -> str:
 
 def _image_placeholder(data: str, pastes: Pastes) -> str:
     try:
-        return pastes.add_picture(base64.b64decode(data, validate=True))
+        return pastes.add_image(base64.b64decode(data, validate=True))
     except binascii.Error as error:
         raise UsageError(f"the image is not valid base64: {error}") from error
     except ValueError as error:

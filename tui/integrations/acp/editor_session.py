@@ -92,7 +92,7 @@ class EditorSession:
         self._sent_mode_and_model = self._mode_and_model
         session.set_listener(self._on_event)
         if session.servers is not None:
-            session.servers.watch(lambda: self._run_in_background(self._send_commands))
+            session.servers.set_watcher(lambda: self._run_in_background(self._send_commands))
 
     @property
     def id(self) -> str:
@@ -101,7 +101,7 @@ class EditorSession:
     @property
     def current_options(self) -> SessionOptions:
         effort = self.sessions.config.reasoning_effort or ""
-        return SessionOptions(self.session.mode, self.session.model, effort, self.sessions.models())
+        return SessionOptions(self.session.mode, self.session.model, effort, self.sessions.available_models())
 
     @property
     def _mode_and_model(self) -> tuple[str, str]:
@@ -161,7 +161,7 @@ class EditorSession:
     async def replay(self) -> None:
         """Send all messages of the session, including those no longer in context. Raises `AgentError`."""
         log = await self.sessions.all_messages(self.id)
-        redacted = await asyncio.to_thread(self.sessions.without_secrets, Conversation(log.messages))
+        redacted = await asyncio.to_thread(self.sessions.hide_secrets, Conversation(log.messages))
         for update in chain(
             replay_updates(redacted.messages, self._updates), notice_updates((log.problem,) if log.problem else ())
         ):
@@ -242,7 +242,7 @@ class EditorSession:
             case PermissionAsked() | PlanSubmitted() | QuestionAsked():
                 self._questions.ask(event)
             case PermissionAnswered(id=question_id) | PlanAnswered(id=question_id) | QuestionAnswered(id=question_id):
-                self._questions.drop(question_id)
+                self._questions.withdraw(question_id)
         if self._mode_and_model != self._sent_mode_and_model:
             await self._send_options()
 

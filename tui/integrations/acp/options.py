@@ -13,7 +13,7 @@ from acp.schema import (
 from ebbtide.agent.config.options import EFFORTS, MODES, Mode
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.prompt.reminder_notes import MODE_MEANINGS
+from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS
 
 MODE, MODEL, EFFORT = "mode", "model", "thought_level"
 """Ids of the options."""
@@ -33,29 +33,30 @@ class SessionOptions:
     """The models to offer."""
 
 
-def mode_state(chosen: SessionOptions) -> SessionModeState:
-    modes = [SessionMode(id=mode, name=_title_case(mode), description=MODE_MEANINGS[mode]) for mode in MODES]
-    return SessionModeState(current_mode_id=chosen.mode, available_modes=modes)
+def mode_state(options: SessionOptions) -> SessionModeState:
+    modes = [SessionMode(id=mode, name=_title_case(mode), description=MODE_DESCRIPTIONS[mode]) for mode in MODES]
+    return SessionModeState(current_mode_id=options.mode, available_modes=modes)
 
 
-def config_options(chosen: SessionOptions) -> list[SessionConfigOptionSelect]:
-    models = dict.fromkeys((chosen.model, *chosen.models))
+def config_options(current: SessionOptions) -> list[SessionConfigOptionSelect]:
+    models = dict.fromkeys((current.model, *current.models))
     modes = [
-        SessionConfigSelectOption(value=mode, name=_title_case(mode), description=MODE_MEANINGS[mode]) for mode in MODES
+        SessionConfigSelectOption(value=mode, name=_title_case(mode), description=MODE_DESCRIPTIONS[mode])
+        for mode in MODES
     ]
     model_options = [SessionConfigSelectOption(value=model, name=model) for model in models]
     efforts = [SessionConfigSelectOption(value=level, name=_title_case(level)) for level in (DEFAULT_EFFORT, *EFFORTS)]
     return [
         SessionConfigOptionSelect(
-            id=MODE, name="Mode", category="mode", type="select", current_value=chosen.mode, options=modes,
+            id=MODE, name="Mode", category="mode", type="select", current_value=current.mode, options=modes,
             description="What may run without asking",
         ),
         SessionConfigOptionSelect(
-            id=MODEL, name="Model", category="model", type="select", current_value=chosen.model, options=model_options
+            id=MODEL, name="Model", category="model", type="select", current_value=current.model, options=model_options
         ),
         SessionConfigOptionSelect(
             id=EFFORT, name="Thinking", category="thought_level", type="select", options=efforts,
-            current_value=chosen.effort or DEFAULT_EFFORT, description="Reasoning effort, if supported",
+            current_value=current.effort or DEFAULT_EFFORT, description="Reasoning effort, if supported",
         ),
     ]  # fmt: skip
 

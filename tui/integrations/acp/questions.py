@@ -26,7 +26,7 @@ from ebbtide.tui.integrations.acp.updates import CallContent, call_content, call
 from ebbtide.tui.text.spans import line_text
 from ebbtide.tui.view.blocks import OpenQuestion
 from ebbtide.tui.view.question import Choice, QuestionSpec
-from ebbtide.tui.view.questions import question_spec
+from ebbtide.tui.view.questions import build_question_spec
 
 QUESTION_NOT_DISPLAYED_ANSWER = (
     "(the question was not shown: the editor supports only multiple choice; ask in your answer instead)"
@@ -55,7 +55,7 @@ class EditorQuestion:
 
 def editor_question(question: OpenQuestion, root: str) -> EditorQuestion:
     """Return the question with the interface's choices, except choices that need free text."""
-    spec = question_spec(question)
+    spec = build_question_spec(question)
     lasting_choices = [choice for choice in spec.project_choices if choice.is_lasting]
     first_rejection = next(
         (index for index, choice in enumerate(spec.choices) if _option_kind(choice).startswith("reject")),
@@ -75,7 +75,7 @@ def editor_question(question: OpenQuestion, root: str) -> EditorQuestion:
     return EditorQuestion(_question_call(question, spec, root), options, answers, _default_answer(question, options))
 
 
-def question_form(question: QuestionAsked, session: str) -> ElicitationFormSessionMode:
+def question_form(question: QuestionAsked, session_id: str) -> ElicitationFormSessionMode:
     """Return the question as a form with choices, a text field, or both."""
     fields: dict[str, Any] = {}
     options = list(question.options)
@@ -89,7 +89,7 @@ def question_form(question: QuestionAsked, session: str) -> ElicitationFormSessi
         fields[TEXT_FIELD] = ElicitationStringPropertySchema(type="string", title=title)
     required = [*fields] if len(fields) == 1 else None
     schema = ElicitationSchema(type="object", properties=fields, required=required)
-    return ElicitationFormSessionMode(session_id=session, requested_schema=schema)
+    return ElicitationFormSessionMode(session_id=session_id, requested_schema=schema)
 
 
 def form_answer(question: QuestionAsked, content: Mapping[str, object]) -> str:

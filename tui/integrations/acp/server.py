@@ -41,7 +41,7 @@ from acp.schema import (
 )
 
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.crash import crash_error, secrets_of
+from ebbtide.agent.crash import config_secrets, crash_error
 from ebbtide.agent.errors import AgentError, AuthFailed, UsageError
 from ebbtide.agent.events.session import TurnEnd
 from ebbtide.agent.messages import Usage as TokenUsage
@@ -65,7 +65,9 @@ T = TypeVar("T")
 SESSIONS_PER_PAGE = 50
 """Number of sessions on one page of the list."""
 LOGIN_METHOD = "key"
-HOW_TO_LOG_IN = "Run `ebb key set anthropic` (or openai) in a terminal, or start the editor with ANTHROPIC_API_KEY set"
+LOGIN_INSTRUCTIONS = (
+    "Run `ebb key set anthropic` (or openai) in a terminal, or start the editor with ANTHROPIC_API_KEY set"
+)
 INTERNAL_ERROR, AUTH_REQUIRED, INVALID_PARAMS = -32603, -32000, -32602
 _STOP_REASONS: dict[TurnEnd, StopReason] = {
     "answered": "end_turn", "interrupted": "cancelled", "step_limit": "max_turn_requests", "cost_limit":
@@ -124,7 +126,7 @@ class AcpServer(Agent):
         **_: object,
     ) -> InitializeResponse:
         self._capabilities = client_capabilities or ClientCapabilities()
-        login = AuthMethodAgent(id=LOGIN_METHOD, name="API key", description=HOW_TO_LOG_IN)
+        login = AuthMethodAgent(id=LOGIN_METHOD, name="API key", description=LOGIN_INSTRUCTIONS)
         return InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
             agent_info=Implementation(name="ebbtide", title="Ebbtide", version=VERSION),
@@ -231,7 +233,7 @@ class AcpServer(Agent):
         start = int(cursor) if cursor is not None and cursor.isdecimal() and len(cursor) < 9 else 0
         sessions, _notices = self._open_folder(cwd or os.getcwd(), lambda config: config)
         try:
-            infos = await sessions.recent(everywhere=cwd is None, limit=start + SESSIONS_PER_PAGE + 1)
+            infos = await sessions.recent_sessions(in_all_projects=cwd is None, limit=start + SESSIONS_PER_PAGE + 1)
         finally:
             await sessions.close()
         page = [
@@ -288,7 +290,7 @@ class AcpServer(Agent):
             await session.close()
         sessions, _notices = self._open_folder(os.getcwd(), lambda config: config)
         try:
-            library = await sessions.library()
+            library = await sessions.open_library()
             if await library.has_session(session_id):
                 await library.delete(session_id)
         finally:
@@ -332,11 +334,11 @@ class AcpServer(Agent):
             cwd, lambda config: with_client_settings(config, servers or (), folders or ())
         )
         try:
-            self.secrets = (*self.secrets, *filter(None, secrets_of(sessions.config, os.environ)))
+            self.secrets = (*self.secrets, *filter(None, config_secrets(sessions.config, os.environ)))
             if resume is not None and not forks and resume in self._sessions:
                 raise UsageError(f"the session `{resume}` is already open; close it first")
             if forks and resume is not None:
-                resume = (await (await sessions.library()).fork(resume)).id
+                resume = (await (await sessions.open_library()).fork(resume)).id
             assert self._client is not None
             files = OpenFiles(self._client)
             if (
@@ -382,7 +384,7 @@ def _protocol_usage(usage: TokenUsage) -> Usage:
 async def serve(server: AcpServer, transport: LineTransport) -> int:
     """Serve until the editor disconnects or the program is terminated; return the exit code."""
     connection = AgentSideConnection(server, transport, listening=False, use_unstable_protocol=True)
-    with shut_down_on_signals(transport.end) as shutdown:
+    with shut_down_on_signals(transport.stop_reading) as shutdown:
         try:
             await connection.listen()
         finally:

@@ -57,7 +57,7 @@ from ebbtide.agent.events.view import FilesChanged
 from ebbtide.agent.messages import Assistant, Image, Message, OutputStatus, Reasoning, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.prompt.code_blocks import fenced_lines
 from ebbtide.agent.tool_specs import unwrapped_call
-from ebbtide.tools.tool_traits import command_of, path_argument, role_of, traits_of
+from ebbtide.tools.tool_traits import command_argument, path_argument, role_of, traits_of
 from ebbtide.tui.plain.print_events import new_block_lines
 from ebbtide.tui.text.unified_diff import FileDiff, Hunk, parse_diff
 from ebbtide.tui.view.blocks import Call
@@ -152,9 +152,9 @@ def notice_updates(lines: Sequence[str]) -> tuple[AgentThoughtChunk, ...]:
     return (update_agent_thought_text("\n".join(lines) + "\n\n"),) if lines else ()
 
 
-def with_cost(used: UsageUpdate, cost: float | None) -> UsageUpdate:
+def with_cost(usage_update: UsageUpdate, cost: float | None) -> UsageUpdate:
     """Return the context usage with the session's cost in US dollars, if known."""
-    return used.model_copy(update={"cost": Cost(amount=cost, currency="USD")}) if cost else used
+    return usage_update.model_copy(update={"cost": Cost(amount=cost, currency="USD")}) if cost else usage_update
 
 
 def replay_updates(messages: Sequence[Message], state: UpdateState) -> Iterator[Update]:
@@ -198,7 +198,7 @@ def call_content(arguments: Mapping[str, object], diff: str, root: str) -> list[
     """Return what a call would do, for review before it runs: its diff or, without one, its command."""
     if diff:
         return list(protocol_diffs(diff, root))
-    command = command_of(arguments)
+    command = command_argument(arguments)
     return [_text_content("\n".join(fenced_lines(command, "sh")))] if command else []
 
 
@@ -324,4 +324,4 @@ def _old_hunk_text(hunk: Hunk, file: FileDiff) -> str | None:
 
 
 def _hunk_text(hunk: Hunk, kind: str, file: FileDiff) -> str:
-    return "".join(line.text + "\n" * line.ends for line in hunk.lines if line.kind in (kind, "kept"))
+    return "".join(line.text + "\n" * line.has_newline for line in hunk.lines if line.kind in (kind, "kept"))

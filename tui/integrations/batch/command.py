@@ -19,20 +19,20 @@ from ebbtide.agent.integrations.batch.journal import BatchJournal, open_journal
 from ebbtide.agent.integrations.batch.tasks import BatchTask, read_tasks
 from ebbtide.agent.integrations.batch.worktrees import BatchWorktrees
 from ebbtide.agent.sessions import Sessions
-from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.cli.arguments import (
     create_sessions,
-    decimal_number,
+    create_subcommand_parser,
+    parse_integer,
+    parse_number,
     parse_subcommand_args,
     read_settings,
     read_settings_with_warnings,
-    subcommand_parser,
-    whole_number,
 )
-from ebbtide.tui.cli.headless import seconds
+from ebbtide.tui.cli.headless import parse_seconds
 from ebbtide.tui.integrations.batch.progress import show_progress
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
 DEFAULT_JOBS = 4
 MAX_JOBS = 256
@@ -45,7 +45,7 @@ MAX_NAMED_PROBLEMS = 20
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb batch FILE`; return the exit code. Raises `AgentError`."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "batch",
         "Run the tasks in a file, one JSON object per line. Each has a `prompt` and optionally `id`, `model`, `cwd`, "
         "`permission_mode`, `allow`, `deny`, `add_dir`, `max_turns`, `max_time`, `max_cost`, `config` and "
@@ -66,8 +66,8 @@ def run(arguments: Sequence[str]) -> int:
         help=f"run N tasks at a time (default: {DEFAULT_JOBS})",
     )
     max_cost_help = "stop when all tasks together have cost USD"
-    parser.add_argument("--max-cost", type=decimal_number, metavar="USD", help=max_cost_help)
-    parser.add_argument("--max-turns", type=whole_number, metavar="N", help="stop a task after N model requests")
+    parser.add_argument("--max-cost", type=parse_number, metavar="USD", help=max_cost_help)
+    parser.add_argument("--max-turns", type=parse_integer, metavar="N", help="stop a task after N model requests")
     parser.add_argument("--max-time", metavar="SECONDS", help="stop a task after SECONDS")
     worktree_help = "run each task in its own git worktree; its changes become a branch, and a diff in the result"
     parser.add_argument("--worktree", action="store_true", help=worktree_help)
@@ -87,7 +87,7 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--trust", action="store_true", help="start the projects' MCP servers without asking")
     options = parse_subcommand_args(parser, arguments, "one JSON object")
     root, config = read_settings_with_warnings(options)
-    output, max_time = _output_path(options), seconds(options.max_time)
+    output, max_time = _output_path(options), parse_seconds(options.max_time)
     tasks = _read_tasks(options)
     log_stray_errors(config.folders.logs)
     with open_journal(output) as journal:
@@ -97,7 +97,7 @@ def run(arguments: Sequence[str]) -> int:
             journal.reopen(*failed_ids)
         remaining_count = sum(task.id not in journal.results for task in tasks)
         with show_progress(sys.stderr, len(tasks), len(tasks) - remaining_count) as progress:
-            store = create_sessions(root, config, options, interactive=False)
+            store = create_sessions(root, config, options, is_interactive=False)
             batch = Batch(
                 tasks,
                 journal,
@@ -115,7 +115,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _job_count(word: str) -> int:
-    job_count = whole_number(word)
+    job_count = parse_integer(word)
     if not 0 < job_count <= MAX_JOBS:
         raise argparse.ArgumentTypeError(f"expected a number from 1 to {MAX_JOBS}, got {job_count}")
     return job_count
@@ -143,7 +143,7 @@ def _read_tasks(options: argparse.Namespace) -> Sequence[BatchTask]:
         content = (
             sys.stdin.buffer.read(MAX_TASK_FILE_BYTES + 1)
             if options.file == "-"
-            else read_beginning(options.file, MAX_TASK_FILE_BYTES + 1)
+            else read_prefix(options.file, MAX_TASK_FILE_BYTES + 1)
         )
     except OSError as error:
         raise UsageError(f"cannot read the tasks in {name}: {error.strerror or error}") from error
@@ -151,14 +151,15 @@ def _read_tasks(options: argparse.Namespace) -> Sequence[BatchTask]:
         raise UsageError(f"the task list in {name} is larger than {MAX_TASK_FILE_BYTES >> 20:,} MB; split it")
     tasks, problems = read_tasks(content)
     problem_by_settings = {
-        task.settings: _settings_problem(options, task) for task in {task.settings: task for task in tasks}.values()
+        task.options_key: _settings_problem(options, task)
+        for task in {task.options_key: task for task in tasks}.values()
     }
     problems = [
         *problems,
         *(
-            f"line {task.line}: {problem_by_settings[task.settings]}"
+            f"line {task.line_number}: {problem_by_settings[task.options_key]}"
             for task in tasks
-            if problem_by_settings[task.settings]
+            if problem_by_settings[task.options_key]
         ),
     ]
     if problems:
@@ -209,17 +210,17 @@ def _task_options(options: argparse.Namespace, task: BatchTask) -> argparse.Name
 def _open_task_sessions(options: argparse.Namespace, task: BatchTask, folder: Path | None) -> Sessions:
     task_options = _task_options(options, task)
     task_options.cd = task_options.cd if folder is None else str(folder)
-    return create_sessions(*read_settings(task_options), task_options, interactive=False)
+    return create_sessions(*read_settings(task_options), task_options, is_interactive=False)
 
 
 def _check_unchanged_tasks(tasks: Sequence[BatchTask], journal: BatchJournal, *, retries: bool) -> None:
     """Raise `UsageError` if a different task with the same id has already been run."""
     for task in tasks:
-        result, started = journal.results.get(task.id), journal.begun.get(task.id)
+        result, started = journal.results.get(task.id), journal.started_tasks.get(task.id)
         is_done = result is not None and not (retries and result["exit_code"] != 0)
         if is_done and started is not None and started.digest != task.digest:
             raise UsageError(
-                f"line {task.line}: `{journal.output}` already has the result of a different task with the id "
+                f"line {task.line_number}: `{journal.output}` already has the result of a different task with the id "
                 f"`{task.id}`; use another id, or another file with `--output`"
             )
 
@@ -231,11 +232,11 @@ def _print_result(result: BatchResult, output: Path, options: argparse.Namespace
     cost = f", {result.cost:.2f} USD" if result.cost else ""
     failed_text = f", {result.failed} failed" if result.failed else ""
     answered_text = f"{result.answered} of {pluralize(result.tasks, 'task')} answered{failed_text}{cost}"
-    print(f"{answered_text}; results: {sanitised_line(str(output))}")
-    command_line = sanitised_line(shlex.join(["ebb", "batch", *arguments]))
+    print(f"{answered_text}; results: {sanitise_line(str(output))}")
+    command_line = sanitise_line(shlex.join(["ebb", "batch", *arguments]))
     if result.left:
         end_text = {"interrupted": "interrupted", "cost_limit": "stopped at `--max-cost`"}.get(result.end, "stopped")
-        message = f": {sanitised(result.message)}" if result.message else ""
+        message = f": {sanitise(result.message)}" if result.message else ""
         raise_advice = "raise `--max-cost` and " if result.end == "cost_limit" else ""
         with suppress(OSError):
             print(

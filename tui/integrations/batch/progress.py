@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from ebbtide.agent.events.session import Event, Noticed, RetryScheduled, ToolStarted
 from ebbtide.agent.integrations.batch.batch import BatchProgress
 from ebbtide.agent.integrations.batch.task_run import TaskRun
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 
 if TYPE_CHECKING:  # only the progress bar needs rich
     from rich.console import Console, RenderableType
@@ -20,17 +20,17 @@ MAX_VISIBLE_TASKS = 8
 
 
 @contextmanager
-def show_progress(err: TextIO, tasks: int, finished_count: int) -> Iterator[BatchProgress]:
-    """Show the progress of a batch of `tasks` tasks, of which `finished_count` are already finished."""
-    if not err.isatty() or os.environ.get("TERM", "dumb") == "dumb":
-        yield LineProgress(partial(_print_line, err), tasks, finished_count)
+def show_progress(terminal: TextIO, task_count: int, finished_count: int) -> Iterator[BatchProgress]:
+    """Show the progress of a batch of `task_count` tasks, of which `finished_count` are already finished."""
+    if not terminal.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+        yield LineProgress(partial(_print_line, terminal), task_count, finished_count)
         return
     from rich.console import Console  # noqa: PLC0415  # deferred: lines need no rich
     from rich.live import Live  # noqa: PLC0415  # deferred: as above
 
-    console = Console(file=err)
-    progress = BarProgress(console, tasks, finished_count)
-    with Live(get_renderable=progress.renderable, console=console, refresh_per_second=4, transient=True):
+    console = Console(file=terminal)
+    progress = BarProgress(console, task_count, finished_count)
+    with Live(get_renderable=progress.render, console=console, refresh_per_second=4, transient=True):
         yield progress
 
 
@@ -42,12 +42,12 @@ def _print_line(err: TextIO, text: str) -> None:
 class LineProgress:
     """Prints a line for each finished task."""
 
-    def __init__(self, print_line: Callable[[str], None], tasks: int, finished_count: int) -> None:
+    def __init__(self, print_line: Callable[[str], None], task_count: int, finished_count: int) -> None:
         self._print_line = print_line
-        self._task_count, self._finished_count, self._failed_count, self._cost = tasks, finished_count, 0, 0.0
+        self._task_count, self._finished_count, self._failed_count, self._cost = task_count, finished_count, 0, 0.0
         self._reported = set[str]()
         if finished_count:
-            self._print_line(f"already done: {finished_count} of {tasks}")
+            self._print_line(f"already done: {finished_count} of {task_count}")
 
     def begin(self, run: TaskRun, *, goes_on: bool) -> None:
         """Print nothing at the start of a task, because there may be thousands."""
@@ -55,7 +55,7 @@ class LineProgress:
     def show(self, run: TaskRun, event: Event) -> None:
         if isinstance(event, Noticed) and event.text not in self._reported:
             self._reported.add(event.text)  # a notice that many tasks repeat is printed once
-            self._print_line(sanitised_line(f"{run.task.id}: {event.text}"))
+            self._print_line(sanitise_line(f"{run.task.id}: {event.text}"))
 
     def end(self, run: TaskRun) -> None:
         outcome = run.outcome
@@ -64,35 +64,35 @@ class LineProgress:
         self._failed_count += run.is_done and outcome.exit_code != 0
         cost = f"  {outcome.cost:.3f} USD" if outcome.cost else ""
         error_text = f"  {outcome.error.message}" if outcome.error is not None else ""
-        elapsed = f"{time.time() - run.started:.1f} s"
+        elapsed = f"{time.time() - run.started_at:.1f} s"
         count = f"[{self._finished_count}/{self._task_count}]"
         line = f"{count} {run.task.id}  {outcome.stop_reason}  {elapsed}{cost}{error_text}"
-        self._print_line(sanitised_line(line))
+        self._print_line(sanitise_line(line))
 
 
 class BarProgress(LineProgress):
     """Shows a progress bar and the running tasks as well."""
 
-    def __init__(self, console: "Console", tasks: int, done: int) -> None:
-        super().__init__(lambda text: console.print(text, markup=False, highlight=False), tasks, done)
-        self._initial_count, self._start_time = done, time.monotonic()
+    def __init__(self, console: "Console", task_count: int, finished_count: int) -> None:
+        super().__init__(lambda text: console.print(text, markup=False, highlight=False), task_count, finished_count)
+        self._initial_count, self._start_time = finished_count, time.monotonic()
         self._running: dict[str, tuple[float, str]] = {}
         """Start time and current activity of each running task, by id."""
 
     def begin(self, run: TaskRun, *, goes_on: bool) -> None:
-        self._running[run.task.id] = run.started, "resumed" if goes_on else "started"
+        self._running[run.task.id] = run.started_at, "resumed" if goes_on else "started"
 
     def show(self, run: TaskRun, event: Event) -> None:
         super().show(run, event)
         attribute = {ToolStarted: "name", RetryScheduled: "reason"}.get(type(event))
         if attribute is not None:
-            self._running[run.task.id] = run.started, str(getattr(event, attribute))
+            self._running[run.task.id] = run.started_at, str(getattr(event, attribute))
 
     def end(self, run: TaskRun) -> None:
         self._running.pop(run.task.id, None)
         super().end(run)
 
-    def renderable(self) -> "RenderableType":
+    def render(self) -> "RenderableType":
         """Return the current lines at the bottom of the screen."""
         from rich.console import Group  # noqa: PLC0415  # deferred: lines need no rich
         from rich.progress_bar import ProgressBar  # noqa: PLC0415  # deferred: as above
@@ -105,7 +105,7 @@ class BarProgress(LineProgress):
         ]
         return Group(
             ProgressBar(self._task_count, self._finished_count, width=50),
-            *(Text(sanitised_line(line), no_wrap=True, overflow="ellipsis") for line in (self._summary, *lines)),
+            *(Text(sanitise_line(line), no_wrap=True, overflow="ellipsis") for line in (self._summary, *lines)),
             *([Text(f"  and {hidden_count} more")] if hidden_count else []),
         )
 

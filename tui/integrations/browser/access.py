@@ -24,7 +24,7 @@ class BrowserAccess:
     """
 
     port: int
-    folder: str = field(repr=False)
+    secret_path: str = field(repr=False)
     """The unguessable path."""
     token: str = field(repr=False)
     token_issued_at: float = 0.0
@@ -41,13 +41,13 @@ class BrowserAccess:
         return f"http://{self.host}"
 
     @property
-    def address(self) -> str:
+    def login_url(self) -> str:
         return f"{self.origin}/?token={self.token}"
 
     @property
-    def root(self) -> str:
+    def path_prefix(self) -> str:
         """The path prefix."""
-        return f"/{self.folder}"
+        return f"/{self.secret_path}"
 
     @property
     def cookie_name(self) -> str:
@@ -69,10 +69,10 @@ class BrowserAccess:
             return "refuse"
         if origin is not None and origin != self.origin:
             return "refuse"
-        if path.startswith(f"{self.root}/ws") and origin is None:
+        if path.startswith(f"{self.path_prefix}/ws") and origin is None:
             return "refuse"
         sent_cookie = cookies.get(self.cookie_name, "")
-        if path.startswith(f"{self.root}/") and any(
+        if path.startswith(f"{self.path_prefix}/") and any(
             _is_equal_secret(sent_cookie, cookie) and now < expiry for cookie, expiry in self.cookies.items()
         ):
             return "let in"

@@ -3,15 +3,21 @@
 from collections.abc import Sequence
 
 from ebbtide.agent.errors import UsageError
-from ebbtide.tui.cli.arguments import join_resume_id, make_parser, read_settings, subcommand_parser, whole_number
+from ebbtide.tui.cli.arguments import (
+    create_subcommand_parser,
+    join_resume_id,
+    make_parser,
+    parse_integer,
+    read_settings,
+)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Serve the interface until Ctrl-C; return the exit code. Raises `UsageError`."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "serve", "Open the interface in a browser on this machine. Also takes the options of `ebb`."
     )
-    parser.add_argument("--port", type=whole_number, default=0, help="listen on this port (default: any free one)")
+    parser.add_argument("--port", type=parse_integer, default=0, help="listen on this port (default: any free one)")
     options, remaining = parser.parse_known_args(arguments)
     read_settings(make_parser().parse_args(join_resume_id(remaining)))  # errors are reported here, not in the browser
     try:

@@ -38,7 +38,7 @@ class ServedDriver(WebDriver):
         self.write("\x1b[?1049h\x1b[?25l")
         self._enable_mouse_support()
         self._enable_bracketed_paste()
-        self.display.forget()
+        self.display.invalidate()
         super().on_meta("resize", payload)
         self._app.call_later(self._app.refresh, layout=True)
         return None

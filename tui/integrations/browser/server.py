@@ -139,7 +139,7 @@ class TerminalServer(Server):
             return await self._check_access(request, handler)
 
         app = web.Application(middlewares=[guard])
-        app.add_subapp(self._access.root, session_app)
+        app.add_subapp(self._access.path_prefix, session_app)
         return app
 
     async def on_startup(self, app: web.Application) -> None:
@@ -207,12 +207,17 @@ class TerminalServer(Server):
             case "let in":
                 response = await handler(request)
             case "give a cookie":
-                response = web.HTTPSeeOther(f"{self._access.root}/")
+                response = web.HTTPSeeOther(f"{self._access.path_prefix}/")
                 cookie, lifetime_seconds = secrets.token_urlsafe(24), int(COOKIE_LIFETIME_S)
                 self._access.admit_browser(cookie, now)
                 name = self._access.cookie_name
                 response.set_cookie(
-                    name, cookie, max_age=lifetime_seconds, httponly=True, samesite="Strict", path=self._access.root
+                    name,
+                    cookie,
+                    max_age=lifetime_seconds,
+                    httponly=True,
+                    samesite="Strict",
+                    path=self._access.path_prefix,
                 )
             case "refuse":
                 response = web.Response(status=403, text=_REFUSAL_TEXT)
@@ -251,7 +256,7 @@ async def _serve(server: TerminalServer, access: BrowserAccess, listener: socket
     await runner.setup()
     try:
         await web.SockSite(runner, listener).start()
-        print(f"Open this address in a browser on this machine (Ctrl-C to stop):\n{access.address}", flush=True)
+        print(f"Open this address in a browser on this machine (Ctrl-C to stop):\n{access.login_url}", flush=True)
         with _print_new_url_on_enter(access):
             await stop_event.wait()
     finally:
@@ -269,7 +274,7 @@ def _print_new_url_on_enter(access: BrowserAccess) -> Iterator[None]:
             loop.remove_reader(stdin_descriptor)
             return
         access.replace_token(secrets.token_urlsafe(24), time.monotonic())
-        print(f"For another browser (works once):\n{access.address}", flush=True)
+        print(f"For another browser (works once):\n{access.login_url}", flush=True)
 
     if sys.stdin is None or not sys.stdin.isatty():
         yield

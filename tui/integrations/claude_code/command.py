@@ -11,13 +11,13 @@ from functools import partial
 from ebbtide.agent import providers
 from ebbtide.agent.calls.skill_bounds import rules_for_claude_tool
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.hooks.tool_names import our_names
-from ebbtide.agent.integrations.claude_code.messages import OUR_MODES
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.agent.hooks.tool_names import to_our_names
+from ebbtide.agent.integrations.claude_code.messages import MODES_BY_CLAUDE_NAME
+from ebbtide.tools.catalog import create_builtin_tools
 from ebbtide.tools.memory import Memory
 from ebbtide.tools.version import VERSION
 from ebbtide.tui.cli import headless
-from ebbtide.tui.cli.arguments import decimal_number, join_resume_id, make_parser, subcommand_parser, whole_number
+from ebbtide.tui.cli.arguments import create_subcommand_parser, join_resume_id, make_parser, parse_integer, parse_number
 
 _IGNORED_FLAGS = (
     "--setting-sources", "--thinking", "--max-thinking-tokens", "--thinking-display", "--fallback-model", "--betas",
@@ -26,7 +26,7 @@ _IGNORED_FLAGS = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "claude-code",
         "Drop-in for `claude -p`, for programs that call it, such as the Agent SDKs: give them a script with "
         '`exec ebb claude-code "$@"`. Unknown flags are errors.',
@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
         "--include-partial-messages", action="store_true", help="include partial messages as they stream"
     )
     parser.add_argument("--permission-prompt-tool", choices=("stdio",), help="ask the calling program for permissions")
-    modes = ", ".join(OUR_MODES)
+    modes = ", ".join(MODES_BY_CLAUDE_NAME)
     parser.add_argument("--permission-mode", metavar="MODE", help=f"what may run without asking: {modes}")
     parser.add_argument(
         "--dangerously-skip-permissions", action="store_true", help="same as `--permission-mode bypassPermissions`"
@@ -62,8 +62,8 @@ def run(arguments: Sequence[str]) -> int:
         (("--disallowedTools", "--disallowed-tools"), "never allow calls that match these rules"),
     ):
         parser.add_argument(*flags, action="append", default=[], metavar="RULES", help=rules_help)
-    parser.add_argument("--max-turns", type=whole_number, metavar="N", help="stop after N model requests")
-    parser.add_argument("--max-budget-usd", type=decimal_number, metavar="USD", help="stop when the cost reaches USD")
+    parser.add_argument("--max-turns", type=parse_integer, metavar="N", help="stop after N model requests")
+    parser.add_argument("--max-budget-usd", type=parse_number, metavar="USD", help="stop when the cost reaches USD")
     parser.add_argument("--json-schema", metavar="SCHEMA", help="require an answer that matches this JSON Schema")
     parser.add_argument(
         "--add-dir", action="append", default=[], metavar="DIR", help="also allow work in this folder (repeatable)"
@@ -126,9 +126,11 @@ def _mode_arguments(options: argparse.Namespace) -> Iterator[str]:
     claude_mode = "bypassPermissions" if options.dangerously_skip_permissions else options.permission_mode
     if claude_mode is None:
         return
-    if claude_mode not in OUR_MODES:
-        raise UsageError(f"unknown mode `{claude_mode}`; use one of {', '.join(f'`{mode}`' for mode in OUR_MODES)}")
-    yield from ("--permission-mode", OUR_MODES[claude_mode])
+    if claude_mode not in MODES_BY_CLAUDE_NAME:
+        raise UsageError(
+            f"unknown mode `{claude_mode}`; use one of {', '.join(f'`{mode}`' for mode in MODES_BY_CLAUDE_NAME)}"
+        )
+    yield from ("--permission-mode", MODES_BY_CLAUDE_NAME[claude_mode])
 
 
 def _system_prompt_arguments(options: argparse.Namespace, files: ExitStack) -> Iterator[str]:
@@ -142,11 +144,11 @@ def _system_prompt_arguments(options: argparse.Namespace, files: ExitStack) -> I
 
 def _tool_arguments(options: argparse.Namespace) -> Iterator[str]:
     if options.tools is not None and options.tools != "default":
-        names = our_names([*_split_rules([options.tools])])
+        names = to_our_names([*_split_rules([options.tools])])
         key = "tools.allowed" if names else "tools.denied"
         yield from (
             "--config",
-            f"{key}={json.dumps([*names] or [*(tool.name for tool in builtin_tools()), Memory.name])}",
+            f"{key}={json.dumps([*names] or [*(tool.name for tool in create_builtin_tools()), Memory.name])}",
         )
     for flag, rule_text in (("--allow", options.allowedTools), ("--deny", options.disallowedTools)):
         for text in _split_rules(rule_text):

@@ -3,13 +3,13 @@
 import asyncio
 
 from ebbtide.agent.integrations.doctor.check_result import CheckResult
-from ebbtide.agent.integrations.doctor.folders import examine_folders
-from ebbtide.agent.integrations.doctor.settings import examine_settings
-from ebbtide.agent.integrations.doctor.store import examine_store
+from ebbtide.agent.integrations.doctor.folders import check_folders
+from ebbtide.agent.integrations.doctor.settings import check_settings
+from ebbtide.agent.integrations.doctor.store import check_store
 from ebbtide.tui.commands.command_context import CommandContext
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
-from ebbtide.tui.view.panel import report_panel
+from ebbtide.tui.view.panel import build_report_panel
 
 _STATE_LABELS: dict[str, tuple[str, TextStyle]] = {
     "well": ("ok", "good"),
@@ -18,7 +18,7 @@ _STATE_LABELS: dict[str, tuple[str, TextStyle]] = {
 }
 
 
-async def examine(context: CommandContext, _: str) -> None:
+async def show_checks(context: CommandContext, _: str) -> None:
     settings = context.settings
     if settings is None:
         return context.controller.show_notice("run `ebb doctor` to check the installation")
@@ -26,17 +26,15 @@ async def examine(context: CommandContext, _: str) -> None:
     def run_checks() -> list[CheckResult]:
         folders = settings.config.folders
         return [
-            *examine_settings(settings.config, settings.environment),
-            *examine_folders(folders),
-            *examine_store(
-                folders, lambda check, done, total: None, max_stored_bytes=settings.config.archive_max_bytes
-            ),
+            *check_settings(settings.config, settings.environment),
+            *check_folders(folders),
+            *check_store(folders, lambda check, done, total: None, max_stored_bytes=settings.config.archive_max_bytes),
         ]
 
     context.hint("checking settings, keys, folders and the store")
     results = await asyncio.to_thread(run_checks)
     title: Line = (("Doctor  ", "strong"), *parse_inline_code("`ebb doctor --repair` repairs a damaged store", "dim"))
-    await context.show(report_panel("doctor", title, [_result_line(result) for result in results]))
+    await context.show(build_report_panel("doctor", title, [_result_line(result) for result in results]))
     return None
 
 
@@ -46,5 +44,5 @@ def _result_line(finding: CheckResult) -> Line:
     return (
         (f"{label:<5}", style),
         (f"{finding.subject:<15} ", "dim"),
-        *parse_inline_code(sanitised_line(f"{finding.text}{advice}"), "text"),
+        *parse_inline_code(sanitise_line(f"{finding.text}{advice}"), "text"),
     )

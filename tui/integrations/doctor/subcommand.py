@@ -11,21 +11,26 @@ from dataclasses import asdict
 from ebbtide.agent.config.load import find_folders
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.integrations.doctor.check_result import CheckResult, ReportProgress
-from ebbtide.agent.integrations.doctor.folders import access_problem, examine_folders
-from ebbtide.agent.integrations.doctor.network import examine_network, examine_providers
+from ebbtide.agent.integrations.doctor.folders import access_problem, check_folders
+from ebbtide.agent.integrations.doctor.network import check_network, check_providers
 from ebbtide.agent.integrations.doctor.repair import repair_store
-from ebbtide.agent.integrations.doctor.settings import examine_settings
-from ebbtide.agent.integrations.doctor.store import examine_store
-from ebbtide.tui.cli.arguments import environment_with_keys, parse_subcommand_args, read_settings, subcommand_parser
+from ebbtide.agent.integrations.doctor.settings import check_settings
+from ebbtide.agent.integrations.doctor.store import check_store
+from ebbtide.tui.cli.arguments import (
+    create_subcommand_parser,
+    environment_with_keys,
+    parse_subcommand_args,
+    read_settings,
+)
 from ebbtide.tui.integrations.doctor.terminal_checks import examine_terminal
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 
 _STATE_LABELS = {"well": "ok  ", "note": "note", "broken": "BAD "}
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb doctor`; return 0 if all checks passed, otherwise 1."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "doctor",
         "Check settings, keys, connections to providers, the terminal, folders and the stored data. Providers are "
         "contacted only with `--online`.",
@@ -59,23 +64,23 @@ def _run_checks(options: argparse.Namespace, report_progress: ReportProgress) ->
     else:
         max_stored_bytes = config.archive_max_bytes
         environment = environment_with_keys(config)
-        yield from examine_settings(config, environment)
-        yield from examine_network(config, environment)
+        yield from check_settings(config, environment)
+        yield from check_network(config, environment)
         if options.online:
-            yield from examine_providers(config, environment)
+            yield from check_providers(config, environment)
     yield examine_terminal(os.environ)
-    yield from examine_folders(folders)
+    yield from check_folders(folders)
     if access_problem(folders.data):
         return
     if options.repair:
         yield from repair_store(folders, report_progress)
-    yield from examine_store(folders, report_progress, deep=options.deep, max_stored_bytes=max_stored_bytes)
+    yield from check_store(folders, report_progress, should_read_blobs=options.deep, max_stored_bytes=max_stored_bytes)
 
 
 def result_line(finding: CheckResult) -> str:
     """Return a check result as a line: state, subject, text and advice."""
     advice = f": {finding.advice}" if finding.advice else ""
-    return sanitised_line(f"{_STATE_LABELS[finding.state]}  {finding.subject:<15} {finding.text}{advice}")
+    return sanitise_line(f"{_STATE_LABELS[finding.state]}  {finding.subject:<15} {finding.text}{advice}")
 
 
 class CheckProgress:
@@ -86,13 +91,13 @@ class CheckProgress:
         self._reported_at = 0.0
         self._is_visible = False
 
-    def __call__(self, what: str, done: int, total: int) -> None:
+    def __call__(self, check: str, done: int, total: int) -> None:
         now = time.monotonic()
         if now - self._start_time < 1 or now - self._reported_at < 0.1 or not sys.stderr.isatty():
             return
         self._reported_at, self._is_visible = now, True
         position_text = f"  {done:,} of {total:,}" if total else ""
-        print(f"\r\x1b[Kchecking {what}{position_text}", end="", file=sys.stderr, flush=True)
+        print(f"\r\x1b[Kchecking {check}{position_text}", end="", file=sys.stderr, flush=True)
 
     def clear_line(self) -> None:
         if self._is_visible:

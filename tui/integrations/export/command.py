@@ -5,17 +5,17 @@ import os
 from pathlib import Path
 
 from ebbtide.agent.integrations.export.readable_export import (
-    READABLE_FORMS,
-    ReadableForm,
-    readable_pieces,
-    session_from_messages,
+    READABLE_FORMATS,
+    ReadableFormat,
+    readable_session_from_messages,
+    render_chunks,
 )
 from ebbtide.agent.integrations.export.transcript_entries import SessionDetails
 from ebbtide.agent.integrations.export.written_file import atomic_file
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.commands.sessions import has_messages
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.view.timeline import rewrites_in
 
 
@@ -29,26 +29,26 @@ async def export(context: CommandContext, file: str) -> None:
     session = context.controller.session
     if session is None or not has_messages(context):
         return context.controller.show_notice("nothing to export: no messages yet")
-    path = await asyncio.to_thread(_export_path, session.root, file or f"ebb-session-{session.id}.md")
+    path = await asyncio.to_thread(_export_path, session.working_folder, file or f"ebb-session-{session.id}.md")
     log = await context.controller.sessions.all_messages(session.id)
     environment = context.settings.environment if context.settings is not None else os.environ
-    export_format: ReadableForm = next(
-        (export_format for export_format in READABLE_FORMS if path.suffix.lower() == f".{export_format}"), "md"
+    export_format: ReadableFormat = next(
+        (export_format for export_format in READABLE_FORMATS if path.suffix.lower() == f".{export_format}"), "md"
     )
     overview = await context.controller.sessions.overview(session.id) if export_format != "md" else None
     details = SessionDetails(
-        session.id, session.title, session.model, str(session.root), len(log.messages), session.cost
+        session.id, session.title, session.model, str(session.working_folder), len(log.messages), session.cost
     )
     requests, rewrites = (overview.requests, rewrites_in(overview)) if overview is not None else ((), ())
-    readable_session = session_from_messages(details, log.messages, requests, rewrites)
+    readable_session = readable_session_from_messages(details, log.messages, requests, rewrites)
 
     def write() -> None:
         with atomic_file(path, force=False) as file:
-            for chunk in readable_pieces(export_format, readable_session, environment):
+            for chunk in render_chunks(export_format, readable_session, environment):
                 file.write(chunk.encode("utf-8", "replace"))
 
     await asyncio.to_thread(write)  # slow for a long session
     count_text = pluralize(len(log.messages), "message")
-    message = f"{count_text} exported to {sanitised_line(str(path))}; keys and passwords are removed"
+    message = f"{count_text} exported to {sanitise_line(str(path))}; keys and passwords are removed"
     context.controller.show_notice("; ".join(filter(None, (message, log.problem))))
     return None

@@ -11,18 +11,18 @@ from typing import BinaryIO, cast
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
-from ebbtide.agent.integrations.export.readable_export import READABLE_FORMS, ReadableForm, export_readable
+from ebbtide.agent.integrations.export.readable_export import READABLE_FORMATS, ReadableFormat, export_readable
 from ebbtide.agent.integrations.export.session_export import FORCE_HINT, default_name, export_session, import_session
 from ebbtide.agent.integrations.export.written_file import atomic_file
-from ebbtide.agent.providers.keys import with_stored_keys
+from ebbtide.agent.providers.keys import add_stored_keys
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.cli.arguments import parse_subcommand_args, read_settings, subcommand_parser
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
 
 def export(arguments: Sequence[str]) -> int:
     """Run `ebb sessions export ID [FILE]`; return the exit code."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "sessions export",
         "Export a session: as a zip with all its data, for `ebb sessions import`, or as HTML, Markdown or JSON to "
         "read. Recognised keys and passwords are masked.",
@@ -32,17 +32,17 @@ def export(arguments: Sequence[str]) -> int:
     parser.add_argument("file", nargs="?", help=file_help)
     parser.add_argument("-o", "--output", metavar="FILE", help="same as the argument `file`")
     format_help = "zip to import; html, json or md to read (default: by the file's extension, else zip)"
-    parser.add_argument("--format", choices=("zip", *READABLE_FORMS), help=format_help)
+    parser.add_argument("--format", choices=("zip", *READABLE_FORMATS), help=format_help)
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     parser.add_argument("--raw", action="store_true", help="mask nothing; the file may then contain keys")
     options = parse_subcommand_args(parser, arguments, "one JSON object")
     _, config = read_settings(options)
-    environment = None if options.raw else with_stored_keys(config.folders.config, os.environ)
+    environment = None if options.raw else add_stored_keys(config.folders.config, os.environ)
     if options.file and options.output:
         parser.error("give the file once, as an argument or with -o")
     options.file = options.output or options.file
     export_format = options.format or (Path(options.file).suffix[1:].lower() if options.file else "")
-    if export_format in READABLE_FORMS:
+    if export_format in READABLE_FORMATS:
         return _export_readable(config, export_format, options, environment)
     if options.file == "-":
         if sys.stdout.isatty():
@@ -59,13 +59,13 @@ def export(arguments: Sequence[str]) -> int:
         print_json(sys.stdout, {**asdict(exported), "file": str(path)})
     else:
         contents_text = f"{pluralize(exported.messages, 'message')} and {pluralize(exported.outputs, 'stored output')}"
-        print(f"exported {exported.session}  {sanitised_line(exported.title)}")
-        print(f"wrote {contents_text} to {sanitised(str(path))}; {_masking_note(exported.masked)}")
+        print(f"exported {exported.session}  {sanitise_line(exported.title)}")
+        print(f"wrote {contents_text} to {sanitise(str(path))}; {_masking_note(exported.masked)}")
     return 0
 
 
 def _export_readable(
-    config: Config, export_format: ReadableForm, options: argparse.Namespace, environment: Mapping[str, str] | None
+    config: Config, export_format: ReadableFormat, options: argparse.Namespace, environment: Mapping[str, str] | None
 ) -> int:
     if options.file in (None, "-"):
         if options.json:
@@ -79,7 +79,7 @@ def _export_readable(
                 config, options.id, export_format, lambda text: file.write(text.encode("utf-8", "replace")), environment
             )
     if result.problems:
-        print(f"ebb: {sanitised_line(result.problems)}", file=sys.stderr)
+        print(f"ebb: {sanitise_line(result.problems)}", file=sys.stderr)
     if options.json:
         print_json(sys.stdout, {**asdict(result), "format": export_format, "file": options.file})
     elif options.file not in (None, "-"):
@@ -87,7 +87,7 @@ def _export_readable(
         count_text = pluralize(result.messages, "message")
         print(
             f"wrote {count_text} of {result.session} to "
-            f"{sanitised(options.file)}{', ' if environment is None else ''}{masking_text}"
+            f"{sanitise(options.file)}{', ' if environment is None else ''}{masking_text}"
         )
     return 0
 
@@ -95,7 +95,7 @@ def _export_readable(
 def _stdout_writer() -> Callable[[str], object]:
     """Return a function that writes to stdout; on a terminal it strips control sequences."""
     if sys.stdout.isatty():
-        return lambda text: sys.stdout.write(sanitised(text))
+        return lambda text: sys.stdout.write(sanitise(text))
     sys.stdout.flush()
     return lambda text: sys.stdout.buffer.write(text.encode("utf-8", "replace"))
 
@@ -109,7 +109,7 @@ def _masking_note(masked_count: int | None) -> str:
 
 def import_archive(arguments: Sequence[str]) -> int:
     """Run `ebb sessions import FILE`; return the exit code."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "sessions import",
         "Import a session that `ebb sessions export` wrote. Permissions that it was given are not imported; your "
         "configuration applies.",
@@ -123,7 +123,7 @@ def import_archive(arguments: Sequence[str]) -> int:
     elif not imported.is_new:
         print(f"{imported.session} already exists; nothing imported")
     else:
-        print(f"imported {imported.session}  {sanitised_line(imported.title)}")
+        print(f"imported {imported.session}  {sanitise_line(imported.title)}")
         if imported.session != imported.exported_id:
             print(f"the id {imported.exported_id} is already used here, so the session got a new one")
         print(f"Resume: ebb -r {imported.session}")

@@ -14,20 +14,20 @@ from typing import get_args
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed, UsageError
 from ebbtide.agent.headless.printing import print_json
-from ebbtide.agent.integrations.imports.agent_folders import AGENTS, AgentName, agent_folders
+from ebbtide.agent.integrations.imports.agent_folders import AGENT_LABELS, AgentName, find_agent_folders
 from ebbtide.agent.integrations.imports.session_writer import ImportResult
-from ebbtide.agent.integrations.imports.transcript import ForeignTranscript, ImportProblems, counts_text
+from ebbtide.agent.integrations.imports.transcript import ForeignTranscript, ImportProblems, format_counts
 from ebbtide.agent.integrations.imports.transcripts import (
+    delete_imported_sessions,
+    filter_new_transcripts,
     find_transcripts,
     import_transcripts,
-    index_imported,
-    new_transcripts,
-    remove_imported,
+    index_sessions,
 )
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.cli.arguments import confirm, parse_subcommand_args, read_settings, subcommand_parser
-from ebbtide.tui.integrations.imports.settings import OtherSettings
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.cli.arguments import confirm, create_subcommand_parser, parse_subcommand_args, read_settings
+from ebbtide.tui.integrations.imports.settings import ImportableSettings
+from ebbtide.tui.text.sanitise import sanitise_line
 
 _SECONDS_PER_DAY = 86_400
 _DELETE_QUESTION = "Delete all imported sessions that were never continued?"
@@ -38,7 +38,7 @@ import, because they are read in place."""
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb import`; return the exit code."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "import",
         "Find data of Claude Code, Codex, opencode, Gemini and aider on this machine, and import what you choose. "
         "Transcripts become sessions that you can search and resume.",
@@ -71,16 +71,18 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError(f"`--what {unknown[0]}` is unknown; use one of {kinds_text}")
     import_problems, since = ImportProblems(), _parse_since(options.since)
     searched_agents = agents if "conversations" in kinds_to_import else ()
-    transcripts = find_transcripts(agent_folders(os.environ), config.project, searched_agents, import_problems)
+    transcripts = find_transcripts(
+        find_agent_folders(os.environ), config.project_folder, searched_agents, import_problems
+    )
     chosen_transcripts = [transcript for transcript in transcripts if _is_chosen(transcript, options.project, since)]
-    not_imported = new_transcripts(config, chosen_transcripts) if chosen_transcripts else []
-    settings = OtherSettings(config, options.agents, kinds_to_import)
+    not_imported = filter_new_transcripts(config, chosen_transcripts) if chosen_transcripts else []
+    settings = ImportableSettings(config, options.agents, kinds_to_import)
     if not options.json:
         _show_conversations(chosen_transcripts, not_imported)
-        settings.show()
+        settings.print_all()
         if not chosen_transcripts and settings.is_empty:
             print("no data of other agents found")
-    skipped_text = f"skipped: {counts_text(import_problems.skipped)}" if import_problems.skipped else ""
+    skipped_text = f"skipped: {format_counts(import_problems.skipped_counts)}" if import_problems.skipped_counts else ""
     for problem in (import_problems.summary, skipped_text, *settings.problems):
         _warn(problem)
     totals: dict[str, object] = {"found": len(chosen_transcripts), "new": len(not_imported), **settings.as_json()}
@@ -93,7 +95,7 @@ def run(arguments: Sequence[str]) -> int:
         if not_imported and is_confirmed(f"Import {pluralize(len(not_imported), 'conversation')}?")
         else {}
     )
-    results |= settings.import_confirmed(options, is_confirmed)
+    results |= settings.import_with_confirmation(options, is_confirmed)
     if options.json:
         print_json(sys.stdout, totals | results)
     elif not results and (not_imported or not settings.is_empty):
@@ -104,7 +106,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _is_chosen(transcript: ForeignTranscript, project: str | None, since: float) -> bool:
-    if transcript.updated < since:
+    if transcript.updated_at < since:
         return False
     if project is None:
         return True
@@ -129,19 +131,19 @@ def _show_conversations(
 ) -> None:
     """Print, for each agent, the number, size, dates and projects of its conversations."""
     new_ids = {(transcript.agent, transcript.id) for transcript in not_imported}
-    for agent, label in AGENTS.items():
+    for agent, label in AGENT_LABELS.items():
         agent_transcripts = [transcript for transcript in chosen_transcripts if transcript.agent == agent]
         if not agent_transcripts:
             continue
         print(f"{label}: {_figures_text(agent_transcripts, new_ids)}")
         for project, _ in Counter(transcript.project for transcript in agent_transcripts).most_common():
             project_transcripts = [transcript for transcript in agent_transcripts if transcript.project == project]
-            print(sanitised_line(f"    {project or '(no folder)'}: {_figures_text(project_transcripts, new_ids)}"))
+            print(sanitise_line(f"    {project or '(no folder)'}: {_figures_text(project_transcripts, new_ids)}"))
 
 
 def _figures_text(transcripts: Sequence[ForeignTranscript], new_ids: set[tuple[AgentName, str]]) -> str:
     first_date, last_date = (
-        time.strftime("%Y-%m-%d", time.localtime(transcript.updated))
+        time.strftime("%Y-%m-%d", time.localtime(transcript.updated_at))
         for transcript in (transcripts[0], transcripts[-1])
     )
     imported_count = sum((transcript.agent, transcript.id) not in new_ids for transcript in transcripts)
@@ -162,12 +164,12 @@ def _import_conversations(
     try:
         for count, (transcript, result, import_problems) in enumerate(import_transcripts(config, not_imported), 1):
             states[result.state if isinstance(result, ImportResult) else "unreadable"] += 1
-            skipped.update(import_problems.skipped)
+            skipped.update(import_problems.skipped_counts)
             problems += _problems(f"{transcript.agent}:{transcript.id}", result, import_problems)
             if isinstance(result, ImportResult) and result.state in ("new", "renewed"):
-                sessions.append(result.session)
+                sessions.append(result.session_id)
             _progress(f"imported {count:,} of {len(not_imported):,}", options)
-        asyncio.run(index_imported(config, lambda done, total: _progress(f"indexed {done:,} of {total:,}", options)))
+        asyncio.run(index_sessions(config, lambda done, total: _progress(f"indexed {done:,} of {total:,}", options)))
     except StoreFailed as error:  # first report what was imported until then
         failure = error
     _progress("", options)
@@ -175,7 +177,7 @@ def _import_conversations(
         imported_text = pluralize(states["new"] + states["renewed"], "session")
         updated_text = f", {states['renewed']:,} of them updated" if states["renewed"] else ""
         empty_text = f"; {states['empty']:,} empty" if states["empty"] else ""
-        skipped_text = f"; skipped: {counts_text(skipped)}" if skipped else ""
+        skipped_text = f"; skipped: {format_counts(skipped)}" if skipped else ""
         print(f"imported {imported_text}{updated_text}{empty_text}{skipped_text}")
         if sessions:
             print(f"resume the last one with `ebb -r {sessions[-1]}`; list all with `ebb sessions list --all`")
@@ -191,7 +193,7 @@ def _problems(label: str, result: ImportResult | str, import_problems: ImportPro
     if isinstance(result, str):
         return [f"skipped {label}: {result}"]
     if result.state == "open":
-        return [f"skipped {label}: its session {result.session} is open in another program"]
+        return [f"skipped {label}: its session {result.session_id} is open in another program"]
     return [f"imported {label} in part: {import_problems.summary}"] if import_problems.summary else []
 
 
@@ -199,7 +201,7 @@ def _remove_imported_sessions(config: Config, agents: Sequence[AgentName], optio
     if not (options.yes or confirm(_DELETE_QUESTION, as_json=options.json)):
         print("nothing removed; `--yes` removes them without asking")
         return 0
-    removed, not_removed = asyncio.run(remove_imported(config, agents))
+    removed, not_removed = asyncio.run(delete_imported_sessions(config, agents))
     if options.json:
         print_json(sys.stdout, {"removed": removed, "stayed": not_removed})
     else:
@@ -215,4 +217,4 @@ def _progress(text: str, options: argparse.Namespace) -> None:
 
 def _warn(text: str) -> None:
     if text:
-        print(f"ebb: {sanitised_line(text)}", file=sys.stderr)
+        print(f"ebb: {sanitise_line(text)}", file=sys.stderr)

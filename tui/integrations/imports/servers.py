@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.headless.printing import print_json
-from ebbtide.agent.integrations.imports.agent_folders import agent_folders
+from ebbtide.agent.integrations.imports.agent_folders import find_agent_folders
 from ebbtide.agent.integrations.imports.servers import (
-    ServerOffer,
-    chosen_offers,
+    ImportableServer,
+    find_importable_servers,
     import_problem,
-    server_offers,
+    select_servers,
     write_offer,
 )
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
-from ebbtide.tui.cli.arguments import parse_subcommand_args, read_settings, subcommand_parser
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings
+from ebbtide.tui.text.sanitise import sanitise_line
 
 _SOURCES = ("vscode", "cursor", "codex", "claude", "claude-desktop", "opencode", "gemini")
 
@@ -25,7 +25,7 @@ _SOURCES = ("vscode", "cursor", "codex", "claude", "claude-desktop", "opencode",
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb mcp import` and return the exit code. It is 0 even if some servers could not be added; the output names
     them."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "mcp import",
         "Show the MCP servers configured in VS Code, Cursor, Codex, Claude, opencode and Gemini, and add those you "
         "choose. No server is started.",
@@ -40,19 +40,23 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--dry-run", action="store_true", help="show what would be added, and exit")
     options = parse_subcommand_args(parser, arguments, "one JSON object")
     _, config = read_settings(options)
-    offers, problems = server_offers(agent_folders(os.environ), config)
+    offers, problems = find_importable_servers(find_agent_folders(os.environ), config)
     offers = [offer for offer in offers if options.source in (None, offer.agent)]
     if not options.json:
-        show_servers(offers)
+        print_servers(offers)
         if not offers:
             print("no MCP servers of other programs found")
     for problem in problems:
-        print(f"ebb: {sanitised_line(problem)}", file=sys.stderr)
+        print(f"ebb: {sanitise_line(problem)}", file=sys.stderr)
     chosen_servers = (
-        list(offers) if options.all else chosen_offers(offers, options.names or _ask_for_servers(offers, options))
+        list(offers) if options.all else select_servers(offers, options.names or _ask_for_servers(offers, options))
     )
     written, skipped = write_servers(
-        chosen_servers, config, into_project=options.to == "project", is_dry_run=options.dry_run, quiet=options.json
+        chosen_servers,
+        config,
+        is_for_project=options.to == "project",
+        is_dry_run=options.dry_run,
+        is_quiet=options.json,
     )
     if options.json:
         print_json(
@@ -69,18 +73,18 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def show_servers(offers: Sequence[ServerOffer]) -> None:
+def print_servers(offers: Sequence[ImportableServer]) -> None:
     """Print each server and what it starts, without secrets."""
     for number, offer in enumerate(offers, 1):
-        print(sanitised_line(f"{number:>3}  {offer.name:<20}  {offer.agent:<14}  {offer.target or '-'}"))
-        print(sanitised_line(f"     in {offer.source}"))
-        names_by_verb = (("sets", offer.sets), ("reads", offer.reads))
+        print(sanitise_line(f"{number:>3}  {offer.name:<20}  {offer.agent:<14}  {offer.target or '-'}"))
+        print(sanitise_line(f"     in {offer.source}"))
+        names_by_verb = (("sets", offer.set_names), ("reads", offer.read_variables))
         notes = [f"{verb} {', '.join(f'`{name}`' for name in names)}" for verb, names in names_by_verb if names]
         for note in (*notes, *offer.notes, *([f"cannot be used: {offer.problem}"] if offer.problem else [])):
-            print(sanitised_line(f"     {note}"))
+            print(sanitise_line(f"     {note}"))
 
 
-def _ask_for_servers(offers: Sequence[ServerOffer], options: argparse.Namespace) -> list[str]:
+def _ask_for_servers(offers: Sequence[ImportableServer], options: argparse.Namespace) -> list[str]:
     """Ask the user which servers to add; return their numbers or names."""
     if options.json or options.dry_run or not offers or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return []
@@ -92,43 +96,43 @@ def _ask_for_servers(offers: Sequence[ServerOffer], options: argparse.Namespace)
 
 
 def write_servers(
-    offers: Sequence[ServerOffer],
+    offers: Sequence[ImportableServer],
     config: Config,
     *,
-    into_project: bool = False,
+    is_for_project: bool = False,
     is_dry_run: bool = False,
-    quiet: bool = False,
+    is_quiet: bool = False,
 ) -> tuple[list[str], dict[str, str]]:
-    """Add the servers and print the result, unless `quiet`. With `is_dry_run`, only print it. Return the names of added
-    servers, and why the others were skipped."""
-    existing = {ServerSpec(name).prefix: name for name in config.servers}
+    """Add the servers and print the result, unless `is_quiet`. With `is_dry_run`, only print it. Return the names of
+    added servers, and why the others were skipped."""
+    existing = {ServerSpec(name).prefix: name for name in config.mcp_servers}
     written, skipped = list[str](), dict[str, str]()
     for offer in offers:
-        problem = import_problem(offer, existing, into_project=into_project)
+        problem = import_problem(offer, existing, into_project=is_for_project)
         message = f"skipped `{offer.name}` of {offer.agent}: {problem}"
         if problem:
             skipped[f"{offer.agent}:{offer.name}"] = problem
         elif is_dry_run:
             message = f"would add `{offer.name}`"
         else:
-            path = write_offer(offer, config, into_project=into_project)
+            path = write_offer(offer, config, into_project=is_for_project)
             message = f"added `{offer.name}` to `{path}`; test it with `ebb mcp test {offer.name}`"
         if not problem:
             existing[ServerSpec(offer.name).prefix] = offer.name
             written.append(offer.name)
-        if not quiet:
-            print(sanitised_line(message))
+        if not is_quiet:
+            print(sanitise_line(message))
     return written, skipped
 
 
-def _server_json(offer: ServerOffer) -> dict[str, object]:
+def _server_json(offer: ImportableServer) -> dict[str, object]:
     return {
         "name": offer.name,
         "agent": offer.agent,
         "source": offer.source,
         "target": offer.target,
-        "sets": offer.sets,
-        "reads": offer.reads,
+        "sets": offer.set_names,
+        "reads": offer.read_variables,
         "notes": offer.notes,
         "problem": offer.problem,
     }

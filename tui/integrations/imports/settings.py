@@ -6,48 +6,53 @@ from collections.abc import Callable, Sequence
 
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import ConfigError
-from ebbtide.agent.integrations.imports.agent_folders import AGENTS, AgentName, agent_folders
-from ebbtide.agent.integrations.imports.servers import ServerOffer, server_offers
-from ebbtide.agent.integrations.imports.settings import SettingOffer, setting_offers, setting_problem, write_setting
+from ebbtide.agent.integrations.imports.agent_folders import AGENT_LABELS, AgentName, find_agent_folders
+from ebbtide.agent.integrations.imports.servers import ImportableServer, find_importable_servers
+from ebbtide.agent.integrations.imports.settings import (
+    ImportableSetting,
+    find_importable_settings,
+    setting_problem,
+    write_setting,
+)
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.integrations.imports.servers import show_servers, write_servers
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.integrations.imports.servers import print_servers, write_servers
+from ebbtide.tui.text.sanitise import sanitise_line
 
 Confirm = Callable[[str], bool]
 """Asks the user a yes/no question and returns the answer."""
 
 
-class OtherSettings:
+class ImportableSettings:
     """Settings and servers of other agents."""
 
     def __init__(self, config: Config, agents: Sequence[AgentName] | None, kinds: Sequence[str]) -> None:
         """`agents`: import only from these; None imports from every agent, including those from which only servers can
         be imported. `kinds`: the kinds of data to import."""
-        folders = agent_folders(os.environ)
-        settings, self.problems = setting_offers(folders, config.project)
+        folders = find_agent_folders(os.environ)
+        settings, self.problems = find_importable_settings(folders, config.project_folder)
         self._settings = [
-            offer for offer in settings if (agents is None or offer.agent in agents) and offer.what in kinds
+            offer for offer in settings if (agents is None or offer.agent in agents) and offer.kind in kinds
         ]
-        self._servers: list[ServerOffer] = []
+        self._servers: list[ImportableServer] = []
         if "servers" in kinds:
-            servers, problems = server_offers(folders, config)
+            servers, problems = find_importable_servers(folders, config)
             self._servers = [server for server in servers if agents is None or server.agent in agents]
             self.problems += [problem for problem in problems if problem not in self.problems]
         self._config = config
 
-    def show(self) -> None:
-        for agent, label in AGENTS.items():
+    def print_all(self) -> None:
+        for agent, label in AGENT_LABELS.items():
             agent_settings = [offer for offer in self._settings if offer.agent == agent]
             for source in dict.fromkeys(offer.source for offer in agent_settings):
-                print(sanitised_line(f"{label}, from {source}:"))
+                print(sanitise_line(f"{label}, from {source}:"))
                 for offer in agent_settings:
                     if offer.source == source:
-                        print(sanitised_line(f"    {offer.description}"))
+                        print(sanitise_line(f"    {offer.description}"))
         if self._servers:
             print("Servers:")
-            show_servers(self._servers)
+            print_servers(self._servers)
 
-    def import_confirmed(self, options: argparse.Namespace, confirm: Confirm) -> dict[str, object]:
+    def import_with_confirmation(self, options: argparse.Namespace, confirm: Confirm) -> dict[str, object]:
         """Import what the user confirms, one kind at a time; return what was written and what was skipped."""
         results: dict[str, object] = {}
         questions = {
@@ -56,17 +61,17 @@ class OtherSettings:
             "rules": "Add {} to your permissions?",
         }
         for kind, question in questions.items():
-            offers = [offer for offer in self._settings if offer.what == kind]
+            offers = [offer for offer in self._settings if offer.kind == kind]
             valid_offers = [offer for offer in offers if not setting_problem(offer, self._config)]
             if valid_offers and confirm(question.format(pluralize(len(valid_offers), "rule"))):
                 results[kind] = self._write_settings(offers, options)
         valid_servers = [server for server in self._servers if not server.problem]
         if valid_servers and confirm(f"Add {pluralize(len(valid_servers), 'server')}?"):
-            written, skipped = write_servers(self._servers, self._config, quiet=options.json)
+            written, skipped = write_servers(self._servers, self._config, is_quiet=options.json)
             results["servers"] = {"written": written, "left": skipped}
         return results
 
-    def _write_settings(self, offers: Sequence[SettingOffer], options: argparse.Namespace) -> dict[str, object]:
+    def _write_settings(self, offers: Sequence[ImportableSetting], options: argparse.Namespace) -> dict[str, object]:
         written, skipped = list[str](), dict[str, str]()
         for offer in offers:
             problem = setting_problem(offer, self._config)
@@ -81,7 +86,7 @@ class OtherSettings:
                 written.append(f"{offer.key} {offer.redacted_value}")
             if not options.json and (not problem or not offer.problem):
                 print(
-                    sanitised_line(
+                    sanitise_line(
                         f"skipped {offer.original}: {problem}" if problem else f"set {offer.key} {offer.redacted_value}"
                     )
                 )

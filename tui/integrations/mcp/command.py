@@ -13,48 +13,48 @@ from pathlib import Path
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import ConfigError, LoginNeeded, ServerFailed, UsageError
 from ebbtide.agent.extensions.trust import ProjectTrust
-from ebbtide.agent.extensions.trust_question import item_question
+from ebbtide.agent.extensions.trust_question import build_item_question
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.integrations.mcp.approvals import (
     ToolApproval,
     approval_lines,
-    tool_digests,
-    tools_question,
-    trust_item,
+    build_tools_question,
+    compute_tool_digests,
+    create_trust_item,
 )
-from ebbtide.agent.integrations.mcp.declarations import DeclaredServer, UnusableServer, declared_servers
+from ebbtide.agent.integrations.mcp.declarations import DeclaredServer, UnusableServer, load_declared_servers
 from ebbtide.agent.integrations.mcp.manage import (
     ServerRow,
+    create_server,
     find_server,
+    list_servers,
     log_path,
     login_path,
-    make_server,
-    project_approvals,
-    running_server,
-    server_rows,
-    user_tool_pins,
-    validated_table,
+    open_project_approvals,
+    open_user_tool_pins,
+    run_server,
+    validate_table,
     write_server,
 )
 from ebbtide.agent.tokens.estimate import estimate_tools
-from ebbtide.agent.window.deferral import specs_of
+from ebbtide.agent.window.deferral import create_specs
 from ebbtide.tools.integrations.mcp.client_handlers import ClientHandlers
 from ebbtide.tools.integrations.mcp.offers import McpTool, ServerState
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.secrets.redaction import redact_text
-from ebbtide.tools.server_log import last_lines
+from ebbtide.tools.server_log import read_last_lines
 from ebbtide.tui import integration_rows
 from ebbtide.tui.cli.arguments import (
-    add_common,
+    add_common_flags,
     confirm,
+    create_subcommand_parser,
     first_positional_index,
+    parse_integer,
     parse_subcommand_args,
     read_settings,
-    subcommand_parser,
-    whole_number,
 )
-from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
 DEFAULT_LOG_LINES = 50
 """Default number of log lines shown."""
@@ -65,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
     action_index = first_positional_index(arguments)
     action = arguments[action_index] if action_index is not None else "list"
     if action_index is None or action not in _ACTIONS:
-        parser = subcommand_parser(
+        parser = create_subcommand_parser(
             "mcp",
             "Manage MCP servers (Model Context Protocol), which provide tools.",
             "See `ebb mcp ACTION --help` for details. Exit codes: 0 no problems, 2 usage, 3 server unusable, 4 login "
@@ -86,12 +86,12 @@ def _list(arguments: Sequence[str]) -> int:
     parser = _parser("list", "List the declared servers and their state, without starting them.")
     options = parser.parse_args(arguments)
     _, config = read_settings(options)
-    rows = server_rows(config, os.environ)
+    rows = list_servers(config, os.environ)
     for row in rows:
         if options.json:
             print_json(sys.stdout, asdict(row))
         else:
-            print(sanitised_line(_row_line(row)))
+            print(sanitise_line(_row_line(row)))
     if not rows and not options.json:
         print("no MCP servers yet; add one with `ebb mcp add NAME -- COMMAND` or `ebb mcp add NAME URL`")
     return 0
@@ -130,16 +130,18 @@ def _add(arguments: Sequence[str]) -> int:
     target = [*options.target, *command_arguments]
     if not target:
         raise UsageError(f"no URL or command for `{options.name}`; give its URL, or its command after `--`")
-    if options.name in config.servers and not options.replace:
+    if options.name in config.mcp_servers and not options.replace:
         raise UsageError(f"the server `{options.name}` already exists; replace it with `--replace`")
-    names_with_prefix = [name for name in config.servers if ServerSpec(name).prefix == ServerSpec(options.name).prefix]
+    names_with_prefix = [
+        name for name in config.mcp_servers if ServerSpec(name).prefix == ServerSpec(options.name).prefix
+    ]
     if set(names_with_prefix) - {options.name}:
         raise UsageError(
             f"the tools of `{options.name}` and `{names_with_prefix[0]}` would have the same names; choose another name"
         )
     is_url = not command_arguments and len(target) == 1 and "://" in target[0]
     target_fields = {"url": target[0]} if is_url else {"command": target[0], "args": target[1:]}
-    table = validated_table(
+    table = validate_table(
         options.name,
         {
             **target_fields,
@@ -165,13 +167,13 @@ def _remove(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     _, config = read_settings(options)
     path = config.folders.config / "config.toml"
-    if options.name not in config.servers:
+    if options.name not in config.mcp_servers:
         server = find_server(options.name, config, os.environ)
         raise UsageError(
             f"`{options.name}` is declared in `{server.source}`: remove it there, or add it to `mcp.disabled`"
         )
     declarations = [
-        declaration for declaration in declared_servers(config, os.environ) if declaration.name == options.name
+        declaration for declaration in load_declared_servers(config, os.environ) if declaration.name == options.name
     ]
     write_server(path, options.name, None)
     for declaration in declarations:
@@ -194,8 +196,8 @@ def _test(arguments: Sequence[str]) -> int:
     else:
         chosen_servers = [
             server
-            for server in declared_servers(config, os.environ)
-            if not (isinstance(server, UnusableServer) and server.is_off)
+            for server in load_declared_servers(config, os.environ)
+            if not (isinstance(server, UnusableServer) and server.is_disabled)
         ]
     codes = [0]
     for server in chosen_servers:
@@ -221,14 +223,14 @@ def _test_server(declared: DeclaredServer, config: Config, options: argparse.Nam
 
     async def start_and_read_state() -> tuple[ServerState, float]:
         start_time = time.monotonic()
-        async with running_server(declared, ClientHandlers(), config) as server:
+        async with run_server(declared, ClientHandlers(), config) as server:
             return server.state, time.monotonic() - start_time
 
     state, seconds = asyncio.run(start_and_read_state())
     if options.json:
         print_json(sys.stdout, {"name": declared.name, "seconds": round(seconds, 3), **_state_json(state)})
     else:
-        print("\n".join(map(sanitised, _state_lines(declared.name, state, seconds))))
+        print("\n".join(map(sanitise, _state_lines(declared.name, state, seconds))))
     if state.phase == "ready":
         _approve_tools(declared, config, state, options)
     return {"ready": 0, "needs_login": 4}.get(state.phase, 3)
@@ -236,23 +238,25 @@ def _test_server(declared: DeclaredServer, config: Config, options: argparse.Nam
 
 def _may_start(declared: DeclaredServer, config: Config, options: argparse.Namespace) -> bool:
     """Return whether the server may be started. If it is not approved, ask the user in a terminal."""
-    trust, item = ProjectTrust(config), trust_item(declared)
+    trust, item = ProjectTrust(config), create_trust_item(declared)
     if trust.trust_state(item) == "on":
         return True
-    if options.approve or confirm(item_question(item, trust.earlier_approval(item)), as_json=options.json):
+    if options.approve or confirm(build_item_question(item, trust.earlier_approval(item)), as_json=options.json):
         trust.decide([item], "approved")
         return True
     return False
 
 
 def _approve_tools(declared: DeclaredServer, config: Config, state: ServerState, options: argparse.Namespace) -> None:
-    approvals = user_tool_pins(config) if declared.owner == "user" else project_approvals(config)
+    approvals = open_user_tool_pins(config) if declared.owner == "user" else open_project_approvals(config)
     approval = approvals.approval_for(declared.name, declared.digest) or ToolApproval(declared.digest)
-    digests = tool_digests(state.approvable_tools)
+    digests = compute_tool_digests(state.approvable_tools)
     new_tools = [
         tool for tool in state.approvable_tools if approval.tools.get(tool.original_name) != digests[tool.original_name]
     ]
-    question = tools_question(declared.name, new_tools, state.notes, approval.seen, has_changed=bool(approval.tools))
+    question = build_tools_question(
+        declared.name, new_tools, state.notes, approval.seen, has_changed=bool(approval.tools)
+    )
     if new_tools and (options.approve or confirm(question, as_json=options.json)):
         approvals.allow_tools(declared, {**approval.tools, **digests}, state.approvable_tools)
 
@@ -291,7 +295,7 @@ def _state_lines(name: str, state: ServerState, seconds: float) -> list[str]:
 
 
 def _tool_tokens(tool: McpTool) -> int:
-    return estimate_tools(specs_of((tool,)))
+    return estimate_tools(create_specs((tool,)))
 
 
 def _login(arguments: Sequence[str]) -> int:
@@ -307,7 +311,7 @@ def _login(arguments: Sequence[str]) -> int:
         raise UsageError(f"`{declared.name}` is not approved; approve it with `ebb mcp test {declared.name} --approve`")
 
     async def log_in() -> ServerState:
-        server = make_server(declared, Browser(opens=not options.no_browser), config)
+        server = create_server(declared, LoginBrowser(opens=not options.no_browser), config)
         try:
             return await server.login()
         finally:
@@ -322,14 +326,14 @@ def _login(arguments: Sequence[str]) -> int:
     return 0
 
 
-class Browser(ClientHandlers):
+class LoginBrowser(ClientHandlers):
     """Prints the login URL and, if `opens` is set, opens it in the browser."""
 
     def __init__(self, *, opens: bool) -> None:
         self._opens = opens
 
     async def open_login(self, server: str, url: str) -> None:
-        print(f"ebb: to log in to `{server}`, open {sanitised_line(url)}", file=sys.stderr, flush=True)
+        print(f"ebb: to log in to `{server}`, open {sanitise_line(url)}", file=sys.stderr, flush=True)
         if self._opens:
             await asyncio.to_thread(webbrowser.open, url)
 
@@ -340,7 +344,7 @@ def _logs(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "-n",
         "--lines",
-        type=whole_number,
+        type=parse_integer,
         default=DEFAULT_LOG_LINES,
         metavar="N",
         help=f"show the last N lines (default: {DEFAULT_LOG_LINES})",
@@ -357,21 +361,21 @@ def _logs(arguments: Sequence[str]) -> int:
         return 0
     print(f"ebb: {path}" if lines else f"ebb: nothing logged yet in `{path}`", file=sys.stderr)
     for line in lines:
-        print(sanitised_line(line))
+        print(sanitise_line(line))
     return 0
 
 
 def _last_lines(path: Path, count: int) -> list[str]:
     try:
-        return last_lines(path, count)
+        return read_last_lines(path, count)
     except OSError as error:
         raise ConfigError(f"cannot read `{path}`: {error.strerror or error}") from error
 
 
 def _parser(action: str, description: str) -> argparse.ArgumentParser:
-    parser = subcommand_parser(f"mcp {action}", description)
+    parser = create_subcommand_parser(f"mcp {action}", description)
     parser.add_argument("--json", action="store_true", help="print JSON lines")
-    add_common(parser)
+    add_common_flags(parser)
     return parser
 
 
@@ -396,7 +400,7 @@ def _print_result(options: argparse.Namespace, value: Mapping[str, object], mess
     if options.json:
         print_json(sys.stdout, value)
     else:
-        print(sanitised(message))
+        print(sanitise(message))
 
 
 def _integration_action(row: integration_rows.SubcommandRow) -> Callable[[Sequence[str]], int]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.text.numbers import tokens
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle
 from ebbtide.tui.view.panel import CopyText, Outcome, Panel, PanelAction, PanelRow
 
@@ -45,19 +45,19 @@ def servers_summary(servers: "Sequence[ServerStatus]") -> str:
 def servers_heading(servers: "Sequence[ServerStatus]", login_url: str) -> tuple[Line, ...]:
     """Return the lines above the list of servers. `login_url`: the URL of a pending login."""
     title: Line = (("MCP servers  ", "strong"), (servers_summary(servers), "dim"))
-    login_line: Line = ((f"open this address to log in (y copies it): {sanitised_line(login_url)}", "warn"),)
+    login_line: Line = ((f"open this address to log in (y copies it): {sanitise_line(login_url)}", "warn"),)
     return (title, login_line) if login_url else (title,)
 
 
 def server_rows(
-    servers: "Sequence[ServerStatus]", log_for: "Callable[[ServerStatus], Sequence[Line] | None]"
+    servers: "Sequence[ServerStatus]", get_log: "Callable[[ServerStatus], Sequence[Line] | None]"
 ) -> tuple[PanelRow, ...]:
-    """Return the rows of the servers. `log_for` returns the log lines to show instead of a server's details, or
+    """Return the rows of the servers. `get_log` returns the log lines to show instead of a server's details, or
     None."""
     name_width = max((len(server.name) for server in servers), default=0)
     rows = []
     for server in servers:
-        line, recent_log = server_line(server, name_width), log_for(server)
+        line, recent_log = server_line(server, name_width), get_log(server)
         rows.append(
             PanelRow(server.name, line, details=tuple(server_details(server) if recent_log is None else recent_log))
         )
@@ -68,10 +68,10 @@ def server_line(server: "ServerStatus", name_width: int) -> Line:
     """Return a server as one line; its name takes `name_width` cells."""
     label, style = PHASE_LABELS[server.state.phase]
     return (
-        (f"{sanitised_line(server.name):<{name_width}}  ", "text"),
+        (f"{sanitise_line(server.name):<{name_width}}  ", "text"),
         (f"{label:<9}", style),
         (_tool_counts(server), "dim"),
-        (f"  {sanitised_line(server.state.detail)}" if server.state.detail else "", "dim"),
+        (f"  {sanitise_line(server.state.detail)}" if server.state.detail else "", "dim"),
     )
 
 
@@ -90,14 +90,14 @@ def server_details(server: "ServerStatus") -> list[Line]:
     lines: list[Line] = []
     state = server.state
     if state.detail:
-        lines.append(((sanitised_line(state.detail), "warn"),))
+        lines.append(((sanitise_line(state.detail), "warn"),))
     if title := " ".join(filter(None, (state.name, state.version))):
-        lines.append(((sanitised_line(title), "dim"),))
-    origin_lines = (*(line.strip() for line in server.runs), f"from: {server.declared.source}")
-    lines += [((sanitised_line(line), "dim"),) for line in origin_lines]
-    if server.log is not None:
-        lines.append(((f"log: {sanitised_line(str(server.log))}", "dim"),))
-    lines += [((sanitised_line(note), "warn"),) for note in state.notes]
+        lines.append(((sanitise_line(title), "dim"),))
+    origin_lines = (*(line.strip() for line in server.description_lines), f"from: {server.declared.source}")
+    lines += [((sanitise_line(line), "dim"),) for line in origin_lines]
+    if server.log_path is not None:
+        lines.append(((f"log: {sanitise_line(str(server.log_path))}", "dim"),))
+    lines += [((sanitise_line(note), "warn"),) for note in state.notes]
     for heading, rows in (
         ("Tools", [_tool_line(tool) for tool in server.tools]),
         ("Prompts", [_item_line(f"/{prompt.command} {prompt.usage}", prompt.description) for prompt in state.prompts]),
@@ -110,15 +110,15 @@ def server_details(server: "ServerStatus") -> list[Line]:
 
 def log_lines(server: "ServerStatus", output_lines: Sequence[str]) -> list[Line]:
     """Return the stderr output of a server as lines, newest last."""
-    lines: list[Line] = [(("Log", "strong"), (f"  {sanitised_line(str(server.log or ''))}", "dim"))]
-    lines += [((sanitised_line(line), "text"),) for line in output_lines] or [(("no output", "dim"),)]
+    lines: list[Line] = [(("Log", "strong"), (f"  {sanitise_line(str(server.log_path or ''))}", "dim"))]
+    lines += [((sanitise_line(line), "text"),) for line in output_lines] or [(("no output", "dim"),)]
     return lines
 
 
 def _tool_line(tool: "ToolStatus") -> Line:
     label, style = OFFER_LABELS[tool.offer]
     return (
-        (f"  {sanitised_line(tool.name)}", "text" if tool.offer == "offered" else "dim"),
+        (f"  {sanitise_line(tool.name)}", "text" if tool.offer == "offered" else "dim"),
         (f"  {tokens(tool.tokens)}", "dim"),
         (f"  {label}" if label else "", style),
         (f"  {_short_description(tool.description)}", "dim"),
@@ -126,11 +126,11 @@ def _tool_line(tool: "ToolStatus") -> Line:
 
 
 def _item_line(name: str, description: str) -> Line:
-    return ((f"  {sanitised_line(name).rstrip()}", "text"), (f"  {_short_description(description)}".rstrip(), "dim"))
+    return ((f"  {sanitise_line(name).rstrip()}", "text"), (f"  {_short_description(description)}".rstrip(), "dim"))
 
 
 def _short_description(text: str) -> str:
-    return ellipsize(sanitised_line(" ".join(text.split())), _MAX_DESCRIPTION_CHARS)
+    return ellipsize(sanitise_line(" ".join(text.split())), _MAX_DESCRIPTION_CHARS)
 
 
 SERVERS_KEY_HINTS = "Space on/off  r restart  l log in  o log  PgUp, PgDn scroll  Esc close"
@@ -143,7 +143,7 @@ async def show_servers(context: CommandContext, _: str) -> None:
     if running_servers is None:
         context.controller.show_notice("No MCP servers yet. Add one with `ebb mcp add`.")
     else:
-        await context.show(ServerList(cast("RunningServers", running_servers)).panel())
+        await context.show(ServerList(cast("RunningServers", running_servers)).build_panel())
 
 
 class ServerList:
@@ -156,17 +156,17 @@ class ServerList:
         self._shows_log = False
         self._on_change: Callable[[], None] | None = None
 
-    def panel(self) -> Panel:
+    def build_panel(self) -> Panel:
         servers_by_name = {server.name: server for server in self._running.servers()}
         rows = server_rows(
             tuple(servers_by_name.values()),
             lambda server: (
-                log_lines(server, self._running.log(server.name, MAX_LOG_LINES)) if self._shows_log else None
+                log_lines(server, self._running.last_log_lines(server.name, MAX_LOG_LINES)) if self._shows_log else None
             ),
         )
 
         def is_on(row: PanelRow) -> bool:
-            return row.value in servers_by_name and servers_by_name[row.value].is_on
+            return row.value in servers_by_name and servers_by_name[row.value].is_enabled
 
         actions = (
             PanelAction(("space",), "on", self._toggle_server, lambda row: not is_on(row)),
@@ -188,31 +188,31 @@ class ServerList:
             max_list_lines=10,
             starts_at_end=self._shows_log,
             watch=self._watch,
-            rebuild=self.panel,
+            rebuild=self.build_panel,
         )
 
     def _watch(self, on_change: Callable[[], None] | None) -> None:
         self._on_change = on_change
-        self._running.watch(on_change)
+        self._running.set_watcher(on_change)
 
     async def _toggle_server(self, row: PanelRow, _: str) -> Panel:
-        await self._running.switch(row.value)
-        return self.panel()
+        await self._running.toggle(row.value)
+        return self.build_panel()
 
     async def _restart(self, row: PanelRow, _: str) -> Panel:
         await self._running.restart(row.value)
-        return self.panel()
+        return self.build_panel()
 
     async def _log_in(self, row: PanelRow, _: str) -> Panel:
         try:
             await self._running.login(row.value, self._show_login_url)
         finally:
             self._show_login_url("")
-        return self.panel()
+        return self.build_panel()
 
     async def _toggle_log(self, row: PanelRow, _: str) -> Panel:
         self._shows_log = not self._shows_log
-        return self.panel()
+        return self.build_panel()
 
     async def _copy(self, row: PanelRow, _: str) -> Outcome:
         return CopyText(self._login_url) if self._login_url else None

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 from ebbtide.agent.crash import log_stray_errors
 from ebbtide.agent.errors import UsageError
 from ebbtide.tui import integrations
-from ebbtide.tui.cli.arguments import create_sessions, make_parser, read_settings_with_warnings, subcommand_parser
+from ebbtide.tui.cli.arguments import (
+    create_sessions,
+    create_subcommand_parser,
+    make_parser,
+    read_settings_with_warnings,
+)
 from ebbtide.tui.integrations import mcp_server
 
 if TYPE_CHECKING:  # a late import, because a client waits for the first response
@@ -22,7 +27,7 @@ NO_CLIENT = "`ebb mcp serve` is started by another agent and talks to it over pi
 
 def serve(arguments: Sequence[str]) -> int:
     """Serve another agent until it disconnects; return the exit code. Raises `UsageError`."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "mcp serve",
         "Run as an MCP server for another agent, on stdin and stdout. Offers the tools recall, read_result, "
         "sessions_search and task. Also takes the options of `ebb`.",
@@ -45,7 +50,7 @@ async def _serve(options: argparse.Namespace, *, offers_tasks: bool) -> int:
     os.environ[mcp_server.definitions.DEPTH_VARIABLE] = "1"
 
     def open_sessions(session_config: "Config") -> "Sessions":
-        return create_sessions(root, session_config, options, interactive=False)
+        return create_sessions(root, session_config, options, is_interactive=False)
 
     with os.fdopen(os.dup(1), "wb") as stdout:
         os.dup2(2, 1)  # output of libraries must not mix with the messages

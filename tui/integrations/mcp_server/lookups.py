@@ -40,7 +40,7 @@ class SessionLookups:
         everywhere = arguments.get("scope") == "all"
         if everywhere and scope != "all":
             raise ToolError(f"`scope` cannot be `all`: the user limits lookups to this {scope} (`recall.scope`)")
-        library = await self._sessions.library()
+        library = await self._sessions.open_library()
         limit = arguments.get("limit", DEFAULT_LISTED_SESSIONS)
         query = arguments.get("query", "").strip()
         tags = normalise_tags(arguments.get("tags", ()))
@@ -50,7 +50,7 @@ class SessionLookups:
             excerpts = {match.info.id: match.excerpt for match in matches}
             infos = [match.info for match in matches if {*tags} <= {*match.info.tags}][:limit]
         else:
-            infos = [*await library.page(everywhere=everywhere, limit=limit, tags=tags)]
+            infos = [*await library.page(in_all_projects=everywhere, limit=limit, tags=tags)]
         session_rows = [_session_fields(info, excerpts.get(info.id, "")) for info in infos]
         text = "\n".join(_session_line(info, excerpts.get(info.id, "")) for info in infos)
         return types.CallToolResult(
@@ -70,7 +70,7 @@ class SessionLookups:
             raise ToolError(
                 f"`{ref[:100]}` names no session; use a reference from `recall`, which begins with `ebb://`"
             )
-        recall: SessionRecall = await self._sessions.recall(everywhere=self._scope() == "all")
+        recall: SessionRecall = await self._sessions.open_recall(in_all_projects=self._scope() == "all")
         fetch = fetch_for_tools(recall)
 
         async def stored_content(ref: str) -> StoredContent:
@@ -79,8 +79,8 @@ class SessionLookups:
         workspace = Workspace(
             self._sessions.root,
             Path(),
-            stored_content=stored_content,
-            fetch=fetch,
+            get_stored_content=stored_content,
+            fetch_stored=fetch,
             search_history=search_for_tools(recall),
         )
         return _tool_result(await tool.run(arguments, workspace))
@@ -89,7 +89,7 @@ class SessionLookups:
 def _tool_result(result: Result) -> types.CallToolResult:
     images = [
         types.ImageContent(data=b64encode(image.data).decode("ascii"), mime_type=image.media_type)
-        for image in result.pictures
+        for image in result.images
     ]
     return types.CallToolResult(content=[types.TextContent(text=result.text), *images])
 

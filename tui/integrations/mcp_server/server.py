@@ -59,7 +59,7 @@ class ToolServer:
 
     async def serve(self, transport: LineTransport) -> int:
         """Serve until the client disconnects or the program is terminated; return the exit code."""
-        with shut_down_on_signals(transport.end) as shutdown:
+        with shut_down_on_signals(transport.stop_reading) as shutdown:
             try:
                 options = self._server.create_initialization_options()
                 await self._server.run(ClientInput(transport), ClientOutput(transport), options)

@@ -14,8 +14,8 @@ from ebbtide.agent.crash import crash_error
 from ebbtide.agent.errors import AgentError, UsageError
 from ebbtide.agent.events.session import Event, ReplyFinished, StepStarted, ToolStarted
 from ebbtide.agent.headless.result import RunOutcome, RunResult
-from ebbtide.agent.headless.stop import RunStopper, stopped_after
-from ebbtide.agent.headless.turns import Turns
+from ebbtide.agent.headless.stop import RunStopper, stop_after
+from ebbtide.agent.headless.turns import HeadlessTurns
 from ebbtide.agent.sessions import Sessions
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.outputs.extent import join_limited, pluralize
@@ -42,12 +42,12 @@ class RunningTasks:
         self._open_sessions = open_sessions
         self._running: dict[asyncio.Task[RunOutcome], RunStopper] = {}
 
-    async def run(self, arguments: Mapping[str, Any], report: ProgressCallback) -> types.CallToolResult:
+    async def run(self, arguments: Mapping[str, Any], report_progress: ProgressCallback) -> types.CallToolResult:
         """Run a task. Raises `ToolError` or `AgentError` if it cannot be started. If the call is cancelled, the task is
         interrupted."""
         if len(self._running) >= MAX_TASKS:
             raise ToolError(f"at most {MAX_TASKS} tasks can run at once; wait for one, or cancel it")
-        stopper, progress = RunStopper(), _Progress(report)
+        stopper, progress = RunStopper(), _Progress(report_progress)
         # A separate asyncio task, because cancelling the request must not cancel a session during its cleanup.
         session_task = asyncio.create_task(self._run_session(arguments, stopper, progress.record_event))
         self._running[session_task] = stopper
@@ -80,7 +80,7 @@ class RunningTasks:
     ) -> RunOutcome:
         outcome = RunOutcome()
         sessions = self._open_sessions(self._narrowed_config(arguments))
-        with stopped_after(stopper, arguments.get("max_seconds")):
+        with stop_after(stopper, arguments.get("max_seconds")):
             try:
                 await self._run_turns(sessions, arguments, outcome, stopper, emit)
             except UsageError:
@@ -120,7 +120,7 @@ class RunningTasks:
             if stopper.interrupt.is_requested():
                 outcome.mark_interrupted()
             else:
-                await Turns(session, outcome, emit, stopper).run_turn(arguments["prompt"])
+                await HeadlessTurns(session, outcome, emit, stopper).run_turn(arguments["prompt"])
         finally:
             await session.close()
         return None
@@ -130,8 +130,8 @@ class RunningTasks:
         `all`."""
         if not prefix:
             return None
-        info = await sessions.find(prefix)
-        if sessions.config.recall_scope != "all" and info.project != str(sessions.config.project):
+        info = await sessions.find_session(prefix)
+        if sessions.config.recall_scope != "all" and info.project != str(sessions.config.project_folder):
             raise UsageError(f"session `{prefix}` belongs to another project; start the server there")
         return info.id
 
@@ -167,7 +167,7 @@ class _Progress:
 
 
 def _tool_result(outcome: RunOutcome) -> types.CallToolResult:
-    result = outcome.as_result
+    result = outcome.to_result
     is_failure = result.stop_reason not in ("answered", "denied")
     text = "\n\n".join(filter(None, (result.result, f"[{'; '.join(_result_facts(result))}]")))
     return types.CallToolResult(

@@ -14,13 +14,13 @@ from ebbtide.agent.config.options import PROVIDERS
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
-from ebbtide.agent.providers.choices import ModelChoice, describe_model, model_choices, provider_models
+from ebbtide.agent.providers.choices import ModelChoice, describe_model, list_model_choices, provider_models
 from ebbtide.agent.providers.factory import known_facts_and_window
 from ebbtide.agent.providers.registry import is_updated
-from ebbtide.tui.cli.arguments import parse_subcommand_args, read_settings_with_warnings, subcommand_parser
+from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings_with_warnings
 from ebbtide.tui.integrations.models.updates import TABLE_URL, remove_tables, update_tables
 from ebbtide.tui.text.numbers import tokens
-from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.sanitise import sanitise_line
 
 _SOURCE_LABELS = {"registry": "table", "config": "your settings", "live": "server", "default": "unknown"}
 """Labels of the sources of facts."""
@@ -29,7 +29,7 @@ _NO_MODEL = "No model can be used yet: store a key with `ebb key set PROVIDER`, 
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb models`; return the exit code. Raises `UsageError`."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "models",
         "List the models that you can use now, with windows, prices in US dollars per million tokens, and the source "
         "of both. With PROVIDER, list all known models of that provider. `ebb models update` fetches newer windows and "
@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
         return _update(options.source, config, undo=options.undo, as_json=options.json)
     if options.undo or options.source is not None:
         raise UsageError("`--from` and `--undo` belong to `ebb models update`")
-    choices = listed_models(config, os.environ, options.provider)
+    choices = list_models(config, os.environ, options.provider)
     if options.json:
         for choice in choices:
             print_json(sys.stdout, model_fields(choice, config))
@@ -66,7 +66,7 @@ def _update(source: str | None, config: Config, *, undo: bool, as_json: bool) ->
         print("The tables of this release are used again." if count else "There is no update to undo.", file=sys.stderr)
         return 0
     if not as_json:
-        print(f"Fetching {sanitised_line(source or TABLE_URL)} …", file=sys.stderr)
+        print(f"Fetching {sanitise_line(source or TABLE_URL)} …", file=sys.stderr)
     changes = update_tables(source or TABLE_URL, folder)
     for change in changes:
         if as_json:
@@ -79,12 +79,12 @@ def _update(source: str | None, config: Config, *, undo: bool, as_json: bool) ->
     return 0
 
 
-def listed_models(config: Config, environment: Mapping[str, str], provider: str | None) -> tuple[ModelChoice, ...]:
+def list_models(config: Config, environment: Mapping[str, str], provider: str | None) -> tuple[ModelChoice, ...]:
     """Return the models that can be used now, or all known models of a provider. Raises `UsageError`."""
     if provider is None:
-        return tuple(choice for choice in model_choices(config, environment) if choice.has_key)
+        return tuple(choice for choice in list_model_choices(config, environment) if choice.has_key)
     if provider not in PROVIDERS:
-        raise UsageError(f"there is no provider `{sanitised_line(provider)}`; the providers are {', '.join(PROVIDERS)}")
+        raise UsageError(f"there is no provider `{sanitise_line(provider)}`; the providers are {', '.join(PROVIDERS)}")
     return tuple(describe_model(model, config, environment) for model in provider_models(provider, config))
 
 
@@ -93,11 +93,11 @@ def model_fields(choice: ModelChoice, config: Config) -> dict[str, Any]:
     return {
         "model": choice.model,
         "usable": choice.has_key,
-        "context_window": choice.window,
+        "context_window": choice.window_tokens,
         "prices": asdict(choice.prices) if choice.prices is not None else None,
-        "tools": choice.tools,
-        "images": choice.images,
-        "thinking": choice.thinking,
+        "tools": choice.supports_tools,
+        "images": choice.supports_images,
+        "thinking": choice.supports_thinking,
         "sources": {fact: _source(choice.model, fact, config) for fact in ("context_window", "prices")},
     }
 
@@ -110,10 +110,10 @@ def _print_table(choices: Sequence[ModelChoice], config: Config) -> None:
     table.add_column("supports", overflow="ellipsis", no_wrap=True)
     table.add_column("from", no_wrap=True, min_width=6)
     for choice in choices:
-        window = "" if choice.window is None else tokens(choice.window)
+        window = "" if choice.window_tokens is None else tokens(choice.window_tokens)
         features = ", ".join(_supported_features(choice))
         table.add_row(
-            sanitised_line(choice.model), window, _price_text(choice.prices), features, _source_text(choice, config)
+            sanitise_line(choice.model), window, _price_text(choice.prices), features, _source_text(choice, config)
         )
     Console(highlight=False, markup=False).print(table)
 
@@ -129,7 +129,7 @@ def _source_text(choice: ModelChoice, config: Config) -> str:
 
 
 def _supported_features(choice: ModelChoice) -> Iterator[str]:
-    for name, is_supported in (("images", choice.images), ("thinking", choice.thinking)):
+    for name, is_supported in (("images", choice.supports_images), ("thinking", choice.supports_thinking)):
         if is_supported:
             yield name
 

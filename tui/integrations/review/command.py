@@ -12,22 +12,22 @@ from typing import Any
 
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.answers import read_answer
-from ebbtide.agent.headless.printing import log_safe, log_safe_json, log_safe_xml
+from ebbtide.agent.headless.printing import escape_for_log, escape_json_for_log, escape_xml_for_log
 from ebbtide.agent.headless.run import HeadlessJob
 from ebbtide.agent.headless.run import run as run_job
 from ebbtide.agent.integrations.review.findings import FORMATS, REVIEW_SCHEMA, SEVERITIES, Review, parse_review
-from ebbtide.tools.files.bounded import read_beginning
-from ebbtide.tools.process.git import SAFE_SETTINGS, GitError, filter_disabling_settings, program_outside, run_git
+from ebbtide.tools.files.bounded import read_prefix
+from ebbtide.tools.process.git import SAFE_SETTINGS, GitError, filter_disabling_settings, find_program_outside, run_git
 from ebbtide.tui.cli.arguments import (
-    decimal_number,
+    create_subcommand_parser,
     open_sessions,
+    parse_integer,
+    parse_number,
     parse_subcommand_args,
     read_settings,
-    subcommand_parser,
-    whole_number,
 )
-from ebbtide.tui.cli.headless import seconds
-from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.cli.headless import parse_seconds
+from ebbtide.tui.text.sanitise import sanitise
 
 FINDINGS_EXIT_CODE = 9
 """Exit code if a finding is at least as severe as `--fail-on`."""
@@ -44,7 +44,7 @@ _PROMPT = (
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb review`; return the exit code. Raises `AgentError`."""
-    parser = subcommand_parser(
+    parser = create_subcommand_parser(
         "review",
         "Have the model review a change, and print its findings. No file is changed.",
         "For CI, see docs/ci.md. `--from` converts an existing answer to other formats.",
@@ -60,8 +60,8 @@ def run(arguments: Sequence[str]) -> int:
         "--from", dest="answer", metavar="FILE", help="use this answer instead of asking a model; `-` reads stdin"
     )
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the answer and exit")
-    parser.add_argument("--max-turns", type=whole_number, metavar="N", help="stop after N model requests")
-    parser.add_argument("--max-cost", type=decimal_number, metavar="USD", help="stop when the cost reaches USD")
+    parser.add_argument("--max-turns", type=parse_integer, metavar="N", help="stop after N model requests")
+    parser.add_argument("--max-cost", type=parse_number, metavar="USD", help="stop when the cost reaches USD")
     parser.add_argument("--max-time", metavar="SECONDS", help="stop after SECONDS")
     options = parse_subcommand_args(parser, arguments, "the review as JSON")
     if options.schema:
@@ -84,15 +84,15 @@ def run(arguments: Sequence[str]) -> int:
     text = FORMATS[output_format](review)
     match output_format:
         case "text" | "markdown":
-            text = log_safe(text, os.environ)
+            text = escape_for_log(text, os.environ)
         case "json" | "gitlab" | "sarif":
-            text = log_safe_json(text, os.environ)
+            text = escape_json_for_log(text, os.environ)
         case "junit":
-            text = log_safe_xml(text, os.environ)
+            text = escape_xml_for_log(text, os.environ)
         case _:
             pass  # `github` prints workflow commands
-    sys.stdout.write(sanitised(text) if sys.stdout.isatty() else text)
-    return FINDINGS_EXIT_CODE if review.has_severity(options.fail_on) else 0
+    sys.stdout.write(sanitise(text) if sys.stdout.isatty() else text)
+    return FINDINGS_EXIT_CODE if review.has_finding_of_severity(options.fail_on) else 0
 
 
 def _parse_write_option(word: str) -> tuple[str, Path]:
@@ -118,25 +118,25 @@ def _run_review(options: argparse.Namespace) -> tuple[int, Review | None]:
         _PROMPT.format(what=description),
         "json",
         REVIEW_SCHEMA,
-        piped=diff,
-        max_time=seconds(options.max_time),
+        piped_text=diff,
+        max_time=parse_seconds(options.max_time),
         is_quiet=True,
-        visible=sanitised,
+        sanitise=sanitise,
     )
     output = io.StringIO()
-    exit_code = asyncio.run(run_job(open_sessions(options, interactive=False), job, output))
+    exit_code = asyncio.run(run_job(open_sessions(options, is_interactive=False), job, output))
     result: Mapping[str, Any] = json.loads(output.getvalue())
     if result["stop_reason"] not in ("answered", "denied"):  # `denied`: a call that a review may not make
         error = result["error"]
         problem = f"the review failed: {error['message']}" if error is not None else "the review was not finished"
-        print(f"ebb: {sanitised(problem)}", file=sys.stderr)
+        print(f"ebb: {sanitise(problem)}", file=sys.stderr)
         return exit_code, None
     return 0, _parse_review(result["result"], "the answer")
 
 
 def _diff_to_review(root: Path, base: str | None) -> tuple[str, str]:
     """Return the diff to review and its description. Raises `UsageError`."""
-    git = program_outside("git", root)
+    git = find_program_outside("git", root)
     if git is None:
         raise UsageError("git is not installed; `ebb review` needs it")
     description = "uncommitted changes" if base is None else f"`{base}`"
@@ -165,7 +165,7 @@ def _read_answer(file_name: str) -> str:
     """Read an answer, or take it from the JSON object that `--output-format json` prints. Raises `UsageError`."""
     try:
         content = (
-            sys.stdin.buffer.read(MAX_REVIEW_BYTES) if file_name == "-" else read_beginning(file_name, MAX_REVIEW_BYTES)
+            sys.stdin.buffer.read(MAX_REVIEW_BYTES) if file_name == "-" else read_prefix(file_name, MAX_REVIEW_BYTES)
         )
         text = content.decode("utf-8")
     except OSError as error:

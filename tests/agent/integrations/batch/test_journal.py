@@ -21,7 +21,7 @@ def tasks(count: int) -> Sequence[BatchTask]:
 
 
 def result(task: BatchTask, code: int = 0) -> dict[str, object]:
-    return {"id": task.given_id, "exit_code": code}
+    return {"id": task.original_id, "exit_code": code}
 
 
 def written(output: Path) -> Path:
@@ -40,7 +40,7 @@ def test_what_was_begun_stopped_and_done_is_known_again(tmp_path: Path) -> None:
     first, second, third = tasks(3)
     with open_journal(written(tmp_path / "out.jsonl")) as journal:
         assert journal.results == {"t0": result(first), "t1": result(second, 1)}
-        assert journal.begun == {
+        assert journal.started_tasks == {
             f"t{n}": StartedTask(t.digest, f"{n:012x}") for n, t in enumerate((first, second, third))
         }
         assert journal.interrupted_ids == {"t2"}
@@ -55,7 +55,7 @@ def test_a_cut_at_any_byte_leaves_what_was_whole(suffix: str, tmp_path: Path) ->
     for end in range(first_line if suffix else 0, len(whole)):
         path.write_bytes(whole[:end])
         with open_journal(output) as journal:
-            rows = len(journal.results) if not suffix else 1 + len(journal.begun) + len(journal.interrupted_ids)
+            rows = len(journal.results) if not suffix else 1 + len(journal.started_tasks) + len(journal.interrupted_ids)
             assert rows == whole[:end].count(b"\n")
             journal.record_result(tasks(9)[8], result(tasks(9)[8])) if not suffix else journal.record_interruption("t8")
         last = json.loads(path.read_bytes().splitlines()[-1])
@@ -73,7 +73,7 @@ def test_failed_tasks_are_opened_again_with_their_sessions(tmp_path: Path) -> No
         journal.record_result(second, result(second))
     with open_journal(output) as journal:
         assert journal.results == {"t0": result(first), "t1": result(second)}
-        assert journal.begun["t1"].session == f"{1:012x}"
+        assert journal.started_tasks["t1"].session_id == f"{1:012x}"
         assert journal.interrupted_ids == {"t1", "t2"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "out.jsonl.journal"]
 
@@ -141,7 +141,7 @@ def test_a_place_that_fails_while_it_is_opened_keeps_no_file_open(
             written(tmp_path / "out.jsonl")
     assert len(os.listdir("/proc/self/fd")) == before
     with open_journal(written(tmp_path / "out.jsonl")) as journal:
-        assert len(journal.begun) == 3
+        assert len(journal.started_tasks) == 3
 
 
 FULL = """

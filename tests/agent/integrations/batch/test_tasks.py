@@ -49,6 +49,6 @@ def test_the_digest_is_of_all_but_the_id() -> None:
 )
 def test_what_is_wrong_is_named_with_its_line(line: bytes, says: str) -> None:
     tasks, (problem,) = read_tasks(b'{"prompt": "good"}\n' + line + b'\n{"prompt": "good, too"}')
-    assert [task.line for task in tasks] == [1, 3]
+    assert [task.line_number for task in tasks] == [1, 3]
     assert problem.startswith("line 2: ")
     assert says in problem

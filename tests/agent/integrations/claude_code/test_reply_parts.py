@@ -3,7 +3,7 @@
 import pytest
 
 from ebbtide.agent.events.session import ReplyFinished, StepStarted, TextDelta
-from ebbtide.agent.integrations.claude_code.reply_parts import ReplyParts
+from ebbtide.agent.integrations.claude_code.reply_parts import ReplyStreamConverter
 from ebbtide.agent.messages import StopReason, Usage
 
 
@@ -20,7 +20,7 @@ from ebbtide.agent.messages import StopReason, Usage
     ],
 )
 def test_a_reply_ends_with_the_stop_reason_of_the_messages_api(stop_reason: StopReason, written: str) -> None:
-    parts = ReplyParts()
+    parts = ReplyStreamConverter()
     events = (StepStarted(1), TextDelta("half"), ReplyFinished("m", stop_reason, Usage(10, 3), None))
     written_parts = [part for event in events for part in parts.convert(event, "msg_1", "m")]
     assert [part["delta"]["stop_reason"] for part in written_parts if part["type"] == "message_delta"] == [written]

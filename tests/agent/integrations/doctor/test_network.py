@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.agent.config.load import load_config
-from ebbtide.agent.integrations.doctor.network import examine_network, examine_providers, providers_in_use
+from ebbtide.agent.integrations.doctor.network import check_network, check_providers, providers_in_use
 from tests.kit.web_server import Answer, QuietHandler, web_server
 
 UNKNOWN = b'{"error": {"type": "authentication_error", "message": "invalid x-api-key"}}'
@@ -34,12 +34,12 @@ def listing() -> Iterator[Listing]:
 
 def findings(folder: Path, environment: dict[str, str], *settings: str) -> list[tuple[str, str, str]]:
     config = load_config(folder, {"EBB_HOME": str(folder), **environment}, {}, settings)
-    return [(one.subject, one.state, one.text) for one in examine_network(config, environment)]
+    return [(one.subject, one.state, one.text) for one in check_network(config, environment)]
 
 
 def online(folder: Path, environment: dict[str, str], *settings: str) -> list[tuple[str, str, str]]:
     config = load_config(folder, {"EBB_HOME": str(folder), **environment}, {}, settings)
-    return [(one.subject, one.state, one.text) for one in examine_providers(config, environment)]
+    return [(one.subject, one.state, one.text) for one in check_providers(config, environment)]
 
 
 def test_a_server_that_lists_its_models_takes_the_key(listing: Listing, tmp_path: Path) -> None:

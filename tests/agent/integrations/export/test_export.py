@@ -20,7 +20,7 @@ from ebbtide.agent.archive.indexer import Indexer
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.values import Folders
 from ebbtide.agent.errors import AgentError
-from ebbtide.agent.integrations.doctor.store import examine_store
+from ebbtide.agent.integrations.doctor.store import check_store
 from ebbtide.agent.integrations.export.session_export import ImportedSession, export_session, import_session
 from ebbtide.agent.messages import Assistant, Text, ToolCall, ToolOutput, Usage, User
 from ebbtide.agent.records.message_rows import decode_message
@@ -110,11 +110,11 @@ class Home:
         self.project = folder / "app"
         self.project.mkdir(exist_ok=True)
         self.data = folder / name / "data"
-        self.config = replace(CONFIG, project=self.project, folders=Folders(folder, self.data, folder / "logs"))
+        self.config = replace(CONFIG, project_folder=self.project, folders=Folders(folder, self.data, folder / "logs"))
 
     @asynccontextmanager
     async def opened(self, id: str = ID) -> AsyncIterator[Opened]:
-        thread = Inline(lambda: open_store(self.config, ephemeral=False))
+        thread = Inline(lambda: open_store(self.config, is_ephemeral=False))
         store = await thread.open()
         new = SessionRow(id, str(self.project), "", "scripted/a", "ask", 1.0, 1.0)
         row = await thread.run(store.session, id)
@@ -152,7 +152,7 @@ class Home:
 
     def faults(self) -> list[str]:
         """What the doctor finds broken."""
-        found = examine_store(self.config.folders, lambda *_: None, deep=True)
+        found = check_store(self.config.folders, lambda *_: None, should_read_blobs=True)
         return [finding.text for finding in found if finding.state == "broken"]
 
     @contextmanager

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.agent.errors import AgentError, UsageError
-from ebbtide.agent.integrations.export.bundle import BadBundle, Bundle
+from ebbtide.agent.integrations.export.bundle import Bundle, InvalidBundle
 from ebbtide.agent.integrations.export.session_export import export_session, import_session
 from ebbtide.agent.messages import Image, Reasoning, Summary, Text, ToolCall, ToolOutput, Usage, User
 from ebbtide.agent.records.session_state import SessionState
@@ -41,7 +41,7 @@ PLENTY: list[Happening] = [
         ),
         Usage(10, 20, 30, 40),
         0.5,
-        SessionState(seen={Path("/p/caf\udce9.txt"): "d" * 64}, jobs={"1": "make test"}),
+        SessionState(seen_digests={Path("/p/caf\udce9.txt"): "d" * 64}, running_jobs={"1": "make test"}),
     ),
     Looks(1),
     Compacts(Summary("keep", "they read [recall:r1]", "files: a.py", User((Text("go"),)), "more"), 2, None),
@@ -335,6 +335,6 @@ def test_what_is_no_file_is_not_waited_for_nor_read_without_end(exported: Export
     os.mkfifo(exported.folder / "pipe")
     whys = {exported.folder: "Is a directory"}
     for name in (exported.folder / "pipe", Path("/dev/zero"), exported.folder):
-        with pytest.raises(BadBundle) as caught:
+        with pytest.raises(InvalidBundle) as caught:
             Bundle(name)
         assert str(caught.value) == f"cannot read `{name}`: {whys.get(name, 'it is not a regular file')}"

@@ -6,7 +6,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from ebbtide.agent.integrations.export.readable_export import ReadableForm, readable_pieces, session_from_messages
+from ebbtide.agent.integrations.export.readable_export import (
+    ReadableFormat,
+    readable_session_from_messages,
+    render_chunks,
+)
 from ebbtide.agent.integrations.export.timeline_svg import MAX_COLUMNS, timeline_columns, timeline_svg
 from ebbtide.agent.integrations.export.transcript_entries import (
     PositionedMessage,
@@ -46,8 +50,10 @@ REQUESTS = tuple(RequestUsage("step", "m/a", Usage(10, 100 * n, 20, 5), 0.01, fl
 REWRITES = (Rewrite(f"full {EVIL}", ("mask", EVIL), 500, 100, 0.0, 3.0, 3),)
 
 
-def written(form: ReadableForm, environment: Mapping[str, str] = NONE, messages: Sequence[Message] = MESSAGES) -> str:
-    return "".join(readable_pieces(form, session_from_messages(ABOUT, messages, REQUESTS, REWRITES), environment))
+def written(form: ReadableFormat, environment: Mapping[str, str] = NONE, messages: Sequence[Message] = MESSAGES) -> str:
+    return "".join(
+        render_chunks(form, readable_session_from_messages(ABOUT, messages, REQUESTS, REWRITES), environment)
+    )
 
 
 class Page(HTMLParser):
@@ -88,12 +94,12 @@ def test_a_page_knows_light_and_dark_and_says_what_it_hides() -> None:
     assert "color-scheme: light dark" in text
     assert "@media (prefers-color-scheme: dark)" in text
     assert "Recognised keys and passwords were removed." in text
-    raw = "".join(readable_pieces("html", session_from_messages(ABOUT, MESSAGES, REQUESTS, REWRITES), None))
+    raw = "".join(render_chunks("html", readable_session_from_messages(ABOUT, MESSAGES, REQUESTS, REWRITES), None))
     assert ("Secrets were not removed." in raw, KEY in raw) == (True, True)
 
 
 @pytest.mark.parametrize("form", ["html", "json", "md"])
-def test_no_form_holds_a_secret(form: ReadableForm) -> None:
+def test_no_form_holds_a_secret(form: ReadableFormat) -> None:
     text = written(form, {"DEPLOY_TOKEN": "correct horse battery", "HOME": "/home/me"}, (
         *MESSAGES, User((Text("it is correct horse battery"),)),
     ))  # fmt: skip
@@ -101,7 +107,7 @@ def test_no_form_holds_a_secret(form: ReadableForm) -> None:
 
 
 @pytest.mark.parametrize("form", ["html", "md"])
-def test_what_people_read_steers_nothing(form: ReadableForm) -> None:
+def test_what_people_read_steers_nothing(form: ReadableFormat) -> None:
     text = written(form)
     if form == "html":
         assert [sign for sign in ("\x1b", "\x00", "\u202e") if sign in text] == []
@@ -149,7 +155,7 @@ def test_outputs_stand_with_the_calls_that_they_answer() -> None:
 def test_a_picture_of_many_requests_has_few_columns() -> None:
     requests = [RequestUsage("step", "m", Usage(1, 2, 3, 4), None if n == 7 else 0.5, 0.0) for n in range(10_000)]
     columns = timeline_columns(requests, len(requests))
-    assert (len(columns) <= MAX_COLUMNS, sum(column.count for column in columns)) == (True, 10_000)
+    assert (len(columns) <= MAX_COLUMNS, sum(column.request_count for column in columns)) == (True, 10_000)
     assert (columns[0].cost, columns[1].cost, columns[0].parts) == (None, 21.0, (2, 3, 1, 4))
     picture = timeline_svg(columns, [Rewrite("asked", ("mask",), 9, 4, None, 0.0, 5_000)], 1_000)
     assert picture.count("<rect") == 4 * len(columns)
@@ -159,7 +165,7 @@ def test_a_picture_of_many_requests_has_few_columns() -> None:
 
 def test_values_are_hidden_by_the_name_of_their_field() -> None:
     hide = Redactor({})
-    assert hide.redacted_value({"api_key": "abc123def456", "port": 5, "words": "plain"}) == {
+    assert hide.redact_value({"api_key": "abc123def456", "port": 5, "words": "plain"}) == {
         "api_key": "***", "port": 5, "words": "plain",
     }  # fmt: skip
-    assert Redactor(None).redacted_value({"api_key": "abc123def456"}) == {"api_key": "abc123def456"}
+    assert Redactor(None).redact_value({"api_key": "abc123def456"}) == {"api_key": "abc123def456"}

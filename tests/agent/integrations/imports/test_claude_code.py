@@ -193,14 +193,14 @@ async def test_the_list_of_sessions_says_where_one_comes_from(user: User) -> Non
     worked(user).write(file_of(user))
     (id,) = imported(user)["sessions"]
     sessions = Sessions(
-        load_config(user.project, {"EBB_HOME": str(user.home)}, {}), user.project, {}, interactive=False
+        load_config(user.project, {"EBB_HOME": str(user.home)}, {}), user.project, {}, is_interactive=False
     )
     try:
-        (info,) = await (await sessions.library()).page()
+        (info,) = await (await sessions.open_library()).page()
     finally:
         await sessions.close()
     assert (info.id, info.title, info.project, info.origin) == (id, "mend calc.py", str(user.project), "claude:one")
     assert info.updated_at == datetime(2026, 3, 1, 10, 0, 19, tzinfo=UTC).timestamp()
     (_, _, _, _, (provenance,), *_) = session_details(info, "", ())
     assert provenance == ("imported from claude (one)", "accent")
-    assert "from claude" in session_line(info, 120, 0.0, "", (), projects=False)[2][0]
+    assert "from claude" in session_line(info, 120, 0.0, "", (), shows_projects=False)[2][0]

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.integrations.imports.agent_folders import AgentName, agent_folders
-from ebbtide.agent.integrations.imports.assembly import Assembly
+from ebbtide.agent.integrations.imports.agent_folders import AgentName, find_agent_folders
+from ebbtide.agent.integrations.imports.assembly import MessageAssembler
 from ebbtide.agent.integrations.imports.transcript import (
     CallEntry,
     ImportProblems,
@@ -27,20 +27,20 @@ from ebbtide.agent.integrations.imports.transcript import (
 )
 from ebbtide.agent.integrations.imports.transcripts import TRANSCRIPT_READERS, find_transcripts
 from ebbtide.agent.messages import Assistant, Image, Note, Summary, Text, ToolCall, ToolOutput, User
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 from tests.kit.transcripts import PIXEL, Json, write_lines
 
-TOOLS = {tool.name: tool for tool in builtin_tools()}
+TOOLS = {tool.name: tool for tool in create_builtin_tools()}
 
 
 def read(home: Path, agent: AgentName) -> tuple[list[tuple[str, str, list[object]]], ImportProblems]:
     """Id, title and messages of each transcript of an agent, and what was wrong with them."""
     troubles, found = ImportProblems(), []
     environment = {"HOME": str(home)}
-    for one in find_transcripts(agent_folders(environment), home / "app", [agent], troubles):
+    for one in find_transcripts(find_agent_folders(environment), home / "app", [agent], troubles):
         assert one.project == str(home / "app")
         opened = TRANSCRIPT_READERS[agent]().open_transcript(one, troubles)
-        messages = [message for message, _ in Assembly(TOOLS, one.project, troubles).messages(opened.entries)]
+        messages = [message for message, _ in MessageAssembler(TOOLS, one.project, troubles).messages(opened.entries)]
         found.append((one.id, opened.title, list(map(brief, messages))))
     return found, troubles
 
@@ -122,8 +122,8 @@ def test_a_rollout_of_codex_is_read_without_what_was_rolled_back(tmp_path: Path)
         "What is next?",
         "> (<turn_aborted>stopped</turn_aborted>)",
     ])]  # fmt: skip
-    assert troubles.skipped == {"conversations of sub-agents": 1}
-    assert troubles.counts == {
+    assert troubles.skipped_counts == {"conversations of sub-agents": 1}
+    assert troubles.problem_counts == {
         "compressed transcripts": 1, "calls without an output": 1, "lines that cannot be read": 1
     }  # fmt: skip
 
@@ -174,7 +174,7 @@ def test_opencode_s_files_and_its_database_are_read_alike(tmp_path: Path) -> Non
             write_lines(data / "storage" / "part" / str(body["id"]) / f"prt_{number}.json", [part])
     found, troubles = read(tmp_path, "opencode")
     assert found == OPENCODE
-    assert troubles.skipped == {"conversations of sub-agents": 1, "messages that were reverted": 1}
+    assert troubles.skipped_counts == {"conversations of sub-agents": 1, "messages that were reverted": 1}
 
     with closing(sqlite3.connect(data / "opencode.db")) as db:
         db.execute(
@@ -191,7 +191,7 @@ def test_opencode_s_files_and_its_database_are_read_alike(tmp_path: Path) -> Non
         db.execute("insert into part values (9, 'msg_4', 'ses_1', '{broken')")
         db.commit()
     found, troubles = read(tmp_path, "opencode")
-    assert (found, troubles.counts) == (
+    assert (found, troubles.problem_counts) == (
         OPENCODE, {"rows that cannot be read": 1, "calls without an output": 1}
     )  # fmt: skip
     (data / "opencode.db").rename(data / "opencode-dev.db")
@@ -271,7 +271,7 @@ ENTRIES = st.one_of(
 def test_whatever_a_transcript_holds_every_call_is_answered_once_right_behind_it(
     entries: list[TranscriptEntry],
 ) -> None:
-    assembled = [one for one, _ in Assembly(TOOLS, "/app", ImportProblems()).messages(entries)]
+    assembled = [one for one, _ in MessageAssembler(TOOLS, "/app", ImportProblems()).messages(entries)]
     messages = [one for one in assembled if not isinstance(one, Summary)]
     ids = [call.id for one in messages if isinstance(one, Assistant) for call in one.calls]
     assert len(set(ids)) == len(ids)
@@ -302,4 +302,4 @@ def test_of_several_files_of_one_conversation_the_newest_is_taken(tmp_path: Path
         write_lines(path, [line("session_meta", id="same", cwd=str(tmp_path / "app")), message("user", text)])
         os.utime(path, (changed, changed))
     found, troubles = read(tmp_path, "codex")
-    assert (found, troubles.skipped) == ([("same", "", ["> new"])], {"older copies of a conversation": 2})
+    assert (found, troubles.skipped_counts) == ([("same", "", ["> new"])], {"older copies of a conversation": 2})

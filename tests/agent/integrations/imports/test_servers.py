@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ebbtide.agent.config.load import load_config, read_toml
-from ebbtide.agent.integrations.imports.agent_folders import agent_folders, read_settings
-from ebbtide.agent.integrations.imports.servers import ServerOffer, import_problem, server_offers
+from ebbtide.agent.integrations.imports.agent_folders import find_agent_folders, read_settings
+from ebbtide.agent.integrations.imports.servers import ImportableServer, find_importable_servers, import_problem
 from tests.kit.user import User
 
 VSCODE = """{ // comments and last commas are allowed
@@ -68,9 +68,9 @@ def user(tmp_path: Path) -> User:
     return made
 
 
-def offers_of(user: User) -> tuple[dict[str, ServerOffer], list[str]]:
+def offers_of(user: User) -> tuple[dict[str, ImportableServer], list[str]]:
     config = load_config(user.project, {"EBB_HOME": str(user.home)}, {})
-    offers, problems = server_offers(agent_folders({"HOME": str(user.home)}), config)
+    offers, problems = find_importable_servers(find_agent_folders({"HOME": str(user.home)}), config)
     return {f"{one.agent}:{one.name}": one for one in offers}, problems
 
 
@@ -104,7 +104,7 @@ def test_each_program_s_servers_are_read_in_our_terms(user: User) -> None:
     }
     assert offers["vscode:files"].notes == ("not supported: `envFile`",)
     assert offers["vscode:hub"].notes == ("it prompts for `gh-key` there; set `GH_KEY` in your environment instead",)
-    assert offers["codex:docs"].reads == ("TEAM", "DOCS_TOKEN")
+    assert offers["codex:docs"].read_variables == ("TEAM", "DOCS_TOKEN")
     (problem,) = problems
     assert problem.startswith(f"`{user.home}/.config/Claude/claude_desktop_config.json` cannot be read: ")
 
@@ -167,7 +167,7 @@ PUBLIC_TABLES: tuple[Mapping[str, object], ...] = (
 def test_a_server_with_a_key_or_password_of_its_own_stays_out_of_a_project_s_file(
     table: Mapping[str, object], is_secret: bool
 ) -> None:
-    offer = ServerOffer("x", "vscode", "mcp.json", table)
+    offer = ImportableServer("x", "vscode", "mcp.json", table)
     assert bool(import_problem(offer, {}, into_project=True)) == is_secret
     assert import_problem(offer, {}, into_project=False) == ""
 

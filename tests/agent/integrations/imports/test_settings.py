@@ -5,8 +5,8 @@ from pathlib import Path
 
 from ebbtide.agent.config.load import read_toml
 from ebbtide.agent.config.options import PROVIDERS
-from ebbtide.agent.integrations.imports.agent_folders import agent_folders
-from ebbtide.agent.integrations.imports.settings import setting_offers
+from ebbtide.agent.integrations.imports.agent_folders import find_agent_folders
+from ebbtide.agent.integrations.imports.settings import find_importable_settings
 from ebbtide.agent.providers.registry import registry_models
 from tests.kit.files import write_file
 from tests.kit.user import User
@@ -42,7 +42,7 @@ def set_up(home: Path) -> None:
 
 def test_settings_are_read_in_our_terms_and_no_rule_allows_more_than_it_did(tmp_path: Path) -> None:
     set_up(tmp_path)
-    offers, problems = setting_offers(agent_folders({"HOME": str(tmp_path)}), tmp_path / "app")
+    offers, problems = find_importable_settings(find_agent_folders({"HOME": str(tmp_path)}), tmp_path / "app")
     opus = next(one.value for one in offers if one.original == "model `opus[1m]`")
     assert opus.removeprefix("anthropic/") in registry_models("anthropic")
     not_here, asked = "no equivalent here", "also asked here, as are all calls that no rule allows"
@@ -86,7 +86,7 @@ def test_settings_are_read_in_our_terms_and_no_rule_allows_more_than_it_did(tmp_
 
 def test_providers_have_their_names_here(tmp_path: Path) -> None:
     write_file(tmp_path / ".config/opencode/opencode.json", json.dumps({"model": "google/x"}))
-    offers, _ = setting_offers(agent_folders({"HOME": str(tmp_path)}), tmp_path / "app")
+    offers, _ = find_importable_settings(find_agent_folders({"HOME": str(tmp_path)}), tmp_path / "app")
     assert [one.description for one in offers] == ["model `google/x` → agent.model gemini/x"]
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.extensions.trust import ProjectTrust
-from ebbtide.agent.integrations.lsp.find import found_servers, language_server_items
-from ebbtide.agent.integrations.lsp.session_languages import SessionLanguages
+from ebbtide.agent.integrations.lsp.find import find_servers, language_server_trust_items
+from ebbtide.agent.integrations.lsp.session_languages import SessionLanguageServers
 from tests.kit.files import write_program
 
 
@@ -27,7 +27,7 @@ class Place:
 
     def found(self) -> list[tuple[str, str, str]]:
         config = load_config(self.project, self.environment, {}, self.flags)
-        servers = found_servers(config, self.project, self.environment)
+        servers = find_servers(config, self.project, self.environment)
         return [(one.spec.name, one.spec.command[0].removeprefix(f"{self.home}/"), one.standing) for one in servers]
 
 
@@ -55,8 +55,8 @@ def test_a_project_s_program_runs_once_it_is_approved_and_as_long_as_it_is_the_s
     assert place.found() == [("ruff", "bin/ruff", "on")]
     (place.bin / "ruff").unlink()
     config = load_config(place.project, place.environment, {}, place.flags)
-    assert language_server_items(config, place.project, place.environment, {".go"}) == ()
-    items = language_server_items(config, place.project, place.environment, {".py"})
+    assert language_server_trust_items(config, place.project, place.environment, {".go"}) == ()
+    items = language_server_trust_items(config, place.project, place.environment, {".py"})
     assert [(item.name, item.details) for item in items] == [("ruff (language server)", ("runs `.venv/bin/ruff`",))]
     ProjectTrust(config).decide(items, "approved")
     write_program(place.bin / "ruff")
@@ -109,7 +109,7 @@ def test_the_user_names_others_and_leaves_some_out(place: Place) -> None:
     )
     assert place.found() == [("mine", "bin/my-server", "on"), ("ruff", "bin/ruff", "off")]
     config = load_config(place.project, place.environment, {}, place.flags)
-    spec = found_servers(config, place.project, place.environment)[0].spec
+    spec = find_servers(config, place.project, place.environment)[0].spec
     assert (spec.command, spec.extensions, spec.settings) == ((mine, "--stdio"), (".txt", ".md"), {"a": {"b": 1}})
 
 
@@ -119,6 +119,6 @@ def test_a_known_server_with_another_program_handles_its_usual_files(place: Plac
     place.flags = (f'lsp.servers.pyright.command=["{own}"]', f"lsp.servers.pyright.enabled={enabled}")
     assert place.found() == [("pyright", "opt/my-pyright", state)]
     config = load_config(place.project, place.environment, {}, (*place.flags, "lsp.enabled=true"))
-    languages = SessionLanguages(config, place.project, None, place.environment)
-    assert languages.are_there_for({".py"}) == (state == "on")
-    assert not languages.are_there_for({".go"})
+    languages = SessionLanguageServers(config, place.project, None, place.environment)
+    assert languages.is_available_for({".py"}) == (state == "on")
+    assert not languages.is_available_for({".go"})

@@ -12,7 +12,7 @@ import pytest
 from ebbtide.agent.events.permissions import QuestionAsked
 from ebbtide.agent.events.session import Noticed, ToolFinished
 from ebbtide.agent.extensions.trust_question import APPROVE_OPTION, REFUSE_OPTION
-from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
+from ebbtide.tools.sandbox.system import NoSandbox, detect_sandbox
 from tests.kit.files import write_program
 from tests.kit.mcp_project import McpProject, say
 from tests.kit.polling import is_gone, soon
@@ -28,7 +28,7 @@ WRONG = calls(call("write", path="a.txt", content="fine\nwrong\n"))
 
 @pytest.mark.parametrize("sandbox", ["off", "auto"])
 def test_a_change_of_a_file_is_told_what_it_brought(sandbox: str, user: User) -> None:
-    if sandbox == "auto" and isinstance(found_sandbox(), NoSandbox):
+    if sandbox == "auto" and isinstance(detect_sandbox(), NoSandbox):
         pytest.skip("this machine has no sandbox")
     model = user.script(WRONG, {"text": "Done."})
     env = {"EBB_LSP_ENABLED": "true", "EBB_SANDBOX": sandbox}

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from ebbtide.agent.errors import ConfigError
-from ebbtide.agent.integrations.mcp.declarations import DeclaredServer, UnusableServer, WrittenServer, declared_servers
+from ebbtide.agent.integrations.mcp.declarations import (
+    DeclaredServer,
+    ServerDeclaration,
+    UnusableServer,
+    load_declared_servers,
+)
 from ebbtide.tools.integrations.mcp.spec import Login, ServerSpec
 from tests.kit.files import write_file
 from tests.kit.mcp_project import McpProject
@@ -16,7 +21,7 @@ ENVIRONMENT = {"HOST": "example.org", "TOKEN": "t0k", "EMPTY": "", "NAME": "forg
 
 
 def found(project: McpProject, *settings: str) -> tuple[DeclaredServer | UnusableServer, ...]:
-    return declared_servers(project.config(settings=settings), ENVIRONMENT)
+    return load_declared_servers(project.config(settings=settings), ENVIRONMENT)
 
 
 def specs(project: McpProject, *settings: str) -> list[ServerSpec]:
@@ -45,7 +50,7 @@ def test_everything_that_may_be_said_of_a_server(project: McpProject) -> None:
     assert specs(project) == [
         ServerSpec(
             "forge", ("npx", "-y", "forge-server"), cwd=project.root / "tools", enabled_tools=("read_*",),
-            disabled_tools=("read_secret",), startup_timeout=5.0, call_timeout=600.0, most_bytes=1000,
+            disabled_tools=("read_secret",), startup_timeout=5.0, call_timeout=600.0, max_result_bytes=1000,
         ),
         ServerSpec("chat", url="https://example.org/mcp", login=Login("me", "t0k", ("read",), 8765, 60.0)),
     ]  # fmt: skip
@@ -70,10 +75,10 @@ def test_a_projects_file_is_read_as_other_programs_write_it(project: McpProject)
         "forge", ("forge-server", "--port", "80", "none", "${1}"), env={"TOKEN": "t0k", "MODE": "dev"},
         cwd=project.root,
     )  # fmt: skip
-    assert (forge.owner, forge.ignored) == ("project", ("alwaysAllow", "description"))
-    assert forge.written == WrittenServer(
+    assert (forge.owner, forge.ignored_keys) == ("project", ("alwaysAllow", "description"))
+    assert forge.declaration == ServerDeclaration(
         ("${NAME}-server", "--port", "${PORT:-80}", "${EMPTY:-none}", "${1}"), env=("TOKEN=${TOKEN}", "MODE=dev"),
-        reads=("NAME", "PORT", "EMPTY", "TOKEN"),
+        read_variables=("NAME", "PORT", "EMPTY", "TOKEN"),
     )  # fmt: skip
     assert web.spec == ServerSpec("web", url="http://h/mcp", headers={"X-Key": "t0k"})
 
@@ -189,14 +194,15 @@ def test_a_server_can_be_switched_off_everywhere(project: McpProject) -> None:
     project.declares(off={"command": "x", "disabled": True}, forge={"command": "x"}, chat={"command": "x"})
     write_file(project.root / ".ebb" / "config.toml", '[mcp]\ndisabled = ["chat"]\n')
     assert [
-        (one.name, isinstance(one, UnusableServer) and one.is_off) for one in found(project, 'mcp.disabled=["forge"]')
+        (one.name, isinstance(one, UnusableServer) and one.is_disabled)
+        for one in found(project, 'mcp.disabled=["forge"]')
     ] == [
         ("mine", True),
         ("off", True),
         ("forge", True),
         ("chat", False),
     ]
-    assert [(one.name, isinstance(one, UnusableServer) and one.is_off) for one in found(project)][2:] == [
+    assert [(one.name, isinstance(one, UnusableServer) and one.is_disabled) for one in found(project)][2:] == [
         ("forge", False),
         ("chat", True),
     ]
@@ -207,7 +213,7 @@ def test_a_projects_configuration_declares_no_server(project: McpProject) -> Non
     path = project.root / ".ebb" / "config.toml"
     path.write_text('[mcp.servers.forge]\ncommand = "x"\n')
     config = project.config()
-    assert declared_servers(config, {}) == ()
+    assert load_declared_servers(config, {}) == ()
     assert config.notices == (
         f"`mcp.servers` in {path} was ignored: a project's servers are declared in its `.mcp.json`",
     )
@@ -241,14 +247,14 @@ def test_a_table_without_keys_is_a_server_that_cannot_be_used(project: McpProjec
 
 def test_values_that_the_user_configured_are_not_shown(project: McpProject) -> None:
     project.user(forge={"command": "x", "env.TOKEN": "s3cret"}, web={"url": "http://h", "headers.Key": "s3cret"})
-    written = [one.written for one in found(project) if isinstance(one, DeclaredServer)]
-    assert written == [WrittenServer(("x",), env=("TOKEN",)), WrittenServer(url="http://h", headers=("Key",))]
+    written = [one.declaration for one in found(project) if isinstance(one, DeclaredServer)]
+    assert written == [ServerDeclaration(("x",), env=("TOKEN",)), ServerDeclaration(url="http://h", headers=("Key",))]
 
 
 def test_what_a_digest_depends_on(project: McpProject) -> None:
     def digest(environment: dict[str, str], **entry: Any) -> str:
         project.declares(forge=entry)
-        (one,) = declared_servers(project.config(), environment)
+        (one,) = load_declared_servers(project.config(), environment)
         assert isinstance(one, DeclaredServer)
         return one.digest
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ebbtide.agent.messages import Conversation, Note, User
-from ebbtide.agent.prompt.reminder_notes import ReminderFacts, announced_facts, due_notes, with_announced
+from ebbtide.agent.prompt.reminder_notes import ReminderFacts, announced_facts, due_notes, facts_after_notes
 from ebbtide.agent.session import Session
 from tests.kit.mcp_project import McpProject, command, notices, questions, say
 
@@ -77,8 +77,8 @@ async def test_a_project_server_is_heard_once_it_is_approved_and_cut_where_it_sa
 @pytest.mark.parametrize("rewrites", [0, 1])
 def test_only_what_was_not_told_is_told_and_all_of_it_again_after_a_rewrite(rewrites: int) -> None:
     one, two = ("a", "first"), ("b", "second")
-    before = with_announced(ReminderFacts(instructions=(one,)), ReminderFacts())
-    now = ReminderFacts(instructions=(one, two), epoch=rewrites)
+    before = facts_after_notes(ReminderFacts(server_instructions=(one,)), ReminderFacts())
+    now = ReminderFacts(server_instructions=(one, two), rewrite_count=rewrites)
     known = before if not rewrites else ReminderFacts()
     (note,) = due_notes(now, known)
     assert ("first" in note.text, "second" in note.text) == (bool(rewrites), True)

@@ -19,7 +19,7 @@ from tests.kit.mcp_project import McpProject, command, notices, say
 from tests.kit.polling import until
 
 REVIEW = McpPrompt(
-    "mcp__docs__review", "review", "Reviews.", (PromptArgument("file", required=True), PromptArgument("style"))
+    "mcp__docs__review", "review", "Reviews.", (PromptArgument("file", is_required=True), PromptArgument("style"))
 )
 
 
@@ -142,22 +142,22 @@ async def test_a_server_can_be_switched_off_and_on(project: McpProject) -> None:
     await until(lambda: bool(board.servers()[0].tools))
     assert {tool.offer for tool in board.servers()[0].tools} == {"due"}
     await say(session, "hello")
-    board.watch(lambda: changes.append(board.servers()[0].state.phase))
+    board.set_watcher(lambda: changes.append(board.servers()[0].state.phase))
 
-    await board.switch("docs")
+    await board.toggle("docs")
     (off,) = board.servers()
-    await board.switch("docs")
+    await board.toggle("docs")
     await board.restart("docs")
     (on,) = board.servers()
 
-    assert board.log("docs", 5) == []
-    assert (off.is_on, off.state.phase, off.state.detail, off.tools) == (
+    assert board.last_log_lines("docs", 5) == []
+    assert (off.is_enabled, off.state.phase, off.state.detail, off.tools) == (
         False,
         "disabled",
         "switched off in this session",
         (),
     )
-    assert (on.is_on, on.state.phase, [(tool.name, tool.offer) for tool in on.tools]) == (
+    assert (on.is_enabled, on.state.phase, [(tool.name, tool.offer) for tool in on.tools]) == (
         True, "ready", [("echo", "offered"), ("read_resource", "offered")],
     )  # fmt: skip
     assert on.tokens == sum(tool.tokens for tool in on.tools) > 0

@@ -17,14 +17,14 @@ from ebbtide.agent.messages import Note, User
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.session import Session
 from ebbtide.agent.sessions import Sessions
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 from tests.kit.mcp_project import McpProject, command, notices, say
 from tests.kit.polling import is_there, until
 from tests.kit.session import ASKED, call, finished
 
 SELDOM = ("edit_notebook", "web_search", "ask_user")
 """Those that are not offered here: there are no notebooks, nothing to search with, and nobody to ask."""
-OWN = tuple(tool.name for tool in builtin_tools() if tool.name not in SELDOM)
+OWN = tuple(tool.name for tool in create_builtin_tools() if tool.name not in SELDOM)
 
 
 async def test_a_turn_calls_a_servers_tool(project: McpProject) -> None:
@@ -114,7 +114,7 @@ async def test_two_servers_that_come_late_are_found_and_join_when_the_view_is_re
     await say(session)
     for approval in gates:
         await opened(approval)
-    await until(lambda: len(session._ctx.window.tools.served.added_tools) == 2)
+    await until(lambda: len(session._ctx.window.tools.server_tools.added_tools) == 2)
     events = await say(session)
     found, called = finished(events)[:2]
     assert found[2].startswith("## mcp__office__echo\nSays it again.")
@@ -198,7 +198,7 @@ async def test_tools_that_come_and_go_leave_the_list_as_it_is(project: McpProjec
     session = await project.open(*steps)
     requests = Requests(session)
     await say(session)
-    await until(lambda: bool(session._ctx.window.tools.served.added_tools))
+    await until(lambda: bool(session._ctx.window.tools.server_tools.added_tools))
     gone, new = finished(await say(session))
     assert gone == (
         "mcp__forge__echo",

@@ -12,18 +12,18 @@ from ebbtide.agent.channel import Channel
 from ebbtide.agent.events.permissions import QuestionAsked
 from ebbtide.agent.events.session import Event, ReplyFinished
 from ebbtide.agent.events.view import PrefixDrifted
-from ebbtide.agent.integrations.mcp.elicitation import DECLINE, LEAVE_OUT, SEND, parse_fields, prefilled_form
+from ebbtide.agent.integrations.mcp.elicitation import DECLINE, SEND, SKIP_FIELD, parse_fields, prefilled_form
 from ebbtide.agent.integrations.mcp.server_requests import (
     ALWAYS_ANSWER,
     NO_ANSWER,
     OPENED_ANSWER,
     ServerRequests,
-    write_sample,
+    generate_sample,
 )
 from ebbtide.agent.messages import Assistant, Image, Text, User
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.window.turn_limits import TurnLimits
-from ebbtide.tools.base import Picture
+from ebbtide.tools.base import ImageData
 from ebbtide.tools.integrations.mcp.client_handlers import (
     DismissedAnswer,
     SampleReply,
@@ -65,12 +65,12 @@ WRITTEN = "name=Bob age=44 size=1.5 sure=yes color=green taste=bitter days='mo, 
 FIELDS = {
     "Name (name): Who you are; at least 2 characters; usually Ann": ("Ann", DECLINE),
     "age: a whole number; at least 0; at most 150": (DECLINE,),
-    "size: a number": (LEAVE_OUT, DECLINE),
-    "sure": ("yes", "no", LEAVE_OUT, DECLINE),
-    "color": ("red", "green", LEAVE_OUT, DECLINE),
-    "taste": ("sweet", "bitter", LEAVE_OUT, DECLINE),
-    "days: any of mo, tu, we, separated by commas; at most 2 of them": (LEAVE_OUT, DECLINE),
-    "mail: as email": (LEAVE_OUT, DECLINE),
+    "size: a number": (SKIP_FIELD, DECLINE),
+    "sure": ("yes", "no", SKIP_FIELD, DECLINE),
+    "color": ("red", "green", SKIP_FIELD, DECLINE),
+    "taste": ("sweet", "bitter", SKIP_FIELD, DECLINE),
+    "days: any of mo, tu, we, separated by commas; at most 2 of them": (SKIP_FIELD, DECLINE),
+    "mail: as email": (SKIP_FIELD, DECLINE),
 }
 
 
@@ -97,14 +97,14 @@ async def test_a_form_is_one_question_in_which_fields_are_chosen_or_written(proj
 
 
 def test_each_field_says_what_it_takes() -> None:
-    assert {field.question(): field.options for field in parse_fields(FORM)} == FIELDS
+    assert {field.build_question(): field.options for field in parse_fields(FORM)} == FIELDS
 
 
 def test_a_form_goes_through_all_fields_those_that_are_missing_first() -> None:
     form, order = prefilled_form(parse_fields(FORM)), []
     while (field := form.field_for(form.options[0])) is not None:
         order.append(field.name)
-        form = form.with_value(field, "44" if field.required else None)
+        form = form.with_value(field, "44" if field.is_required else None)
     assert order == ["age", "name", "size", "sure", "color", "taste", "days", "mail"]
     assert (form.options[0], form.values) == (SEND, {"name": "44", "age": "44"})
 
@@ -201,7 +201,7 @@ def test_what_a_form_says_stands_on_one_line_each_and_has_an_end() -> None:
     }
     (field,) = parse_fields({"properties": {"size": choices}})
     assert (field.title, field.description) == ("Size of it", "x y")
-    assert field.options == ("A send it", "B", LEAVE_OUT, DECLINE)
+    assert field.options == ("A send it", "B", SKIP_FIELD, DECLINE)
     assert field.parse_value("A send it") == "a"
     with pytest.raises(ValueError, match="its form has 51 fields, more than the limit of 50"):
         parse_fields({"properties": {f"f{number}": {"type": "string"} for number in range(51)}})
@@ -241,7 +241,7 @@ async def test_a_text_is_written_within_the_limits_of_model_and_server(project: 
     model, turn = session._ctx.model, session._ctx.turn
     provider = model.provider
     assert isinstance(provider, Scripted)
-    picture = Picture("image/png", b"\x89PNG")
+    picture = ImageData("image/png", b"\x89PNG")
     conversation = (
         *(
             SamplingMessage("assistant", "Hello."),
@@ -250,9 +250,9 @@ async def test_a_text_is_written_within_the_limits_of_model_and_server(project: 
         ),
         *(SamplingMessage("assistant", "Of what?"), SamplingMessage("user", "poem of roses")),
     )
-    assert await write_sample(SampleRequest(conversation, 50, "Be a poet.", stop=("END",)), model, turn) == SampleReply(
-        "Roses are red. ", provider.facts.name, "stopSequence"
-    )
+    assert await generate_sample(
+        SampleRequest(conversation, 50, "Be a poet.", stop_sequences=("END",)), model, turn
+    ) == SampleReply("Roses are red. ", provider.facts.name, "stopSequence")
     (request,) = provider.requests
     assert (request.system, request.tools, request.max_output_tokens) == ("Be a poet.", (), 50)
     assert request.messages == (
@@ -261,7 +261,7 @@ async def test_a_text_is_written_within_the_limits_of_model_and_server(project: 
         User((Text("poem of roses"),)),
     )
     refused = [
-        await write_sample(SampleRequest(messages, 50), model, turn)
+        await generate_sample(SampleRequest(messages, 50), model, turn)
         for messages in (
             (),
             (SamplingMessage("assistant", "x"),),
@@ -269,11 +269,11 @@ async def test_a_text_is_written_within_the_limits_of_model_and_server(project: 
         )
     ]
     assert refused == [SamplingRefusal("there is no user message to answer")] * 3
-    large = await write_sample(SampleRequest((SamplingMessage("user", "poem " * 50_000),), 50), model, turn)
+    large = await generate_sample(SampleRequest((SamplingMessage("user", "poem " * 50_000),), 50), model, turn)
     assert isinstance(large, SamplingRefusal)
     assert large.reason.startswith("it needs about ")
     assert len(provider.requests) == 1
-    broke = replace(turn, limits=TurnLimits(cost=0.0))
-    assert await write_sample(SampleRequest(conversation, 50), model, broke) == SamplingRefusal(
+    broke = replace(turn, limits=TurnLimits(max_cost=0.0))
+    assert await generate_sample(SampleRequest(conversation, 50), model, broke) == SamplingRefusal(
         "the cost limit of this run is reached"
     )

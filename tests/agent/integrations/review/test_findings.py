@@ -35,8 +35,13 @@ def test_findings_are_put_in_order_and_their_paths_stay_in_the_repository() -> N
         ReviewFinding("src/a b.py", 3, 3, "warning", "It breaks", "Mend it."),
         ReviewFinding("", 1, 1, "note", "It breaks", "Mend it."),
     )
-    assert [found.has_severity(least) for least in ("error", "warning", "note", "never")] == [True, True, True, False]
-    assert not review(told(severity="note")).has_severity("warning")
+    assert [found.has_finding_of_severity(least) for least in ("error", "warning", "note", "never")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert not review(told(severity="note")).has_finding_of_severity("warning")
 
 
 def test_annotations_of_github_hold_no_command_but_their_own() -> None:

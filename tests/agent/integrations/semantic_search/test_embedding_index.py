@@ -12,16 +12,16 @@ from ebbtide.agent.archive.meaning_search import EmbeddingFailed
 from ebbtide.agent.archive.recall_search import INDEX_REBUILT_NOTE, NEAR_MATCH_NOTE
 from ebbtide.agent.integrations.semantic_search.embedding_index import (
     DOCUMENTS_PER_BATCH,
-    LEADING_PARTS,
+    LEADING_PART_COUNT,
     PART_CHARS,
     RANK_DAMPING,
-    TRAILING_PARTS,
+    TRAILING_PART_COUNT,
     merge_rankings,
     part_bounds,
     reciprocal_rank_fusion,
 )
-from ebbtide.agent.integrations.semantic_search.embeddings import SETTING_KEY, Embedder, missing_model_reason
-from ebbtide.agent.integrations.semantic_search.vector_index import QuantizedVectors, quantized
+from ebbtide.agent.integrations.semantic_search.embeddings import SETTING_KEY, Embedder, find_model_problem
+from ebbtide.agent.integrations.semantic_search.vector_index import QuantizedVectors, quantize
 from ebbtide.agent.records.store_access import delete_session
 from ebbtide.store.queries import SearchQuery
 from ebbtide.store.search import SearchHit
@@ -51,7 +51,7 @@ async def test_what_was_said_in_other_words_is_found_and_says_so(sessions: Sessi
     await sessions.says("a kitten sleeps")
     memory = await sessions.recall(model=model).search(RecallQuery("car"))
     assert (excerpts(memory), memory.notes) == (["the automobile stands there"], (NEAR_MATCH_NOTE,))
-    assert memory.items[0].by_meaning
+    assert memory.items[0].is_semantic_match
     assert excerpts(await sessions.recall().search(RecallQuery("car"))) == []
 
 
@@ -61,7 +61,7 @@ async def test_what_holds_the_words_never_stands_below_what_only_means_the_same(
     await sessions.says("nothing else but much besides, and somewhere in it a car that is fast, with bread and a boat")
     await sessions.says("of cars, breakfast")
     found = (await sessions.recall(model=model).search(RecallQuery("car fast", limit=5))).items
-    assert [one.by_meaning for one in found] == [False, False, True, True, True]
+    assert [one.is_semantic_match for one in found] == [False, False, True, True, True]
     assert [one.excerpt[:7] for one in found[:2]] == ["nothing", "of cars"]
 
 
@@ -78,7 +78,7 @@ async def test_of_what_holds_some_of_the_words_and_what_means_them_the_best_of_b
     await sessions.says("an automobile and bread")
     found = (await sessions.recall(model=model).search(RecallQuery("who has a car"))).items
     assert [one.excerpt for one in found] == ["who mends an automobile", "who knows the way", "an automobile and bread"]
-    assert [one.by_meaning for one in found] == [False, False, True]
+    assert [one.is_semantic_match for one in found] == [False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -205,8 +205,8 @@ def test_a_name_is_no_folder_and_nothing_is_fetched(tmp_path: Path, monkeypatch:
 
 def test_a_folder_without_a_model_or_with_a_damaged_one_says_so(tmp_path: Path, model: str) -> None:
     (tmp_path / "empty").mkdir()
-    assert "contains no static model" in missing_model_reason(str(tmp_path / "empty"))
-    assert missing_model_reason(model) == ""
+    assert "contains no static model" in find_model_problem(str(tmp_path / "empty"))
+    assert find_model_problem(model) == ""
     (Path(model) / "tokenizer.json").write_text("{")
     with pytest.raises(EmbeddingFailed, match="cannot be loaded"):
         Embedder(model)
@@ -231,10 +231,10 @@ def test_what_stands_high_in_both_rankings_comes_first() -> None:
 @pytest.mark.parametrize("text", ["", "short", "word " * 5000, "x" * 3000, "line\n" * 700, "測試" * 900])
 def test_parts_cover_a_text_or_its_ends(text: str) -> None:
     parts = part_bounds(text)
-    assert 1 <= len(parts) <= LEADING_PARTS + TRAILING_PARTS
+    assert 1 <= len(parts) <= LEADING_PART_COUNT + TRAILING_PART_COUNT
     assert all(end - start <= PART_CHARS for start, end in parts)
     assert (parts[0][0], parts[-1][1]) == (0, len(text))
-    if len(parts) < LEADING_PARTS + TRAILING_PARTS:
+    if len(parts) < LEADING_PART_COUNT + TRAILING_PART_COUNT:
         assert "".join(text[start:end] for start, end in parts) == text
 
 
@@ -243,11 +243,11 @@ def test_sketches_that_differ_least_are_those_of_the_nearest_vectors() -> None:
     vectors = rng.standard_normal((2000, 100)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     sketches = QuantizedVectors(1500)
-    rows = zip(range(1, 2001), quantized(vectors), strict=True)
+    rows = zip(range(1, 2001), quantize(vectors), strict=True)
     sketches.add(QuantizedVector(id, id, "s", "/p", "user", "", "", 0.0, bits.tobytes()) for id, bits in rows)
     assert (len(sketches), sketches.last_id) == (1500, 2000)
     query = vectors[1234] + 0.1 * rng.standard_normal(100).astype(np.float32)
-    found = sketches.nearest(quantized(query[None]), SearchQuery(), lambda paths: (), 20)
+    found = sketches.nearest(quantize(query[None]), SearchQuery(), lambda paths: (), 20)
     assert len(found) == 20
     assert 1235 in found
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from ebbtide.agent.integrations.small_models.answer_files import file_from_snippet, merge_snippet
+from ebbtide.agent.integrations.small_models.answer_files import file_from_answer, merge_snippet
 
 CALC = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n"
 PACKAGE = '{\n  "version": "1.0.0",\n  "dependencies": {\n    "left-pad": "1.0.0"\n  }\n}\n'
@@ -38,17 +38,17 @@ def fenced(text: str, language: str = "python") -> str:
 def test_the_piece_that_is_most_like_a_file_is_that_file(
     answer: str, files: dict[str, str], found: tuple[str, str] | None
 ) -> None:
-    assert file_from_snippet(answer, files) == found
+    assert file_from_answer(answer, files) == found
 
 
 def test_one_piece_is_the_one_new_file_that_is_asked_for() -> None:
-    assert file_from_snippet(fenced("# hello.py\nprint('hello')\n"), {}, ["hello.py"]) == (
+    assert file_from_answer(fenced("# hello.py\nprint('hello')\n"), {}, ["hello.py"]) == (
         "hello.py",
         "print('hello')\n",
     )
-    assert file_from_snippet(fenced("print(1)\n") + fenced("print(2)\n"), {}, ["hello.py"]) is None
-    assert file_from_snippet(fenced("print(1)\n"), {}, ["a.py", "b.py"]) is None
-    assert file_from_snippet(fenced("print(1)\n"), {"calc.py": CALC}, ["a.py"]) is None
+    assert file_from_answer(fenced("print(1)\n") + fenced("print(2)\n"), {}, ["hello.py"]) is None
+    assert file_from_answer(fenced("print(1)\n"), {}, ["a.py", "b.py"]) is None
+    assert file_from_answer(fenced("print(1)\n"), {"calc.py": CALC}, ["a.py"]) is None
 
 
 def test_what_stands_before_and_behind_a_piece_stays() -> None:
@@ -67,8 +67,8 @@ def test_what_stands_before_and_behind_a_piece_stays() -> None:
 
 
 def test_a_long_piece_is_not_compared() -> None:
-    assert file_from_snippet(fenced("x\n" * 11_000), {"a": "x\n"}) is None
-    assert file_from_snippet(fenced("x\n"), {"a": "x\n" * 11_000}) is None
+    assert file_from_answer(fenced("x\n" * 11_000), {"a": "x\n"}) is None
+    assert file_from_answer(fenced("x\n"), {"a": "x\n" * 11_000}) is None
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_a_long_piece_is_not_compared() -> None:
 )
 def test_long_files_are_compared_quickly(file: str, piece: str) -> None:
     began = time.process_time()
-    file_from_snippet(fenced(piece), {"a.py": file})
+    file_from_answer(fenced(piece), {"a.py": file})
     assert time.process_time() - began < 2
 
 
 def test_a_changed_block_of_a_long_file_is_still_recognised() -> None:
     file = "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(300))
     changed = file.replace("return 17\n", "return 18\n")
-    assert file_from_snippet(fenced(changed), {"a.py": file}) == ("a.py", changed)
+    assert file_from_answer(fenced(changed), {"a.py": file}) == ("a.py", changed)

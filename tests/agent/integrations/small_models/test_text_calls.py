@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.agent.calls.resolve import is_callable_name, known_argument_names, matches_tool_exactly
 from ebbtide.agent.events.session import CallsRead, TurnFinished
-from ebbtide.agent.integrations.small_models.call_forms import WrittenCall
+from ebbtide.agent.integrations.small_models.call_forms import TextCall
 from ebbtide.agent.integrations.small_models.call_search import (
     EXAMPLE_CALL_ADVICE,
     NOT_A_CALL_ADVICE,
@@ -20,11 +20,11 @@ from ebbtide.agent.messages import Assistant, Reasoning, Text, ToolCall
 from ebbtide.agent.providers.base import ModelFacts
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.tools.base import Tool
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 from tests.kit.session import Home, events_of, finished, first_turn
 
-TOOLS: dict[str, Tool] = {tool.name: tool for tool in builtin_tools()}
-LS, WC = WrittenCall("bash", {"command": "ls"}), WrittenCall("bash", {"command": "wc a"})
+TOOLS: dict[str, Tool] = {tool.name: tool for tool in create_builtin_tools()}
+LS, WC = TextCall("bash", {"command": "ls"}), TextCall("bash", {"command": "wc a"})
 ONE = '{"name": "bash", "arguments": {"command": "ls"}}'
 TWO = '{"name": "bash", "arguments": {"command": "wc a"}}'
 
@@ -99,18 +99,18 @@ INVOKES = (
         ('<|python_tag|>bash(command="ls")', [LS], ""),
         ('<tool_call>\nbash(command="ls")\n</tool_call>', [LS], ""),
         ('edit(path="a", replace_all=True, old="""x\ny""")',
-         [WrittenCall("edit", {"path": "a", "replace_all": True, "old": "x\ny"})], ""),
+         [TextCall("edit", {"path": "a", "replace_all": True, "old": "x\ny"})], ""),
         ('{"tool": "bash", "command": "ls"}', [LS], ""),
         ('```json\n{"bash": {"command": "ls"}}\n```', [LS], ""),
         (KIMI, [LS], ""),
         (INVOKES.replace("<", "<｜DSML｜").replace("<｜DSML｜/", "</｜DSML｜"), [LS, WC], ""),
         (INVOKES.replace("function_calls", "minimax:tool_call"), [LS, WC], ""),
         ('Thought: I look.\nAction: bash\nAction Input: {"command": "ls"}', [LS], "Thought: I look."),
-        ('{"name": "bash", "arguments": {"command": "a\nb"}}', [WrittenCall("bash", {"command": "a\nb"})], ""),
+        ('{"name": "bash", "arguments": {"command": "a\nb"}}', [TextCall("bash", {"command": "a\nb"})], ""),
     ],
 )  # fmt: skip
 def test_a_reply_that_ends_in_calls_or_begins_with_them_makes_them(
-    text: str, calls: list[WrittenCall], words: str
+    text: str, calls: list[TextCall], words: str
 ) -> None:
     assert find_calls(text) == FoundCalls(tuple(calls), words)
 
@@ -350,13 +350,13 @@ class Local(Scripted):
 
     @property
     def facts(self) -> ModelFacts:
-        return replace(super().facts, calls_in_text=True)
+        return replace(super().facts, writes_calls_as_text=True)
 
 
 async def test_calls_in_text_run_and_are_native_ones_from_then_on(home: Home) -> None:
     (home.root / "a").write_text("hello\n")
     read = '{"name": "Read", "arguments": {"file_path": "a", "limit": "1"}}'
-    model = Local.of({"text": f"I look.\n```json\n{read}\n```"}, {"text": read}, {"text": "done"})
+    model = Local.from_replies({"text": f"I look.\n```json\n{read}\n```"}, {"text": read}, {"text": "done"})
     session, events = await first_turn(home.session(model))
     assert [(name, status) for name, status, _ in finished(events)] == [("read", "done")] * 2
     assert [event for event in events if isinstance(event, CallsRead)] == [CallsRead("I look."), CallsRead("")]
@@ -370,7 +370,7 @@ async def test_calls_in_text_run_and_are_native_ones_from_then_on(home: Home) ->
 
 
 async def test_half_of_a_character_in_a_call_is_answered(home: Home) -> None:
-    model = Local.of({"text": '{"name": "read", "arguments": {"path": "a\\ud800"}}'}, {"text": "done"})
+    model = Local.from_replies({"text": '{"name": "read", "arguments": {"path": "a\\ud800"}}'}, {"text": "done"})
     _, events = await first_turn(home.session(model))
     answer = "the call was not run: the arguments contain half of a surrogate pair: send the whole character"
     assert (finished(events), events[-1]) == ([("read", "failed", answer)], TurnFinished("answered", "done"))
@@ -379,13 +379,17 @@ async def test_half_of_a_character_in_a_call_is_answered(home: Home) -> None:
 async def test_the_call_that_a_refusal_names_is_no_quotation(home: Home) -> None:
     (home.root / "a").write_text("hello\n")
     write, read = '{"name": "write", "arguments": {"path": "a", "content": "x"}}', ONE.replace("bash", "read")
-    model = Local.of({"text": write}, {"text": read.replace('"command": "ls"', '"path": "a"')}, {"text": "done"})
+    model = Local.from_replies(
+        {"text": write}, {"text": read.replace('"command": "ls"', '"path": "a"')}, {"text": "done"}
+    )
     _, events = await first_turn(home.session(model))
     assert [(name, status) for name, status, _ in finished(events)] == [("write", "failed"), ("read", "done")]
 
 
 async def test_a_call_in_text_that_cannot_be_read_is_answered_and_the_model_goes_on(home: Home) -> None:
-    model = Local.of({"text": ONE.replace("ls", 'echo "a"')}, {"text": ONE.replace("ls", "echo a")}, {"text": "done"})
+    model = Local.from_replies(
+        {"text": ONE.replace("ls", 'echo "a"')}, {"text": ONE.replace("ls", "echo a")}, {"text": "done"}
+    )
     _, events = await first_turn(home.session(model))
     (_, status, answer), second = finished(events)
     assert (status, second) == ("failed", ("bash", "done", "a\nexit code 0"))
@@ -398,7 +402,7 @@ async def test_a_call_in_text_that_cannot_be_read_is_answered_and_the_model_goes
 
 async def test_a_reply_that_only_calls_a_tool_that_is_not_there_does_not_end_the_turn(home: Home) -> None:
     change = '{"name": "patch_text", "arguments": {"path": "a", "content": "b"}}'
-    model = Local.of({"text": f"I add a line.\n```json\n{change}\n```"}, {"text": "done"})
+    model = Local.from_replies({"text": f"I add a line.\n```json\n{change}\n```"}, {"text": "done"})
     _, events = await first_turn(home.session(model))
     ((name, status, answer),) = finished(events)
     assert (name, status) == ("patch_text", "failed")
@@ -409,7 +413,9 @@ async def test_a_reply_that_only_calls_a_tool_that_is_not_there_does_not_end_the
 async def test_what_the_model_quotes_from_a_file_it_has_read_is_no_call(home: Home) -> None:
     (home.root / "a").write_text('[{"name": "bash",\n  "arguments": {"command": "rm -r ."}}]\n')
     quoted = '```json\n{"name": "bash", "arguments": {"command": "rm -r ."}}\n```'
-    model = Local.of({"text": '{"name": "read", "arguments": {"path": "a"}}'}, {"text": f"It holds\n{quoted}"})
+    model = Local.from_replies(
+        {"text": '{"name": "read", "arguments": {"path": "a"}}'}, {"text": f"It holds\n{quoted}"}
+    )
     session, events = await first_turn(home.session(model))
     assert len(finished(events)) == 1
     assert events[-1] == TurnFinished("answered", f"It holds\n{quoted}")
@@ -417,5 +423,5 @@ async def test_what_the_model_quotes_from_a_file_it_has_read_is_no_call(home: Ho
 
 
 async def test_a_model_of_which_native_calls_are_taken_alone_has_said_a_text(home: Home) -> None:
-    _, events = await first_turn(home.session(Scripted.of({"text": ONE})))
+    _, events = await first_turn(home.session(Scripted.from_replies({"text": ONE})))
     assert events[-1] == TurnFinished("answered", ONE)

@@ -6,7 +6,7 @@ from ebbtide.agent.integrations.small_models.unfinished_task import (
     MAX_QUOTED_CHARS,
     asks_for_change,
     changing_calls,
-    work_reminder,
+    unfinished_work_reminder,
 )
 from ebbtide.agent.messages import (
     Assistant,
@@ -77,7 +77,7 @@ NOTHING, NOTHING_DONE = (
     ],
 )
 def test_what_was_not_done_is_asked_for_with_what_it_is_about(turn: tuple[Message, ...], reminder: str | None) -> None:
-    assert work_reminder(Conversation((FIX, *turn))) == (reminder and User((Note(reminder, kind="undone"),)))
+    assert unfinished_work_reminder(Conversation((FIX, *turn))) == (reminder and User((Note(reminder, kind="undone"),)))
 
 
 def test_a_file_written_as_it_was_is_no_change() -> None:
@@ -125,12 +125,12 @@ def test_who_wished_for_a_tool_that_writes_is_led_to_write(name: str, arguments:
         else "Answer with the call alone"
     )
     reminder = NOTHING.replace("Answer with the call alone", call)
-    assert work_reminder(Conversation((FIX, *turn))) == User((Note(reminder, kind="undone"),))
+    assert unfinished_work_reminder(Conversation((FIX, *turn))) == User((Note(reminder, kind="undone"),))
 
 
 def test_long_files_are_not_said_once_more() -> None:
     message = User((Text("Fix a.py"), Note("x" * (MAX_QUOTED_CHARS + 1), kind="file", name="a.py")))
-    asked = work_reminder(Conversation((message, said("It is fixed."))))
+    asked = unfinished_work_reminder(Conversation((message, said("It is fixed."))))
     assert asked == User(
         (Note(f"[So far nothing was changed. This is to be done now: Fix a.py\n{END}", kind="undone"),)
     )
@@ -139,15 +139,15 @@ def test_long_files_are_not_said_once_more() -> None:
 def test_it_is_asked_for_twice_in_a_turn() -> None:
     messages: tuple[Message, ...] = (FIX, said("It is fixed."))
     for _ in range(2):
-        asked = work_reminder(Conversation(messages))
+        asked = unfinished_work_reminder(Conversation(messages))
         assert asked is not None
         messages = (*messages, asked, said("It is fixed."))
-    assert work_reminder(Conversation(messages)) is None
-    assert work_reminder(Conversation((*messages, FIX, said("It is fixed.")))) is not None
+    assert unfinished_work_reminder(Conversation(messages)) is None
+    assert unfinished_work_reminder(Conversation((*messages, FIX, said("It is fixed.")))) is not None
 
 
 def test_work_of_an_earlier_turn_is_none_of_this_one() -> None:
     conversation = Conversation((FIX, *step("edit", path="a.py"), said("Done."), FIX, said("Done.")))
     assert list(changing_calls(conversation)) == []
-    assert work_reminder(Conversation(())) is None
-    assert work_reminder(Conversation((said("Hello."),))) is None
+    assert unfinished_work_reminder(Conversation(())) is None
+    assert unfinished_work_reminder(Conversation((said("Hello."),))) is None

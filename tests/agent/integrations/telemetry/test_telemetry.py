@@ -180,6 +180,6 @@ def test_the_message_of_an_error_has_no_key(exports_text: bool) -> None:
         TurnFailed("provider", "the server says: sk-abcdefgh12345678 is wrong", 3),
         TurnFinished("failed", ""),
     ):
-        trace.note(event)
+        trace.record(event)
     (span,) = exporter.get_finished_spans()
     assert span.status.description == "the server says: *** is wrong"

@@ -30,7 +30,7 @@ from ebbtide.agent.messages import (
 )
 from ebbtide.agent.providers.base import Endpoint, ModelFacts, Request
 from ebbtide.agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
-from ebbtide.agent.providers.wires.decoder import make_call
+from ebbtide.agent.providers.wires.decoder import build_call
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.view.long_texts import sendable_text
 from tests.kit.adapters import ADAPTERS, PIXEL, WINDOW, Adapter, collect, endpoint_of, everything, hello
@@ -122,16 +122,16 @@ def test_what_is_left_of_a_schema_is_what_the_sdk_leaves(schema: dict[str, Any])
 def test_blocks_are_marked_for_the_cache_where_the_request_says() -> None:
     turns = [message for number in range(5) for message in (user(f"ask {number}"), said(Text("answer")))]
     request = replace(talk(*turns, user("last")), breakpoints=Breakpoints((9,), (1, 4, 11)))
-    body = anthropic.body(request, ANTHROPIC.facts)
+    body = anthropic.build_body(request, ANTHROPIC.facts)
     blocks = [block for message in body["messages"] for block in message["content"]]
     assert [index for index, block in enumerate(blocks, 1) if "cache_control" in block] == [1, 4, 11]
     assert body["system"] == [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
-    assert "cache_control" not in json.dumps(anthropic.body(talk(*turns), ANTHROPIC.facts))
+    assert "cache_control" not in json.dumps(anthropic.build_body(talk(*turns), ANTHROPIC.facts))
 
 
 def test_what_other_sessions_share_is_a_block_of_its_own() -> None:
-    request = replace(hello(), stable=2, breakpoints=Breakpoints((2,)))
-    assert anthropic.body(request, ANTHROPIC.facts)["system"] == [
+    request = replace(hello(), shared_prefix_chars=2, breakpoints=Breakpoints((2,)))
+    assert anthropic.build_body(request, ANTHROPIC.facts)["system"] == [
         {"type": "text", "text": "Be", "cache_control": {"type": "ephemeral"}},
         {"type": "text", "text": " brief."},
     ]
@@ -141,28 +141,28 @@ def test_a_breakpoint_after_what_is_not_sent_marks_what_is() -> None:
     foreign = said(Reasoning("hm", {"type": "thinking"}), Text(" "), model="other/model")
     request = replace(talk(user("one"), foreign, user("two")), breakpoints=Breakpoints((), (1, 3)))
     marked = [{"type": "text", "text": "one", "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": "two"}]
-    assert anthropic.body(request, ANTHROPIC.facts)["messages"] == [{"role": "user", "content": marked}]
+    assert anthropic.build_body(request, ANTHROPIC.facts)["messages"] == [{"role": "user", "content": marked}]
     unmarked = replace(talk(foreign, user("two")), breakpoints=Breakpoints((), (1,)))
-    assert "cache_control" not in json.dumps(anthropic.body(unmarked, ANTHROPIC.facts))
+    assert "cache_control" not in json.dumps(anthropic.build_body(unmarked, ANTHROPIC.facts))
 
 
 def test_only_models_with_breakpoints_are_given_any() -> None:
     outputs = User((ToolOutput("c", "x"), ToolOutput("d", "y")))
     calls = said(ToolCall("c", "read", {}), ToolCall("d", "read", {}))
     request = replace(talk(user("go"), calls, outputs), breakpoints=Breakpoints((9,), (3, 4, 5)))
-    marked = json.dumps(openai_responses.body(request, RESPONSES.facts))
+    marked = json.dumps(openai_responses.build_body(request, RESPONSES.facts))
     assert marked.count("prompt_cache_breakpoint") == 3
     assert "prompt_cache_breakpoint" not in json.dumps(
-        openai_responses.body(request, RESPONSES.facts, frozenset({"breakpoints"}))
+        openai_responses.build_body(request, RESPONSES.facts, frozenset({"breakpoints"}))
     )
-    old = openai_responses.body(request, replace(RESPONSES.facts, name="gpt-5.5"))
+    old = openai_responses.build_body(request, replace(RESPONSES.facts, name="gpt-5.5"))
     assert "prompt_cache_breakpoint" not in json.dumps(old)
     assert old["input"][-1]["output"] == "y"
 
 
 def test_a_chat_server_gets_a_cache_key_where_it_is_known_to_take_one() -> None:
-    assert "prompt_cache_key" not in openai_chat.body(hello(), CHAT.facts)
-    assert openai_chat.body(hello(), CHAT.facts, openai_chat.OPENAI_QUIRKS)["prompt_cache_key"] == "session-1"
+    assert "prompt_cache_key" not in openai_chat.build_body(hello(), CHAT.facts)
+    assert openai_chat.build_body(hello(), CHAT.facts, openai_chat.OPENAI_QUIRKS)["prompt_cache_key"] == "session-1"
 
 
 def test_what_is_added_to_a_message_comes_after_its_picture() -> None:
@@ -176,16 +176,16 @@ def test_what_is_added_to_a_message_comes_after_its_picture() -> None:
 
 def test_a_note_is_a_message_of_its_own_where_outputs_are() -> None:
     messages = (user("go"), said(ToolCall("c", "read", {})), User((ToolOutput("c", "x"), Note("[told]"))))
-    chat = openai_chat.body(talk(*messages), CHAT.facts)["messages"]
+    chat = openai_chat.build_body(talk(*messages), CHAT.facts)["messages"]
     assert chat[-2:] == [
         {"role": "tool", "tool_call_id": "c", "content": "x"},
         {"role": "user", "content": "[told]"},
     ]
-    local = ollama.body(talk(*messages), OLLAMA.facts, 8_192)["messages"]
+    local = ollama.build_body(talk(*messages), OLLAMA.facts, 8_192)["messages"]
     assert local[-1] == {"role": "user", "content": "[told]"}
-    items = openai_responses.body(talk(*messages), RESPONSES.facts)["input"]
+    items = openai_responses.build_body(talk(*messages), RESPONSES.facts)["input"]
     assert items[-1] == {"role": "user", "content": [{"type": "input_text", "text": "[told]"}]}
-    blocks = anthropic.body(talk(*messages), ANTHROPIC.facts)["messages"][-1]["content"]
+    blocks = anthropic.build_body(talk(*messages), ANTHROPIC.facts)["messages"][-1]["content"]
     assert [block["type"] for block in blocks] == ["tool_result", "text"]
 
 
@@ -193,7 +193,7 @@ def test_a_paused_reply_is_sent_back_last() -> None:
     thinking = Reasoning("hm", {"type": "thinking", "thinking": "hm", "signature": "s"})
     searches = ProviderItem({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}})
     paused = talk(user("go"), said(Text("so far"), thinking, searches, model=ANTHROPIC.facts.id))
-    body = anthropic.body(replace(paused, breakpoints=Breakpoints((), (3,))), ANTHROPIC.facts)
+    body = anthropic.build_body(replace(paused, breakpoints=Breakpoints((), (3,))), ANTHROPIC.facts)
     assert [message["role"] for message in body["messages"]] == ["user", "assistant"]
     assert "cache_control" in body["messages"][1]["content"][0]
     assert "cache_control" not in body["messages"][1]["content"][1]
@@ -201,22 +201,22 @@ def test_a_paused_reply_is_sent_back_last() -> None:
 
 def test_messages_that_say_nothing_are_left_out() -> None:
     foreign = said(Reasoning("hm", {"type": "thinking"}), Text(" "), model="other/model")
-    body = anthropic.body(talk(user("one"), foreign, user("two"), User((Text(""),))), ANTHROPIC.facts)
+    body = anthropic.build_body(talk(user("one"), foreign, user("two"), User((Text(""),))), ANTHROPIC.facts)
     assert [[block["text"] for block in message["content"]] for message in body["messages"]] == [["one", "two"]]
 
 
 def test_a_message_without_words_still_stands_behind_a_reply() -> None:
     own = said(Text("so far "), model=ANTHROPIC.facts.id)
-    body = anthropic.body(talk(user("go"), own, User((Text(" "),))), ANTHROPIC.facts)
+    body = anthropic.build_body(talk(user("go"), own, User((Text(" "),))), ANTHROPIC.facts)
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
     assert refusal("anthropic", body) is None
 
 
 def test_ids_and_names_are_what_anthropic_takes() -> None:
     call = ToolCall("functions.read:0", "read file!", {})
-    nameless = make_call("functions.read:1", "", "{}")
+    nameless = build_call("functions.read:1", "", "{}")
     outputs = User((ToolOutput("functions.read:0", "x"), ToolOutput("functions.read:1", "y", status="failed")))
-    body = anthropic.body(talk(user("go"), said(call, nameless), outputs), ANTHROPIC.facts)
+    body = anthropic.build_body(talk(user("go"), said(call, nameless), outputs), ANTHROPIC.facts)
     uses, results = body["messages"][1]["content"], body["messages"][2]["content"]
     assert [(use["id"], use["name"]) for use in uses] == [
         ("functions_read_0", "read_file_"),
@@ -230,13 +230,13 @@ def test_ids_and_names_are_what_anthropic_takes() -> None:
     [(None, 64_000, 8_192), ("low", 64_000, 2_048), ("max", 64_000, 32_000), (None, 4_096, 2_048), (None, 2_000, None)],
 )
 def test_the_budget_for_thinking_leaves_half_for_the_answer(effort: str | None, limit: int, budget: int | None) -> None:
-    body = anthropic.body(replace(hello(), effort=effort, max_output_tokens=limit), BUDGET)
+    body = anthropic.build_body(replace(hello(), effort=effort, max_output_tokens=limit), BUDGET)
     assert body.get("thinking") == (budget and {"type": "enabled", "budget_tokens": budget})
 
 
 def test_thinking_with_a_budget_does_not_start_in_the_middle_of_a_turn() -> None:
     def thinks(*messages: Message) -> bool:
-        return "thinking" in anthropic.body(replace(talk(*messages), max_output_tokens=8_000), BUDGET)
+        return "thinking" in anthropic.build_body(replace(talk(*messages), max_output_tokens=8_000), BUDGET)
 
     call, output = ToolCall("c", "read", {}), User((ToolOutput("c", "x"),))
     thought = Reasoning("hm", {"type": "thinking", "thinking": "hm", "signature": "s"})
@@ -250,21 +250,23 @@ def test_thinking_with_a_budget_does_not_start_in_the_middle_of_a_turn() -> None
 
 def test_no_effort_is_no_thinking() -> None:
     quiet = replace(hello(), effort="none")
-    assert "thinking" not in anthropic.body(quiet, ANTHROPIC.facts)
-    assert "thinking" not in anthropic.body(quiet, BUDGET)
-    assert openai_responses.body(quiet, RESPONSES.facts)["reasoning"] == {"effort": "none"}
-    assert ollama.body(quiet, OLLAMA.facts, 8_192)["think"] is False
-    assert "think" not in ollama.body(quiet, replace(OLLAMA.facts, thinking="none"), 8_192)
+    assert "thinking" not in anthropic.build_body(quiet, ANTHROPIC.facts)
+    assert "thinking" not in anthropic.build_body(quiet, BUDGET)
+    assert openai_responses.build_body(quiet, RESPONSES.facts)["reasoning"] == {"effort": "none"}
+    assert ollama.build_body(quiet, OLLAMA.facts, 8_192)["think"] is False
+    assert "think" not in ollama.build_body(quiet, replace(OLLAMA.facts, thinking="none"), 8_192)
 
 
 def test_reasoning_without_its_seal_is_not_sent() -> None:
     item = {"id": "rs_1", "type": "reasoning", "summary": []}
-    body = openai_responses.body(talk(user("go"), said(Reasoning("", item), model=RESPONSES.facts.id)), RESPONSES.facts)
+    body = openai_responses.build_body(
+        talk(user("go"), said(Reasoning("", item), model=RESPONSES.facts.id)), RESPONSES.facts
+    )
     assert len(body["input"]) == 1
 
 
 def test_models_that_do_not_think_are_not_asked_for_reasoning() -> None:
-    body = openai_responses.body(hello(), replace(RESPONSES.facts, thinking="none"))
+    body = openai_responses.build_body(hello(), replace(RESPONSES.facts, thinking="none"))
     assert "include" not in body
     assert "reasoning" not in body
     assert body["store"] is False
@@ -277,16 +279,16 @@ def test_thoughts_go_back_to_a_chat_server_in_the_field_it_reads() -> None:
 
     other = said(Reasoning("c", {"reasoning": "c"}), Text("x"), model=CHAT.facts.id)
     messages = (user("one"), thought("a"), User((ToolOutput("a", "x"),)), user("two"), thought("b"))
-    body = openai_chat.body(talk(*messages, User((ToolOutput("b", "x"),)), other), CHAT.facts)
+    body = openai_chat.build_body(talk(*messages, User((ToolOutput("b", "x"),)), other), CHAT.facts)
     thoughts = [m.get("reasoning_content") for m in body["messages"] if m["role"] == "assistant"]
     assert thoughts == ["a", "b", None]
-    quiet = openai_chat.body(talk(*messages), CHAT.facts, frozenset({"no thoughts"}))
+    quiet = openai_chat.build_body(talk(*messages), CHAT.facts, frozenset({"no thoughts"}))
     assert "reasoning_content" not in json.dumps(quiet)
 
 
 def test_a_chat_server_never_sees_broken_arguments() -> None:
-    call = make_call("c", "read", '{"path": "a')
-    body = openai_chat.body(talk(user("go"), said(call), User((ToolOutput("c", "x"),))), CHAT.facts)
+    call = build_call("c", "read", '{"path": "a')
+    body = openai_chat.build_body(talk(user("go"), said(call), User((ToolOutput("c", "x"),))), CHAT.facts)
     assert body["messages"][2]["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
@@ -363,11 +365,11 @@ def test_addresses_of_anthropic(address: str) -> None:
 
 
 def test_arguments_of_every_kind() -> None:
-    assert make_call("c", "t", "").arguments == {}
-    assert make_call("c", "t", " \n").problem == ""
-    assert make_call("c", "t", '{"a": "\\ud83d\\ude00"}').arguments == {"a": "\U0001f600"}
-    assert make_call("c", "t", "[" * 100_000).problem
-    assert make_call("c", "t", '{"a": ' + "9" * 5_000 + "}").problem
+    assert build_call("c", "t", "").arguments == {}
+    assert build_call("c", "t", " \n").problem == ""
+    assert build_call("c", "t", '{"a": "\\ud83d\\ude00"}').arguments == {"a": "\U0001f600"}
+    assert build_call("c", "t", "[" * 100_000).problem
+    assert build_call("c", "t", '{"a": ' + "9" * 5_000 + "}").problem
 
 
 def test_text_that_can_be_sent_is_left_as_it_is() -> None:

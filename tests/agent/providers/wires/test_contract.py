@@ -169,7 +169,7 @@ async def test_a_frame_that_cannot_be_read_is_left_out(adapter: Adapter, wire: L
     with FakeProvider([Turn(text="whole", fault="malformed")]) as server:
         async with connected(adapter, wire, server.url) as provider:
             reply = await last(provider, hello())
-    assert (reply.message.text, reply.skipped, len(server.requests)) == ("whole", 1, 1)
+    assert (reply.message.text, reply.skipped_frame_count, len(server.requests)) == ("whole", 1, 1)
 
 
 async def test_an_error_in_the_stream_is_told_by_its_kind(adapter: Adapter, wire: Library) -> None:

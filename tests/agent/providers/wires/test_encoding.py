@@ -13,7 +13,7 @@ from ebbtide.agent.prompt.build import Instructions
 from ebbtide.agent.prompt.message_cache import ViewCache
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
-from ebbtide.agent.providers.wires.encoding import WrittenRequest, encode_body
+from ebbtide.agent.providers.wires.encoding import RequestEncodingCache, encode_body
 from ebbtide.agent.providers.wires.http import Json
 from tests.agent.prompt.test_message_cache import grown
 from tests.kit.adapters import ADAPTERS, READ, SHELL, WINDOW, Adapter
@@ -22,10 +22,10 @@ from tests.kit.model_replies import spoken_by
 
 Make = Callable[[Request, ModelFacts, Any], Json]
 WRITERS: Mapping[WireName, tuple[type, Make]] = {
-    "anthropic": (anthropic.AnthropicWriter, anthropic.body),
-    "responses": (openai_responses.ResponsesWriter, lambda r, f, w: openai_responses.body(r, f, frozenset(), w)),
-    "chat": (openai_chat.ChatWriter, lambda r, f, w: openai_chat.body(r, f, frozenset(), w)),
-    "ollama": (ollama.OllamaWriter, lambda r, f, w: ollama.body(r, f, WINDOW.size, w)),
+    "anthropic": (anthropic.AnthropicWriter, anthropic.build_body),
+    "responses": (openai_responses.ResponsesWriter, lambda r, f, w: openai_responses.build_body(r, f, frozenset(), w)),
+    "chat": (openai_chat.ChatWriter, lambda r, f, w: openai_chat.build_body(r, f, frozenset(), w)),
+    "ollama": (ollama.OllamaWriter, lambda r, f, w: ollama.build_body(r, f, WINDOW.size, w)),
 }
 
 
@@ -34,14 +34,14 @@ def test_what_was_written_before_is_what_would_be_written(
     adapter: Adapter, views: list[Conversation], data: st.DataObject
 ) -> None:
     kind, body = WRITERS[adapter.name]
-    view, written = ViewCache(), WrittenRequest(kind)
+    view, written = ViewCache(), RequestEncodingCache(kind)
     known: dict[int, Any] = {}
     under_way: list[tuple[Json, str]] = []
     length = 0
     for conversation in views:
         messages = tuple(
             known.setdefault(id(m), (m, spoken_by(m, adapter, own=data.draw(st.booleans()))))[1]
-            for m in view.prompt(conversation, Instructions("s")).messages
+            for m in view.build_prompt(conversation, Instructions("s")).messages
         )
         marks = plan_breakpoints(messages, length, 0) if data.draw(st.booleans()) else Breakpoints()
         length = sum(len(message.parts) for message in messages)

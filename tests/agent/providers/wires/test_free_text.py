@@ -15,7 +15,7 @@ from ebbtide.agent.messages import Assistant, Image, Message, Text, ToolCall, To
 from ebbtide.agent.providers.base import CallChunk, Reply, Request
 from ebbtide.agent.providers.wires.openai_responses import can_send_free_text
 from ebbtide.agent.tool_specs import ToolSpec
-from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.catalog import create_builtin_tools
 from tests.agent.providers.wires.test_bodies import read_through
 from tests.kit.adapters import (
     ADAPTERS,
@@ -152,7 +152,7 @@ async def test_a_session_patches_by_free_text_and_goes_on_with_any_other_model(w
     ]
     with FakeProvider(turns) as server:
         provider = RESPONSES.make(RESPONSES.facts, WINDOW, endpoint_of(RESPONSES, server.url), wire)
-        session = await home.open(provider, tools=builtin_tools())
+        session = await home.open(provider, tools=create_builtin_tools())
         events = await events_of(session)
         await session.close()
         await provider.close()
@@ -166,7 +166,7 @@ async def test_a_session_patches_by_free_text_and_goes_on_with_any_other_model(w
     for adapter in ADAPTERS:
         with FakeProvider([Turn(text="And on.")]) as server:
             provider = adapter.make(adapter.facts, WINDOW, endpoint_of(adapter, server.url), "http")
-            session = await home.open(provider, tools=builtin_tools(), resume=True)
+            session = await home.open(provider, tools=create_builtin_tools(), resume=True)
             await events_of(session, "and now?")
             history = session.history
             await session.close()

@@ -197,7 +197,7 @@ CHAT = [
 def test_an_odd_chat(case: Case, size: int) -> None:
     reply = read(case.raw, ChatDecoder, size)
     found = [(call.name, dict(call.arguments)) for call in reply.message.calls if not call.problem]
-    assert (reply.message.text, found, reply.stop_reason, reply.skipped) == (
+    assert (reply.message.text, found, reply.stop_reason, reply.skipped_frame_count) == (
         case.text,
         list(case.calls),
         case.stop,
@@ -210,7 +210,7 @@ def test_a_reply_that_the_server_could_not_complete_is_an_error(reason: str) -> 
     """opencode 26170; DeepSeek, Z.ai, OpenRouter and vLLM."""
     with pytest.raises(ProviderError) as caught:
         read(sse(HELLO, delta(reason), DONE), ChatDecoder)
-    assert caught.value.retryable
+    assert caught.value.is_retryable
 
 
 def test_an_error_inside_a_choice_is_an_error() -> None:

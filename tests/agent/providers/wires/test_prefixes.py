@@ -45,7 +45,7 @@ def test_a_body_is_the_beginning_of_the_next(adapter: Adapter, conversation: Con
     sent: list[tuple[str, str]] = []
     for end in (*answered, len(messages)):
         prompt = build_prompt(replace(conversation, messages=messages[:end]), Instructions("Be brief.", "here"))
-        request = Request(prompt.system, prompt.messages, (READ, SHELL), 1_000, "session-1", None, prompt.stable)
+        request = Request(prompt.system, prompt.messages, (READ, SHELL), 1_000, "session-1", None, prompt.stable_chars)
         sent.append(as_bytes(adapter.body(request, adapter.facts)))
     for (static, before), (static_after, after) in itertools.pairwise(sent):
         assert static == static_after
@@ -59,7 +59,7 @@ def test_no_api_refuses_a_body(adapter: Adapter, conversation: Conversation, dat
     messages = (User((Text("Go."),)), *spoken)
     tools = data.draw(st.sampled_from([(READ, SHELL), ()]))
     prompt = build_prompt(replace(conversation, messages=messages), Instructions("Be brief.", "here"))
-    request = Request(prompt.system, prompt.messages, tools, 1_000, "session-1", None, prompt.stable)
+    request = Request(prompt.system, prompt.messages, tools, 1_000, "session-1", None, prompt.stable_chars)
     assert refusal(adapter.name, adapter.body(request, adapter.facts)) is None
 
 
@@ -71,10 +71,10 @@ def test_roles_alternate_where_a_template_demands_it(
     prompt = build_prompt(
         replace(conversation, messages=(User((Text("Go."),)), *spoken)), Instructions("Be brief.", "here")
     )
-    request = Request(prompt.system, prompt.messages, (READ, SHELL), 1_000, "session-1", None, prompt.stable)
+    request = Request(prompt.system, prompt.messages, (READ, SHELL), 1_000, "session-1", None, prompt.stable_chars)
     quirks = frozenset({"alternating"})
     if adapter is CHAT:
-        body = openai_chat.body(request, adapter.facts, quirks)
+        body = openai_chat.build_body(request, adapter.facts, quirks)
     else:
-        body = ollama.body(request, adapter.facts, WINDOW.size, quirks=quirks)
+        body = ollama.build_body(request, adapter.facts, WINDOW.size, quirks=quirks)
     assert refusal(adapter.name, body, Rules(alternates=True)) is None

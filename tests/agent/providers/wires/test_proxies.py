@@ -107,7 +107,7 @@ async def test_a_socks_proxy_that_is_none_or_finds_nobody(adapter: Adapter, wire
         assert (type(error), error.cause) == (RouteFailed, "proxy")
     with socks_proxy([]) as port, set_variables({"ALL_PROXY": f"socks5://127.0.0.1:{port}"}):
         error = await failure_at(adapter, wire, "http://127.0.0.1:1")
-        assert (type(error), error.retryable) == (Unreachable, True)
+        assert (type(error), error.is_retryable) == (Unreachable, True)
     with set_variables({"ALL_PROXY": "socks5://127.0.0.1:1"}):
         error = await failure_at(adapter, wire, "http://models.example:1")
         assert "through the proxy `socks5://127.0.0.1:1` (`ALL_PROXY`)" in str(error)

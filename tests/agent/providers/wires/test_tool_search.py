@@ -68,7 +68,7 @@ async def searched(adapter: Adapter, wire: Library = "http") -> Assistant:
         provider = adapter.make(adapter.facts, Window(32_000, 4_000), endpoint_of(adapter, server.url), wire)
         reply = await last(provider, replace(hello(), tools=offer(adapter, ASK.name, REPORT.name)))
         await provider.close()
-    assert reply.passes == 2
+    assert reply.pass_count == 2
     return reply.message
 
 

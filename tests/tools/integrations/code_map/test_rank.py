@@ -33,14 +33,14 @@ def test_what_much_is_built_on_comes_first() -> None:
 
 
 def test_what_a_known_file_uses_comes_before_what_it_defines() -> None:
-    found = order(MapFocus(seen=frozenset({"c.py"})))
+    found = order(MapFocus(seen_files=frozenset({"c.py"})))
     assert found[0] == "beta"
     assert found.index("alpha") < found.index("gamma")
 
 
 def test_what_was_asked_for_comes_first() -> None:
-    assert order(MapFocus(names=frozenset({"gamma"})))[0] == "gamma"
-    assert set(order(MapFocus(asked=frozenset({"d.py"})))[:2]) == {"delta", "_hidden"}
+    assert order(MapFocus(requested_names=frozenset({"gamma"})))[0] == "gamma"
+    assert set(order(MapFocus(requested_files=frozenset({"d.py"})))[:2]) == {"delta", "_hidden"}
 
 
 names = st.text("abcd_", min_size=1, max_size=3)

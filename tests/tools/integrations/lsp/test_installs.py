@@ -12,7 +12,7 @@ import pytest
 from ebbtide.tools.integrations.lsp.installs import hidden_installs
 from ebbtide.tools.integrations.lsp.spec import LanguageServerSpec
 from ebbtide.tools.sandbox.sandbox import Sandbox
-from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
+from ebbtide.tools.sandbox.system import NoSandbox, detect_sandbox
 from tests.kit.files import write_file
 
 
@@ -58,7 +58,7 @@ def test_a_folder_that_all_share_is_never_shown() -> None:
     assert hidden_installs(("/var/tmp/bin/gopls",), "/bin") == (Path("/var/tmp/bin"),)
 
 
-@pytest.mark.skipif(isinstance(found_sandbox(), NoSandbox), reason="this machine has no sandbox")
+@pytest.mark.skipif(isinstance(detect_sandbox(), NoSandbox), reason="this machine has no sandbox")
 def test_a_language_server_sees_its_own_program_and_nothing_beside_it(folder: Path, tmp_path: Path) -> None:
     root = tmp_path / "project"
     root.mkdir()

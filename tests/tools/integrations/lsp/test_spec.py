@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.tools.integrations.lsp.spec import LanguageServerSpec, known_servers
+from ebbtide.tools.integrations.lsp.spec import LanguageServerSpec, detectable_servers
 from ebbtide.tools.sandbox.sandbox import Sandbox
-from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
+from ebbtide.tools.sandbox.system import NoSandbox, detect_sandbox
 
 WRITES = """
 mkdir -p "$GOCACHE" "$XDG_CACHE_HOME" && touch "$GOCACHE/a" "$XDG_CACHE_HOME/a" && ! touch here 2>/dev/null && echo held
 """
 
 
-@pytest.mark.skipif(isinstance(found_sandbox(), NoSandbox), reason="this machine has no sandbox")
+@pytest.mark.skipif(isinstance(detect_sandbox(), NoSandbox), reason="this machine has no sandbox")
 def test_in_a_sandbox_a_server_may_write_to_its_caches_and_nothing_else(tmp_path: Path) -> None:
     root = tmp_path / "project"
     root.mkdir()
-    (gopls,) = (known for known in known_servers() if known.name == "gopls")
-    spec = LanguageServerSpec("x", ("/bin/sh", "-c", WRITES), (".go",), {"GOFLAGS": "-v"}, caches=gopls.caches)
+    (gopls,) = (known for known in detectable_servers() if known.name == "gopls")
+    spec = LanguageServerSpec("x", ("/bin/sh", "-c", WRITES), (".go",), {"GOFLAGS": "-v"}, cache_variables=gopls.caches)
     sandboxed = replace(spec, sandbox=Sandbox(root, tmp_path / "scratch", visible_paths=(root,)))
     launch = sandboxed.launch(root)
     done = subprocess.run(

@@ -58,7 +58,7 @@ CALLS: dict[str, tuple[dict[str, object], Callable[[Result], bool]]] = {
 
 
 def _pictures(result: Result) -> list[str]:
-    return [picture.media_type for picture in result.pictures]
+    return [picture.media_type for picture in result.images]
 
 
 @pytest.fixture(scope="module")

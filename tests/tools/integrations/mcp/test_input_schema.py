@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from ebbtide.tools.integrations.mcp.input_schema import portable_schema, schema_texts
+from ebbtide.tools.integrations.mcp.input_schema import iter_schema_texts, portable_schema
 from ebbtide.tools.schema import schema_violations
 from tests.kit.strict_api import refusal
 
@@ -88,7 +88,7 @@ def test_whatever_a_model_can_read_in_a_schema_is_told_with_the_way_to_it() -> N
     properties = {"order": {"items": inner}, "x": {"description": "An x.", "const": "y"}}
     more = {"$defs": {"A": {"title": "An A."}}, "x-more": {"hint": ["one", {"two": "three"}]}}
     schema = {"type": "object", "properties": properties, "required": ["x"], **more}
-    assert list(schema_texts(schema)) == [
+    assert list(iter_schema_texts(schema)) == [
         ("order", ""),
         ("order.items", "Each."),
         ("order.items.size", ""),

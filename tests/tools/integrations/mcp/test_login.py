@@ -118,7 +118,7 @@ async def test_configured_scopes_and_those_wanted_before_are_asked_for_besides_t
 
 
 async def test_a_login_that_nobody_finishes_is_given_up(guarded: str, start: Starts) -> None:
-    server = start(ServerSpec("guarded", url=guarded, login=Login(patience=0.2)))
+    server = start(ServerSpec("guarded", url=guarded, login=Login(timeout=0.2)))
     state = await server.login()
     assert (state.phase, state.detail) == ("needs_login", "the login was not finished within 0.2 seconds")
 

@@ -122,7 +122,7 @@ async def test_what_is_not_quite_right_is_taken_as_it_is_meant(way: str, text: s
 
 async def test_an_error_of_a_tool_reads_as_one(start: Starts) -> None:
     server = await start.ready(raw("error flag"))
-    result = Result("error:\nmissing required parameter: owner", failed=True)
+    result = Result("error:\nmissing required parameter: owner", has_failed=True)
     assert await server.call("echo", {}, no_progress) == result
 
 

@@ -25,7 +25,7 @@ CALLS = [
 @pytest.mark.parametrize(("way", "message"), CALLS)
 async def test_a_call_that_goes_wrong_is_told_in_a_line(way: str, message: str, start: Starts) -> None:
     with misbehaving(way) as address:
-        server = await start.ready(ServerSpec("web", url=address, most_bytes=1_000_000))
+        server = await start.ready(ServerSpec("web", url=address, max_result_bytes=1_000_000))
         for _ in range(2):
             with pytest.raises(ToolError) as caught:
                 await server.call("echo", {}, no_progress)

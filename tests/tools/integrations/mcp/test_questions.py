@@ -37,7 +37,7 @@ async def test_a_server_of_today_asks_user_model_and_folders(start: Starts, tmp_
         Result("some-model: Knock knock."),
         Result(tmp_path.as_uri()),
     ]
-    joke = SampleRequest((SamplingMessage("user", "Tell a joke."),), 50, system="Be funny.")
+    joke = SampleRequest((SamplingMessage("user", "Tell a joke."),), 50, system_prompt="Be funny.")
     (message, schema), asked = handlers.asked[0][1:3], handlers.asked[1:]  # type: ignore[index]  # a tuple
     assert (message, schema["properties"], asked) == ("Who are you?", FORM["properties"], [("everything", joke)])
 

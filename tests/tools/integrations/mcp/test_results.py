@@ -5,7 +5,7 @@ import json
 import mcp_types as types
 import pytest
 
-from ebbtide.tools.base import Picture, Result
+from ebbtide.tools.base import ImageData, Result
 from ebbtide.tools.integrations.mcp.results import tool_result
 
 LONG = "Entities deleted successfully"
@@ -38,4 +38,4 @@ def test_structured_content_is_shown_where_the_texts_do_not_say_it(shape: str) -
 
 def test_a_picture_is_not_told_in_letters_besides() -> None:
     answer = types.CallToolResult.model_validate({"content": [PICTURE], "structuredContent": {"content": [PICTURE]}})
-    assert tool_result(answer) == Result("", pictures=(Picture("image/png", b"\0\0\0"),))
+    assert tool_result(answer) == Result("", images=(ImageData("image/png", b"\0\0\0"),))

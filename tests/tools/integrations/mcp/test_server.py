@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.tools.base import Arguments, Picture, Result, ToolError, Workspace, no_progress
+from ebbtide.tools.base import Arguments, ImageData, Result, ToolError, Workspace, no_progress
 from ebbtide.tools.integrations.mcp.server import McpServer
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
 from tests.kit.polling import until
@@ -15,8 +15,8 @@ from tests.tools.integrations.mcp.serving import PIXEL
 CALLS: list[tuple[str, Arguments, Result]] = [
     ("echo", {"text": "hi"}, Result("hi")),
     ("add", {"a": 1, "b": 2}, Result('{\n  "sum": 3\n}')),
-    ("picture", {}, Result("", pictures=(Picture("image/png", PIXEL),))),
-    ("fail", {}, Result("Error executing tool fail", failed=True)),
+    ("picture", {}, Result("", images=(ImageData("image/png", PIXEL),))),
+    ("fail", {}, Result("Error executing tool fail", has_failed=True)),
     ("steps", {"count": 2}, Result("2 steps")),
 ]
 

@@ -103,7 +103,7 @@ async def test_a_call_that_goes_wrong_is_told_in_a_line_and_the_next_one_is_answ
     way: str, message: str, start: Starts
 ) -> None:
     with events(way) as address:
-        server = await start.ready(ServerSpec("old", url=address, is_sse=True, most_bytes=1_000_000))
+        server = await start.ready(ServerSpec("old", url=address, is_sse=True, max_result_bytes=1_000_000))
         assert (server.state.phase, server.state.protocol) == ("ready", OLD)
         if message:
             with pytest.raises(ToolError) as caught:

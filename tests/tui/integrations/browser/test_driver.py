@@ -56,7 +56,7 @@ def test_keys_with_hardly_a_pause_are_one_read_while_something_is_asked(
 @pytest.mark.parametrize("driver_class", [ServedDriver, AnsweringDriver])
 def test_each_driver_is_told_when_something_is_asked(driver_class: type[ServedDriver | AnsweringDriver]) -> None:
     driver = driver_class.__new__(driver_class)
-    keys = TypeAhead(cast(Any, SimpleNamespace(screen=None)), cast(Any, None), guard=0.5)
+    keys = TypeAhead(cast(Any, SimpleNamespace(screen=None)), cast(Any, None), guard_s=0.5)
     keys.watch_driver(driver)
     assert "joins_reads" in vars(driver)
     assert not driver.joins_reads()

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ebbtide.agent.integrations.mcp.declarations import DeclaredServer, WrittenServer
+from ebbtide.agent.integrations.mcp.declarations import DeclaredServer, ServerDeclaration
 from ebbtide.agent.integrations.mcp.running import RunningServers
 from ebbtide.agent.integrations.mcp.status import ServerStatus, ToolStatus
-from ebbtide.tools.integrations.mcp.offers import McpPrompt, PromptArgument, Resource, ServerState
+from ebbtide.tools.integrations.mcp.offers import McpPrompt, McpResource, PromptArgument, ServerState
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
 from ebbtide.tui.integrations.mcp.server_list import server_details, server_line, servers_summary
 from ebbtide.tui.prompt.completion import prompt_completions
@@ -18,16 +18,16 @@ from tests.kit.plain_lines import plain
 
 SOURCE = "/home/me/project/.mcp.json"
 COMMAND = ("forge-mcp", "--stdio")
-ARGUMENTS = (PromptArgument("file", required=True), PromptArgument("style"))
+ARGUMENTS = (PromptArgument("file", is_required=True), PromptArgument("style"))
 FORGE = ServerStatus(
     DeclaredServer(
-        ServerSpec("forge", COMMAND, cwd=Path("/home/me/project")), "project", SOURCE, "d1", WrittenServer(COMMAND)
+        ServerSpec("forge", COMMAND, cwd=Path("/home/me/project")), "project", SOURCE, "d1", ServerDeclaration(COMMAND)
     ),
     ServerState(
         "ready",
         name="Forge",
         version="2.1",
-        resources=(Resource("forge://guide", "guide"), Resource("forge://rules", "rules")),
+        resources=(McpResource("forge://guide", "guide"), McpResource("forge://rules", "rules")),
         prompts=(McpPrompt("mcp__forge__review", "review", "Reviews a file.", ARGUMENTS),),
         notes=("`spy` has hidden characters in its description; they are removed",),
     ),
@@ -39,9 +39,9 @@ FORGE = ServerStatus(
     ),
 )
 CHAT = ServerStatus(
-    DeclaredServer(ServerSpec("chat"), "project", SOURCE, "d2", WrittenServer(url="https://chat.example/mcp")),
+    DeclaredServer(ServerSpec("chat"), "project", SOURCE, "d2", ServerDeclaration(url="https://chat.example/mcp")),
     ServerState("failed", "`chat-mcp`: No such file or directory"),
-    log=None,
+    log_path=None,
 )
 
 
@@ -158,7 +158,10 @@ def test_everything_about_a_server_is_said_and_nothing_of_it_draws() -> None:
 
 def test_the_prompt_offers_prompts_and_resources_of_servers() -> None:
     def offered(text: str) -> list[tuple[str, bool]]:
-        return [(candidate.insert, candidate.final) for candidate in prompt_completions(text, FakeBoard().statuses())]
+        return [
+            (candidate.text_before, candidate.is_final)
+            for candidate in prompt_completions(text, FakeBoard().statuses())
+        ]
 
     assert offered("/mcp_") == [("/mcp__forge__review ", False)]
     assert offered("see @ru") == [("see @forge:forge://rules ", False)]
