@@ -19,7 +19,7 @@ from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.config.options import Mode
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.events.subagents import RunningAgent
-from ebbtide.agent.integration_rows import EVENT_SINKS, LANGUAGE_SERVICES, MCP_CLIENTS, load_integration
+from ebbtide.agent.integration_registry import EVENT_SINKS, LANGUAGE_SERVICES, MCP_CLIENTS, load_integration
 from ebbtide.agent.messages import Message, Usage
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers.fallbacks import ConnectModel

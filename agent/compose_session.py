@@ -24,8 +24,8 @@ from ebbtide.agent.calls.execute import (
 )
 from ebbtide.agent.calls.git_secrets import add_git_passwords
 from ebbtide.agent.calls.loop_guard import LoopGuard
+from ebbtide.agent.calls.output_intake import OutputIntake
 from ebbtide.agent.calls.output_reader import OutputReader
-from ebbtide.agent.calls.output_view import OutputIntake
 from ebbtide.agent.calls.policy import Policy, Rule, parse_rule
 from ebbtide.agent.calls.project_rules import ProjectRules
 from ebbtide.agent.channel import Channel, EventSink
@@ -57,10 +57,10 @@ from ebbtide.agent.providers.learned_limits import LearnedLimits, SummariserSour
 from ebbtide.agent.providers.stream import RetryPolicy
 from ebbtide.agent.providers.usage import without_foreign_counts
 from ebbtide.agent.records.call_progress import CallProgress
-from ebbtide.agent.records.job_log import JobPortsOnDemand, create_job_listener
+from ebbtide.agent.records.job_reports import JobPortsOnDemand, create_job_listener
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.resume import resume_session
-from ebbtide.agent.records.session_reader import past_tool_calls
+from ebbtide.agent.records.session_log import past_tool_calls
 from ebbtide.agent.records.session_state import workspace_state
 from ebbtide.agent.records.store_access import outputs_folder
 from ebbtide.agent.records.store_thread import StoreThread
@@ -103,7 +103,7 @@ from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import ReadLimits, Tool, Workspace, no_user
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.outputs.recalled import no_progress
+from ebbtide.tools.outputs.recall_results import no_progress
 from ebbtide.tools.sandbox.network import SessionNetwork
 from ebbtide.tools.sandbox.sandbox import Sandbox
 from ebbtide.tools.submit_plan import SubmitPlan

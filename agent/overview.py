@@ -123,11 +123,7 @@ class Overview:
     @property
     def cache_saving(self) -> float:
         """Share of the input cost that the cache lifetime has saved in this session, compared with the default one."""
-        past = [
-            PastRequest(self.session, asked.created_at, asked.usage.prompt)
-            for asked in self.requests
-            if asked.created_at
-        ]
+        past = [PastRequest(self.session, asked.at, asked.usage.prompt) for asked in self.requests if asked.at]
         return lifetime_saving(past, lifetime_of(self.cache_lifetime))
 
     @property
@@ -353,8 +349,8 @@ def split_into_epochs(requests: Sequence[RequestUsage], rewrites: Sequence[Rewri
     epochs: list[Epoch] = []
     start = 0
     for rewrite in rewrites:
-        epochs.append(Epoch(tuple(requests[start : rewrite.request_count]), rewrite))
-        start = max(start, rewrite.request_count)
+        epochs.append(Epoch(tuple(requests[start : rewrite.requests]), rewrite))
+        start = max(start, rewrite.requests)
     return (*epochs, Epoch(tuple(requests[start:])))
 
 

@@ -45,7 +45,7 @@ from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.tools.process.jobs import BackgroundJobs
 
 if TYPE_CHECKING:  # types only: few runs use these
-    from ebbtide.agent.compaction.ladder import CompactResult
+    from ebbtide.agent.compaction.compact import CompactResult
     from ebbtide.agent.extensions.session_extensions import SessionExtensions
     from ebbtide.agent.extensions.session_trust import SessionTrust
     from ebbtide.agent.hooks.session_hooks import EndReason, SessionHooks

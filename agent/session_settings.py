@@ -32,7 +32,7 @@ from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.tools import sandbox
 from ebbtide.tools.base import Tool, ToolSupport
 from ebbtide.tools.catalog import create_builtin_tools, create_rare_tools
-from ebbtide.tools.files.endings import count_suffixes
+from ebbtide.tools.files.file_suffixes import count_suffixes
 from ebbtide.tools.final_report import FinalReport
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.memory import Memory

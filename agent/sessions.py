@@ -38,8 +38,8 @@ from ebbtide.agent.providers.meter import Meter
 from ebbtide.agent.providers.setup import find_endpoint
 from ebbtide.agent.records.damage import ReadableMessages, restore_messages
 from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.records.session_log import SessionLog
 from ebbtide.agent.records.session_lookup import SessionInfo, find_session, is_session_id, project_name, session_info
-from ebbtide.agent.records.session_reader import SessionLog
 from ebbtide.agent.records.store_access import clean_up, lock_session, open_store, outputs_folder
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.records.token_key import KEY_BYTES, KEY_FILE, load_or_create_token_key
@@ -58,7 +58,7 @@ from ebbtide.agent.window.session_context import SessionContext
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Tool
-from ebbtide.tools.outputs.recalled import no_progress
+from ebbtide.tools.outputs.recall_results import no_progress
 
 if TYPE_CHECKING:  # types only: few runs use these
     from ebbtide.agent.archive.library import Library

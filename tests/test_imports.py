@@ -28,7 +28,7 @@ SELDOM = (
     "tree_sitter_python",
     "ebbtide.agent.input.attach",
     "ebbtide.agent.integrations.imports.agent_folders",
-    "ebbtide.agent.compaction.ladder",
+    "ebbtide.agent.compaction.compact",
     "ebbtide.agent.compaction.plan",
     "ebbtide.agent.view.provenance",
     "ebbtide.agent.integrations.semantic_search.embeddings",
@@ -49,7 +49,7 @@ SELDOM = (
     "ebbtide.store.checkpoints",
     "ebbtide.tools.files.patch",
     "ebbtide.tools.search.files",
-    "ebbtide.tools.search.outputs",
+    "ebbtide.tools.search.output_search",
 )
 """Parts of our own that a run needs only when something is looked up or looked at."""
 BROUGHT = (
@@ -141,7 +141,7 @@ def test_where_nobody_brings_anything_only_servers_for_languages_are_looked_for(
     run = ["-p", "hi", "-m", f"scripted/{tmp_path / 's.json'}", "-C", str(tmp_path / "project")]
     found = {name for name in modules_after(run, tmp_path, "http://127.0.0.1:1") if name.startswith(BROUGHT)}
     assert found == {
-        "ebbtide.agent.integrations.lsp.session_languages",
+        "ebbtide.agent.integrations.lsp.session_language_servers",
         "ebbtide.tools.integrations.code_map.repo_map",
         "ebbtide.tools.integrations.lsp.diagnostics_tool",
         "ebbtide.tools.integrations.lsp.spec",

@@ -103,7 +103,7 @@ def test_it_says_where_a_command_would_run_and_that_nothing_holds_it(
     rules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EBB_SANDBOX", "auto")
-    monkeypatch.setattr("ebbtide.tools.sandbox.system.found_sandbox", lambda: NoSandbox("it is not installed"))
+    monkeypatch.setattr("ebbtide.tools.sandbox.system.detect_sandbox", lambda: NoSandbox("it is not installed"))
     rules.write_text('allow = ["outside(docker)", "bash(docker)"]')
     asked = ["permissions", "test", "--mode", "auto", "--rules", str(rules)]
     assert [main([*asked, command]) for command in ("docker ps", "make", "ls")] == [0, 1, 0]

@@ -34,7 +34,7 @@ WORDS: dict[str, str] = {
 
 LITERALS = (
     "tui/cli", "tui/plain", "tui/integrations", "tui/bindings.py", "tui/command_names.py",
-    "tui/slash_commands.py", "tui/integration_rows.py", "tui/keys.py", "tui/startup.py", "agent/config/options.py",
+    "tui/slash_commands.py", "tui/integration_registry.py", "tui/keys.py", "tui/startup.py", "agent/config/options.py",
     "agent/errors.py", "tui/view", "tui/commands", "tui/screens", "tui/session", "tui/prompt", "tui/terminal",
     "tui/render", "tui/widgets", "tui/app.py", "tui/screen_context.py",
 )  # fmt: skip

@@ -10,9 +10,9 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.cap import estimate_tokens_by_bytes
 from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES, Extent
 from ebbtide.tools.outputs.new_problems import NewProblems
+from ebbtide.tools.outputs.recall_results import FetchStored, RecallQuery, RecallResult, SearchHistory
 from ebbtide.tools.outputs.recall_scope import RecallScope
-from ebbtide.tools.outputs.recalled import FetchStored, RecallQuery, RecallResult, SearchHistory
-from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.outputs.stored_content import StoredContent
 from ebbtide.tools.process.jobs import BackgroundJobs
 from ebbtide.tools.process.state import ProgramState
 from ebbtide.tools.seen_files import SeenFiles

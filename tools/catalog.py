@@ -16,7 +16,7 @@ from ebbtide.tools.edit_notebook import EditNotebook
 from ebbtide.tools.final_report import FinalReport
 from ebbtide.tools.glob import Glob
 from ebbtide.tools.grep import Grep
-from ebbtide.tools.integration_rows import RARE_TOOLS, load_integration
+from ebbtide.tools.integration_registry import RARE_TOOLS, load_integration
 from ebbtide.tools.memory import Memory
 from ebbtide.tools.read import Read
 from ebbtide.tools.read_result import ReadResult

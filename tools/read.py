@@ -12,9 +12,9 @@ from ebbtide.tools import documents, search
 from ebbtide.tools import files as tools_files
 from ebbtide.tools.base import Arguments, Effect, ImageData, ReadLimits, Result, ToolError, Workspace, read_description
 from ebbtide.tools.files.change import decode_seen_file
+from ebbtide.tools.files.image_types import MAX_IMAGE_BYTES, image_type
 from ebbtide.tools.files.large import read_numbered_page
 from ebbtide.tools.files.paths import display_path, path_kind, resolve_existing
-from ebbtide.tools.files.pictures import MAX_IMAGE_BYTES, image_type
 from ebbtide.tools.files.read_write import MAX_FILE_BYTES, open_regular, read_bytes, run_exclusive
 from ebbtide.tools.files.text import binary_kind, without_surrogates
 from ebbtide.tools.foreign_calls import (

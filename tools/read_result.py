@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ebbtide.tools import search
 from ebbtide.tools.base import Arguments, Effect, ImageData, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.pictures import IMAGE_TYPES, MAX_IMAGE_BYTES
+from ebbtide.tools.files.image_types import IMAGE_TYPES, MAX_IMAGE_BYTES
 from ebbtide.tools.grep import normalise_pattern
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.cap import MAX_ANSWER_BYTES, RESERVED_NOTE_BYTES, Cap
 from ebbtide.tools.outputs.extent import Extent, join_limited, pluralize
 from ebbtide.tools.outputs.plain_text import MAX_LINE_CHARS, is_mostly_noise, terminal_text
-from ebbtide.tools.outputs.stored import Content, StoredContent
+from ebbtide.tools.outputs.stored_content import Content, StoredContent
 from ebbtide.tools.schema import get_number, get_text, object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, text_argument
 
 if TYPE_CHECKING:  # for type checking only: imported in `matching_lines` when needed
-    from ebbtide.tools.search.outputs import FilteredLine, FilterResult
+    from ebbtide.tools.search.output_search import FilteredLine, FilterResult
 
 T = TypeVar("T")
 
@@ -353,7 +353,7 @@ async def matching_lines_result(
     if start is not None:
         _check_offset(stored, start)
         searched_lines = _line_number_at(content, start), last - preceding_count
-    filtered = await search.outputs.filter_lines(
+    filtered = await search.output_search.filter_lines(
         content,
         normalise_pattern(pattern),
         *context,
@@ -381,7 +381,7 @@ async def matching_lines_result(
                 filtered,
                 search_start,
                 preceding_count,
-                f"stopped after {search.outputs.SEARCH_TIMEOUT_S:.0f} s",
+                f"stopped after {search.output_search.SEARCH_TIMEOUT_S:.0f} s",
                 hint,
             )
         )

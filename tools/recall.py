@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import get_args
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.pictures import IMAGE_TYPES
+from ebbtide.tools.files.image_types import IMAGE_TYPES
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.cap import Cap, create_cap
 from ebbtide.tools.outputs.extent import join_limited
 from ebbtide.tools.outputs.plain_text import printable_name, terminal_text
+from ebbtide.tools.outputs.recall_results import RECALLED_KINDS, RecalledItem, RecalledKind, RecallQuery, RecallResult
 from ebbtide.tools.outputs.recall_scope import RECALL_SCOPES, RecallScope
-from ebbtide.tools.outputs.recalled import RECALLED_KINDS, RecalledItem, RecalledKind, RecallQuery, RecallResult
-from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.outputs.stored_content import StoredContent
 from ebbtide.tools.read_result import (
     ContinuationHint,
     binary_summary,
@@ -185,13 +185,11 @@ def render_results(results: RecallResult, cap: Cap) -> str:
 def _result_text(item: RecalledItem) -> str:
     """Return a search result as text: reference, kind, time, origin, title and excerpt."""
     description = f"{item.kind} of {_without_brackets(item.tool)}" if item.tool else item.kind
-    time_text = datetime.fromtimestamp(item.created_at).strftime("%Y-%m-%d %H:%M")
-    origin_text = f", {_without_brackets(item.origin)}" if item.origin else ""
+    time_text = datetime.fromtimestamp(item.at).strftime("%Y-%m-%d %H:%M")
+    origin_text = f", {_without_brackets(item.where)}" if item.where else ""
     title = f": {item.title}" if item.title else ""
-    searched_note = (
-        f" (its first {item.searched_bytes:,} of {item.size_bytes:,} bytes are searched)" if item.searched_bytes else ""
-    )
-    meaning_note = " (similar meaning)" if item.is_semantic_match else ""
+    searched_note = f" (its first {item.searched:,} of {item.size:,} bytes are searched)" if item.searched else ""
+    meaning_note = " (similar meaning)" if item.by_meaning else ""
     body = "".join(f"\n  {line}" for line in terminal_text(item.excerpt).split("\n")) if item.excerpt else ""
     notes = f"{meaning_note}{searched_note}"
     return f"[recall:{item.ref}] {description}, {time_text}{origin_text}{terminal_text(title)}{notes}{body}"

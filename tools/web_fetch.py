@@ -106,7 +106,7 @@ async def _convert_html(text: str, page: "Page") -> tuple[str, str]:
         file.write(text[:converted_length].encode("utf-8", "replace"))
         file.seek(0)
         conversion = await documents.converter.run_converter(
-            f"{__package__}.documents.web_page", {"url": str(page.address)}, file, CONVERT_TIMEOUT_S
+            f"{__package__}.documents.html_process", {"url": str(page.address)}, file, CONVERT_TIMEOUT_S
         )
     if not conversion.records:
         return "", f"(too large or too deeply nested for Markdown: this is its HTML)\n{terminal_text(text)}"

@@ -23,7 +23,7 @@ from ebbtide.tui.session.completion import SessionPromptCompleter
 from ebbtide.tui.session.drafts import Drafts
 from ebbtide.tui.slash_commands import Invocation, command_by_name
 from ebbtide.tui.startup import FirstSession, load_sessions
-from ebbtide.tui.terminal.attention import TerminalFeatures
+from ebbtide.tui.terminal.terminal_features import TerminalFeatures
 from ebbtide.tui.terminal.typed_text import with_text_key
 from ebbtide.tui.theme_choice import ThemeChoice, driver_class
 from ebbtide.tui.typeahead import TypeAhead
@@ -38,8 +38,8 @@ if TYPE_CHECKING:  # session and command modules load only after the first paint
     from ebbtide.agent.sessions import Sessions
     from ebbtide.tui.screen_context import ScreenContext
     from ebbtide.tui.session.controller import SessionController
-    from ebbtide.tui.terminal.colour_query import BackgroundColour
     from ebbtide.tui.terminal.size_query import SizeMismatch
+    from ebbtide.tui.terminal.terminal_driver import BackgroundColour
 
 
 class EbbApp(CaretApp, App[str]):

@@ -16,7 +16,7 @@ from ebbtide.tui.presenter import Presenter
 from ebbtide.tui.session.compaction import ManualCompaction
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.slash_commands import Invocation
-from ebbtide.tui.terminal.attention import released_terminal
+from ebbtide.tui.terminal.terminal_features import released_terminal
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.theme_choice import ThemeChoice
 from ebbtide.tui.view.panel import Panel, RowChosen

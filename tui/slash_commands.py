@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tui.command_names import ALIASES, MISSING_COMMAND_ADVICE, commands_for_word
-from ebbtide.tui.integration_rows import SLASH_COMMANDS
+from ebbtide.tui.integration_registry import SLASH_COMMANDS
 
 SHELL_PREFIX, NOTE_PREFIX = "!", "# "
 """Prefixes of shell commands and of notes."""

@@ -12,7 +12,7 @@ from textual.theme import Theme
 
 from ebbtide.agent.config.options import ThemeName
 from ebbtide.tui import terminal
-from ebbtide.tui.terminal.letters import AsciiFilter
+from ebbtide.tui.terminal.ascii_filter import AsciiFilter
 from ebbtide.tui.text.locale import is_ascii_locale
 from ebbtide.tui.text.themes import ANSI, BackgroundTone, theme_for
 
@@ -21,7 +21,7 @@ def driver_class() -> type[Driver] | None:
     """Return the driver class that reads the terminal's replies, or None for the default driver."""
     if constants.DRIVER is not None or sys.platform == "win32":
         return None
-    return terminal.colour_query.AnsweringDriver
+    return terminal.terminal_driver.AnsweringDriver
 
 
 class ThemeChoice:
@@ -40,7 +40,7 @@ class ThemeChoice:
     def query_background(self, write: Callable[[str], object]) -> None:
         """Query the terminal's background colour, unless colours are off. The reply arrives later."""
         if not self.is_colorless and sys.platform != "win32" and constants.DRIVER is None:
-            write(terminal.colour_query.BACKGROUND_QUERY)
+            write(terminal.terminal_driver.BACKGROUND_QUERY)
 
     def set_background(self, background: BackgroundTone) -> None:
         """Apply the user's choice to this background."""

@@ -59,9 +59,9 @@ from ebbtide.store.archive import REMOVED_BY_AGE, REMOVED_BY_SIZE, REMOVED_OUTPU
 from ebbtide.store.errors import StoreError
 from ebbtide.store.session_rows import OutputRow, SessionRow
 from ebbtide.store.sessions import SessionStore
-from ebbtide.tools.files.pictures import IMAGE_TYPES
+from ebbtide.tools.files.image_types import IMAGE_TYPES
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tools.outputs.stored import Content, ContentWithNote, InMemoryContent, StoredContent
+from ebbtide.tools.outputs.stored_content import Content, ContentWithNote, InMemoryContent, StoredContent
 from ebbtide.tools.read_result import referenced_range
 from ebbtide.tools.tool_traits import role_of
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.store.errors import StoreError
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.outputs.stored import Content
+from ebbtide.tools.outputs.stored_content import Content
 
 RERUN_ADVICE = "run the call again if it is needed"
 

@@ -33,7 +33,7 @@ from ebbtide.store.queries import SearchQuery
 from ebbtide.store.search import IndexProgress, SearchDocument, SearchIndex, SearchMatch
 from ebbtide.store.session_rows import MessageRow
 from ebbtide.store.sessions import SessionStore
-from ebbtide.tools.outputs.recalled import OnProgress, no_progress
+from ebbtide.tools.outputs.recall_results import OnProgress, no_progress
 from ebbtide.tools.tool_traits import role_of
 
 MAX_INDEXED_OUTPUT_BYTES = 1 << 18

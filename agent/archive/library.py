@@ -24,7 +24,7 @@ from ebbtide.store.forks import Forks
 from ebbtide.store.queries import SearchQuery, query_pieces
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
-from ebbtide.tools.outputs.recalled import OnProgress, no_progress
+from ebbtide.tools.outputs.recall_results import OnProgress, no_progress
 
 SESSIONS_PER_PAGE = 200
 """Sessions on one page."""

@@ -22,7 +22,7 @@ from ebbtide.store.session_rows import MessageRow, OutputRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tools.outputs.stored import Content
+from ebbtide.tools.outputs.stored_content import Content
 
 ArchiveState: TypeAlias = ViewState | Literal["removed"]
 """How the model sees the item. `summarised` also means that the item left the view; `removed` means that its content

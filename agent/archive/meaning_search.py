@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ebbtide.agent.errors import AgentError
-from ebbtide.agent.integration_rows import MEANING_SEARCHES, load_integration
+from ebbtide.agent.integration_registry import MEANING_SEARCHES, load_integration
 
 if TYPE_CHECKING:  # imported for types only, because few runs search by meaning
     from ebbtide.agent.archive.indexer import Indexer
@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # imported for types only, because few runs search by meaning
     from ebbtide.store.queries import SearchQuery
     from ebbtide.store.search import SearchMatch
     from ebbtide.store.sessions import SessionStore
-    from ebbtide.tools.outputs.recalled import OnProgress
+    from ebbtide.tools.outputs.recall_results import OnProgress
 
 
 class EmbeddingFailed(AgentError):

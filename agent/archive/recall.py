@@ -12,8 +12,7 @@ from ebbtide.agent.messages import Conversation
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.outputs.recall_scope import RECALL_SCOPES, RecallScope
-from ebbtide.tools.outputs.recalled import (
+from ebbtide.tools.outputs.recall_results import (
     FetchStored,
     OnProgress,
     RecallQuery,
@@ -21,7 +20,8 @@ from ebbtide.tools.outputs.recalled import (
     SearchHistory,
     no_progress,
 )
-from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.outputs.recall_scope import RECALL_SCOPES, RecallScope
+from ebbtide.tools.outputs.stored_content import StoredContent
 
 if TYPE_CHECKING:  # imported for types only, because most runs search nothing
     from ebbtide.agent.archive.recall_search import RecallSearch

@@ -20,9 +20,9 @@ from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.queries import SearchQuery, query_pieces
 from ebbtide.store.search import SearchMatch, access_key
 from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.outputs.recall_results import OnProgress, RecalledItem, RecallQuery, RecallResult, no_progress
 from ebbtide.tools.outputs.recall_scope import RecallScope
-from ebbtide.tools.outputs.recalled import OnProgress, RecalledItem, RecallQuery, RecallResult, no_progress
-from ebbtide.tools.search.words import ScanResult, scan_words
+from ebbtide.tools.search.word_search import ScanResult, scan_words
 
 INDEX_REBUILT_NOTE = "the search index was damaged and has been rebuilt"
 
@@ -198,8 +198,8 @@ class RecallSearch:
         searched = min(document.size, MAX_INDEXED_OUTPUT_BYTES)
         return replace(
             self._item_for(match, str(await self._reference(match)), passage),
-            searched_bytes=searched if document.size > searched else None,
-            is_semantic_match=match.way == "meaning",
+            searched=searched if document.size > searched else None,
+            by_meaning=match.way == "meaning",
         )
 
     def _item_for(self, match: SearchMatch, ref: str, text: str) -> RecalledItem:
@@ -214,7 +214,7 @@ class RecallSearch:
             text,
             document.tool,
             document.path,
-            size_bytes=document.size,
+            size=document.size,
         )
 
     async def _reference(self, match: SearchMatch) -> Reference:

@@ -18,11 +18,11 @@ from ebbtide.agent.view.references import (
     parse_reference,
 )
 from ebbtide.store.session_rows import OutputRow
-from ebbtide.tools.files.pictures import IMAGE_TYPES
+from ebbtide.tools.files.image_types import IMAGE_TYPES
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.extent import join_limited, pluralize
 from ebbtide.tools.outputs.plain_text import is_mostly_noise
-from ebbtide.tools.outputs.stored import Content
+from ebbtide.tools.outputs.stored_content import Content
 
 URI_ID_DIGITS = 8
 """Digits of a session id in a URI."""

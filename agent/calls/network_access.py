@@ -14,7 +14,7 @@ from ebbtide.agent.events.permissions import NetworkRefused, PermissionAnswered,
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.messages import ToolCall
 from ebbtide.tools.network.connection import is_permitted_private
-from ebbtide.tools.network.places import NetworkDestination
+from ebbtide.tools.network.destinations import NetworkDestination
 from ebbtide.tools.web_fetch import WebFetch
 
 MAX_QUESTIONS_PER_COMMAND = 20

@@ -17,7 +17,7 @@ from ebbtide.tools.edit import Edit
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.read import Read
 from ebbtide.tools.schema import has_float, schema_violations, validate_arguments
-from ebbtide.tools.search.word_match import best_matches, word_stems
+from ebbtide.tools.search.relevance_ranking import best_matches, word_stems
 from ebbtide.tools.tool_search import schema_text
 from ebbtide.tools.write import Write
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ebbtide.tools.lazy import lazy_submodules
 
 if TYPE_CHECKING:
-    from ebbtide.agent.compaction import ladder as ladder
+    from ebbtide.agent.compaction import compact as compact
     from ebbtide.agent.compaction import model_summary as model_summary
     from ebbtide.agent.compaction import receipt as receipt
     from ebbtide.agent.compaction import room as room

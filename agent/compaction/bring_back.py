@@ -14,11 +14,11 @@ from ebbtide.agent.messages import Conversation, Message, Note, User
 from ebbtide.agent.window.measure import measure_budget
 from ebbtide.agent.window.session_context import ModelContext, TurnContext, WindowContext
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.files.pictures import IMAGE_TYPES
+from ebbtide.tools.files.image_types import IMAGE_TYPES
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.outputs.plain_text import is_mostly_noise
-from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.outputs.stored_content import StoredContent
 from ebbtide.tools.read_result import referenced_range
 
 T = TypeVar("T")

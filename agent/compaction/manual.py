@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ebbtide.agent.budget.summary_cost import SUMMARY_REQUEST_TOKENS
 from ebbtide.agent.compaction.carried_files import with_carried_files
-from ebbtide.agent.compaction.ladder import (
+from ebbtide.agent.compaction.compact import (
     CompactedConversation,
     CompactResult,
     build_compaction_event,

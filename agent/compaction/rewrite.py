@@ -32,7 +32,7 @@ from ebbtide.agent.window.session_context import TurnContext, WindowContext
 from ebbtide.tools.outputs.extent import pluralize
 
 if TYPE_CHECKING:  # types only: loaded when needed
-    from ebbtide.agent.compaction.ladder import CompactedConversation, CompactResult, ForcedStrategy
+    from ebbtide.agent.compaction.compact import CompactedConversation, CompactResult, ForcedStrategy
     from ebbtide.agent.compaction.model_summary import CompactionContext
     from ebbtide.agent.compaction.strategies import Strategy
 
@@ -208,7 +208,7 @@ def force_strategy(
 ) -> "ForcedStrategy":
     """Return the choice of a single strategy, with the price for which it was chosen and, for a mask, the keys of the
     items to mask."""
-    return compaction.ladder.ForcedStrategy(strategy, price, item_keys=keys)
+    return compaction.compact.ForcedStrategy(strategy, price, item_keys=keys)
 
 
 async def compact_and_measure(
@@ -253,7 +253,7 @@ async def _compact(
     if chosen is None or chosen.strategy == "summary":
         await run_compaction_hooks(turn, cause, focus)
     context = await build_compaction_context(conversation, budget, window, turn, counted)
-    compacted = await compaction.ladder.compact(conversation, context, cause, focus, chosen)
+    compacted = await compaction.compact.compact(conversation, context, cause, focus, chosen)
     await record_rewrite(conversation, budget, compacted, window, turn, cause, chosen)
     return compacted
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from ebbtide.agent.budget.prefix import RequestDigester
 from ebbtide.agent.budget.request_budget import ContextBudget
+from ebbtide.agent.compaction.apply_edits import edit_pricing
 from ebbtide.agent.compaction.edit_cost import (
     first_change,
     invalidated_cache_tokens,
@@ -13,7 +14,6 @@ from ebbtide.agent.compaction.edit_cost import (
     tokens_after_prefix,
     undo_refusal,
 )
-from ebbtide.agent.compaction.edit_view import edit_pricing
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.view import RewriteUndone
 from ebbtide.agent.messages import Conversation, User

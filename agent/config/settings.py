@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from ebbtide.agent.config.load import parse_setting
 from ebbtide.agent.config.options import OPTIONS, OPTIONS_BY_KEY, Option
-from ebbtide.agent.config.toml_file import remove_key, set_key
+from ebbtide.agent.config.toml_edit import remove_key, set_key
 from ebbtide.agent.config.values import Config, config_field
 from ebbtide.agent.errors import ConfigError
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from ebbtide.agent.extensions.custom_commands import PlaceholderSyntax, TextPart, split_shell_commands
-from ebbtide.agent.extensions.folder_names import fill_shell_line, fill_text
+from ebbtide.agent.extensions.variable_expansion import fill_shell_line, fill_text
 from ebbtide.tools.lazy import dataclass
 
 _PLACEHOLDER = re.compile(

@@ -23,7 +23,7 @@ from ebbtide.agent.headless.stop import RunStopper, stop_after, stop_on_signals
 from ebbtide.agent.headless.stream_events import OutputEvent, describe_run
 from ebbtide.agent.headless.text_output import TextOutput
 from ebbtide.agent.headless.turns import HeadlessTurns
-from ebbtide.agent.integration_rows import STREAM_FORMATS, load_integration
+from ebbtide.agent.integration_registry import STREAM_FORMATS, load_integration
 from ebbtide.agent.messages import Text, User
 from ebbtide.agent.prompt.mentions import piped_note
 from ebbtide.agent.session import Session

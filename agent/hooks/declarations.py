@@ -30,9 +30,9 @@ from ebbtide.agent.extensions.extension_files import (
     scripts_in_words,
 )
 from ebbtide.agent.extensions.extension_folders import ExtensionFolder, ExtensionOwner, find_extension_folders
-from ebbtide.agent.extensions.folder_names import quote_variables
 from ebbtide.agent.extensions.plugins import load_usable_plugins
 from ebbtide.agent.extensions.trust import TrustItem, hash_texts
+from ebbtide.agent.extensions.variable_expansion import quote_variables
 from ebbtide.agent.hooks.matchers import never_matches_reason
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.process.shell import shell_argv

@@ -1,2 +1,2 @@
 """Optional features of the program, one folder each. Those that sessions use are registered in
-`ebbtide.agent.integration_rows`. Nothing else imports them, so each folder can be deleted."""
+`ebbtide.agent.integration_registry`. Nothing else imports them, so each folder can be deleted."""

@@ -42,7 +42,7 @@ from ebbtide.agent.records.rows import (
     output_rows,
     state_changes,
 )
-from ebbtide.agent.records.session_reader import SessionLog
+from ebbtide.agent.records.session_log import SessionLog
 from ebbtide.agent.records.session_state import SessionState, with_current_jobs, with_todos
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.records.turn_endings import ending_row

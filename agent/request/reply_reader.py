@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias, cast
 
 from ebbtide.agent.calls.execute import CallRunner
 from ebbtide.agent.events.session import Event
-from ebbtide.agent.integration_rows import REPLY_READERS, SMALL_MODEL_SUPPORT, load_integration
+from ebbtide.agent.integration_registry import REPLY_READERS, SMALL_MODEL_SUPPORT, load_integration
 from ebbtide.agent.messages import Assistant, Conversation, User
 from ebbtide.agent.prompt.build import Prompt
 from ebbtide.agent.providers.base import ModelFacts

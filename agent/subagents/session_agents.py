@@ -23,8 +23,8 @@ from ebbtide.agent.events.session import (
 from ebbtide.agent.events.subagents import AgentFinished, AgentStarted, RunningAgent
 from ebbtide.agent.messages import Note
 from ebbtide.agent.session import Session
+from ebbtide.agent.subagents.agent_result import AgentProgress, create_finished_event, result_texts
 from ebbtide.agent.subagents.definitions import AgentDefinition, find_definition
-from ebbtide.agent.subagents.hand_back import AgentProgress, create_finished_event, result_texts
 from ebbtide.agent.view.stubs import HOOK_NOTE_PREFIX
 from ebbtide.agent.window.session_context import CallContext, SessionContext, TurnContext
 from ebbtide.tools.base import Result, ToolError, Workspace

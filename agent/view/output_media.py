@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ebbtide.tools.base import Attachment, ImageData, Result
-from ebbtide.tools.files.pictures import MAX_IMAGE_BYTES, image_type
+from ebbtide.tools.files.image_types import MAX_IMAGE_BYTES, image_type
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.extent import ellipsize, pluralize
 from ebbtide.tools.outputs.plain_text import is_mostly_noise, terminal_text

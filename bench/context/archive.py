@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.calls.execute import CallPosition
-from ebbtide.agent.calls.output_view import OutputIntake
+from ebbtide.agent.calls.output_intake import OutputIntake
 from ebbtide.agent.messages import Assistant, ToolCall, User
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.store_thread import StoreThread
@@ -27,7 +27,7 @@ from ebbtide.store.blobs import Blobs
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import PrintedLog, Result, Workspace
-from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.outputs.stored_content import StoredContent
 from ebbtide.tools.read_result import ReadResult
 
 MEGABYTE = 1 << 20

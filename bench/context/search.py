@@ -22,7 +22,7 @@ from ebbtide.agent.records.rows import encode_snapshot
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.session_rows import SessionRow, SnapshotRow
 from ebbtide.store.sessions import SessionStore
-from ebbtide.tools.outputs.recalled import RecallQuery
+from ebbtide.tools.outputs.recall_results import RecallQuery
 
 SESSIONS = 100
 PROJECTS = 5

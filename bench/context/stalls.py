@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.tui.sessions import MODEL, endless_history
-from ebbtide.agent.compaction.edit_view import EditQuote, apply_edit, quote_edit
-from ebbtide.agent.compaction.ladder import CompactedConversation, ForcedStrategy
+from ebbtide.agent.compaction.apply_edits import EditQuote, apply_edit, quote_edit
+from ebbtide.agent.compaction.compact import CompactedConversation, ForcedStrategy
 from ebbtide.agent.compaction.manual import apply_summary, draft_summary, preview_compaction
 from ebbtide.agent.compaction.rewrite import compact_now, ignore_event
 from ebbtide.agent.compaction.undo import undo

@@ -60,11 +60,11 @@ from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.execute import CallRunner
 from ebbtide.agent.calls.output_budget import WINDOW_FULL_NOTE
-from ebbtide.agent.calls.output_view import OutputIntake
+from ebbtide.agent.calls.output_intake import OutputIntake
 from ebbtide.agent.calls.policy import Policy
 from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.compaction.apply_edits import apply_edit
 from ebbtide.agent.compaction.bring_back import bring_back
-from ebbtide.agent.compaction.edit_view import apply_edit
 from ebbtide.agent.compaction.rewrite import compact_now
 from ebbtide.agent.compaction.strategies import CUT_STRATEGIES, keep_last_message
 from ebbtide.agent.compaction.summary import Draft, parse_summary, without_tags

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
 from ebbtide.agent.calls.execute import CallPosition
-from ebbtide.agent.calls.output_view import OutputIntake
+from ebbtide.agent.calls.output_intake import OutputIntake
 from ebbtide.agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.view.previews import OffloadLimits, OffloadMode

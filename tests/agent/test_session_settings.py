@@ -13,7 +13,7 @@ from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import PrefixDrifted, PrefixRenewed
 from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings, RewritePatience, SummaryPreferences
-from ebbtide.agent.integrations.lsp.session_languages import SessionLanguageServers
+from ebbtide.agent.integrations.lsp.session_language_servers import SessionLanguageServers
 from ebbtide.agent.messages import Note, ToolOutput, User
 from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS, PRESENCE_DESCRIPTIONS
 from ebbtide.agent.providers.base import Request
@@ -314,7 +314,7 @@ async def test_a_script_that_goes_on_from_a_plan_is_told_that_nobody_decided(pro
 def test_where_there_is_no_sandbox_none_is_relied_upon(
     settings: tuple[str, ...], no_shell: str, sandboxed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ebbtide.tools.sandbox.system.found_sandbox", lambda: NoSandbox("none"))
+    monkeypatch.setattr("ebbtide.tools.sandbox.system.detect_sandbox", lambda: NoSandbox("none"))
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
     policy = build_policy(config, tmp_path, "ask", tmp_path)
     assert (policy.no_shell_reason, policy.allows_sandboxed) == (no_shell, sandboxed)
@@ -323,7 +323,7 @@ def test_where_there_is_no_sandbox_none_is_relied_upon(
 def test_where_there_is_one_commands_run_unasked_if_the_user_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ebbtide.tools.sandbox.system.found_sandbox", lambda: SandboxProgram("bubblewrap", ()))
+    monkeypatch.setattr("ebbtide.tools.sandbox.system.detect_sandbox", lambda: SandboxProgram("bubblewrap", ()))
     for sandbox, is_unasked in (("auto", True), ("require", True), ("off", False)):
         settings = (f"agent.sandbox={sandbox}", "permissions.sandboxed=allow")
         config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)

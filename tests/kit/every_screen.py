@@ -268,7 +268,7 @@ async def opened(t: Driven, opened_screen: OpenedPanel) -> Screen[Any]:
         raise AssertionError(
             f"{opened_screen.name} is not shown, but {t.app.screen}: {t.app.controller.view.blocks[-1:]}"
         ) from None
-    await t.until(lambda: getattr(t.app.screen, "settled", True))
+    await t.until(lambda: getattr(t.app.screen, "is_settled", True))
     await t.pilot.pause()
     return t.app.screen
 

@@ -11,7 +11,7 @@ from ebbtide.agent.archive.listing import ArchiveItem, ArchiveListing, ContentPa
 from ebbtide.agent.archive.tree import Tree
 from ebbtide.agent.calls.boundary import SessionBoundary
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
-from ebbtide.agent.compaction.ladder import CompactResult
+from ebbtide.agent.compaction.compact import CompactResult
 from ebbtide.agent.compaction.rewrite import ignore_event
 from ebbtide.agent.config.options import Mode
 from ebbtide.agent.errors import AgentError, ReferenceFailed, UsageError
@@ -40,7 +40,7 @@ from ebbtide.agent.sessions import OpeningKind, Sessions
 from ebbtide.agent.view.provenance import Occurrence, Trace
 from ebbtide.agent.window.session_context import Agents, CallContext
 from ebbtide.agent.window.turn_limits import TurnLimits
-from ebbtide.tools.outputs.recalled import no_progress
+from ebbtide.tools.outputs.recall_results import no_progress
 from ebbtide.tools.sandbox.boundary import SandboxState
 
 COMPACTED = CompactResult(90_000, 9_000, 120, 8, ("summary",))

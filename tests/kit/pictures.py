@@ -8,7 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.terminal.colour_query import BackgroundColour
+from ebbtide.tui.terminal.terminal_driver import BackgroundColour
 from ebbtide.tui.text.themes import BackgroundTone
 from ebbtide.tui.widgets.prompt import PromptInput
 from tests.kit.app_pilot import ScreenType, asks_on

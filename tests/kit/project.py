@@ -15,7 +15,7 @@ from ebbtide.agent.config.values import Config
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.session import Session
 from ebbtide.agent.sessions import OpeningKind, Sessions
-from ebbtide.tools.outputs.recalled import no_progress
+from ebbtide.tools.outputs.recall_results import no_progress
 from tests.kit.files import write_file
 from tests.kit.git import git
 

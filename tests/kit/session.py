@@ -19,8 +19,8 @@ from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.execute import CallRunner, no_checkpoint
 from ebbtide.agent.calls.loop_guard import LoopGuard
+from ebbtide.agent.calls.output_intake import OutputIntake
 from ebbtide.agent.calls.output_reader import OutputReader
-from ebbtide.agent.calls.output_view import OutputIntake
 from ebbtide.agent.calls.policy import Policy, Rule
 from ebbtide.agent.channel import Channel
 from ebbtide.agent.compose_project import create_tool_hooks
@@ -41,7 +41,7 @@ from ebbtide.agent.providers.fallbacks import SessionModels
 from ebbtide.agent.providers.learned_limits import SummariserSource
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.records.call_progress import CallProgress
-from ebbtide.agent.records.job_log import create_job_listener
+from ebbtide.agent.records.job_reports import create_job_listener
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.session_state import workspace_state
 from ebbtide.agent.records.store_thread import StoreThread
@@ -66,7 +66,7 @@ from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Tool, Workspace, no_user
 from ebbtide.tools.catalog import create_builtin_tools
-from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.outputs.stored_content import StoredContent
 from ebbtide.tools.submit_plan import SubmitPlan
 from ebbtide.tools.tool_output_cache import unlisted_tools
 

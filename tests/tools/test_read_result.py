@@ -17,7 +17,7 @@ from ebbtide.agent.archive.content import LogFile
 from ebbtide.store.blobs import Blobs
 from ebbtide.tools.base import ImageData, Result, Tool, ToolError, Workspace
 from ebbtide.tools.outputs.cap import MAX_ANSWER_BYTES, RESERVED_NOTE_BYTES, Cap
-from ebbtide.tools.outputs.stored import Content, ContentWithNote, InMemoryContent, StoredContent
+from ebbtide.tools.outputs.stored_content import Content, ContentWithNote, InMemoryContent, StoredContent
 from ebbtide.tools.read_result import (
     ESCAPED_NOTE,
     HEXADECIMAL_NOTE,
@@ -25,7 +25,7 @@ from ebbtide.tools.read_result import (
     matching_lines_result,
     unambiguous_text,
 )
-from ebbtide.tools.search import outputs, scan
+from ebbtide.tools.search import output_search, scan
 from ebbtide.tools.tool_output_cache import ToolOutputCache, ToolOutputCacheGrep
 from tests.kit.read_result_text import as_bytes
 
@@ -128,7 +128,7 @@ async def test_a_match_at_the_seam_of_a_long_line_is_found_once(workspace: Works
 
 async def test_a_pattern_that_blows_up_is_ended(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """RE2 has no way to say `\\1`, so `re` takes the pattern."""
-    monkeypatch.setattr(outputs, "SEARCH_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(output_search, "SEARCH_TIMEOUT_S", 1.0)
     content = InMemoryContent(b"found\n" + b"a" * 5000 + b"b\n")
     answer = await ask(workspace, content, pattern=r"found|(a+)+\1$")
     assert answer == (
@@ -146,7 +146,7 @@ async def test_a_search_that_is_ended_says_how_far_it_got_and_goes_on_from_there
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Blocks that are done are told of at once here, and the slow line stands in the third."""
-    monkeypatch.setattr(outputs, "SEARCH_TIMEOUT_S", 1.5)
+    monkeypatch.setattr(output_search, "SEARCH_TIMEOUT_S", 1.5)
     line = b"x" * 1023 + b"\n"
     content = InMemoryContent(b"one found\n" + line * 2048 + b"a" * 5000 + b"b\n" + b"two found\n")
     answer = await ask(workspace, content, pattern=r"found$|(a+)+\1$")
@@ -193,7 +193,7 @@ async def test_a_search_goes_on_inside_a_line_that_is_longer_than_what_is_search
 async def test_a_search_that_is_ended_inside_a_long_line_goes_on_inside_it(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outputs, "SEARCH_TIMEOUT_S", 1.5)
+    monkeypatch.setattr(output_search, "SEARCH_TIMEOUT_S", 1.5)
     slow = b"a" * 5000 + b"b"
     content = InMemoryContent(b"x" * 3 * scan.PIECE_BYTES + slow + b"needle" + b"y" * scan.PIECE_BYTES)
     note = await ask(workspace, content, pattern=r"(a+)+\1$")

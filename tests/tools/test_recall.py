@@ -16,9 +16,9 @@ from ebbtide.agent.config.options import MODES
 from ebbtide.agent.tokens.estimate import estimate_text
 from ebbtide.tools.base import ImageData, ToolError, Workspace
 from ebbtide.tools.outputs.cap import MAX_ANSWER_BYTES, RESERVED_NOTE_TOKENS
+from ebbtide.tools.outputs.recall_results import RecalledItem, RecallQuery, RecallResult
 from ebbtide.tools.outputs.recall_scope import RecallScope
-from ebbtide.tools.outputs.recalled import RecalledItem, RecallQuery, RecallResult
-from ebbtide.tools.outputs.stored import Content, InMemoryContent, StoredContent
+from ebbtide.tools.outputs.stored_content import Content, InMemoryContent, StoredContent
 from ebbtide.tools.recall import Recall, parse_time
 from ebbtide.tools.schema import schema_violations
 
@@ -108,7 +108,7 @@ async def test_bytes_that_a_reference_names_are_what_is_shown(workspace: Workspa
 
 
 async def test_what_is_found_names_its_reference_and_shows_where_the_words_stand(workspace: Workspace) -> None:
-    other = RecalledItem("ebb://b/c/msg-1", "user", "session c of b", AT, "", "said", searched_bytes=3, size_bytes=9000)
+    other = RecalledItem("ebb://b/c/msg-1", "user", "session c of b", AT, "", "said", searched=3, size=9000)
     text, _ = await look_up(workspace, RecallResult((ONE, other), ("something to know",)), query="x")
     assert text.split("\n") == [
         "(something to know)",

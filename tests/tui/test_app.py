@@ -683,7 +683,7 @@ async def test_what_goes_wrong_beside_a_turn_ends_neither_the_turn_nor_the_progr
     session = FakeSession([[ToolStarted("1", "bash", {"command": "make"}), hold, DONE]])
     monkeypatch.setattr(session, "change_mode", cannot_be_written)
     async with terminal(session) as t:
-        monkeypatch.setattr(t.sessions, "recent", cannot_be_read)
+        monkeypatch.setattr(t.sessions, "recent_sessions", cannot_be_read)
         await t.type("go", shows="make")
         await t.pilot.press("shift+tab", "ctrl+p")
         wanted = [Notice(str(full)), Notice(str(damaged))]
@@ -707,7 +707,7 @@ async def test_a_screen_that_takes_a_while_is_shown_once(monkeypatch: pytest.Mon
             await both.wait()
             return await known()
 
-        monkeypatch.setattr(t.sessions, "recent", slow)
+        monkeypatch.setattr(t.sessions, "recent_sessions", slow)
         await t.press("ctrl+p", "ctrl+p", lists="commands")
         await t.pilot.pause()
         assert len(t.app.screen_stack) == 2

@@ -20,7 +20,7 @@ from ebbtide.tui.render.diff_rows import (
     first_change,
     without_blank_edges,
 )
-from ebbtide.tui.render.prose import PaletteConsole
+from ebbtide.tui.render.themed_markdown import PaletteConsole
 from ebbtide.tui.text.sanitise import sanitise
 from ebbtide.tui.text.styles import get_palette
 from ebbtide.tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark, count_changes, parse_diff

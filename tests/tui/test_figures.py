@@ -24,8 +24,8 @@ from ebbtide.tui.session.compaction import begin_compaction, preview_undo, undo_
 from ebbtide.tui.session.view_edits import propose, propose_undo, run_action
 from ebbtide.tui.text.numbers import format_dollars, tokens
 from ebbtide.tui.view.compaction_preview import compaction_headline
+from ebbtide.tui.view.component_table import build_component_table
 from ebbtide.tui.view.context import overview_lines
-from ebbtide.tui.view.context_tree import build_component_table
 from ebbtide.tui.view.receipts import Compaction, receipt_title
 from ebbtide.tui.view.status import StatusLineState, status_line
 from tests.kit.app_pilot import Driven

@@ -43,7 +43,7 @@ STUDIO = LocalModelServer("LM Studio", "http://127.0.0.1:1234/v1", ("devstral",)
 
 @pytest.fixture(autouse=True)
 def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ebbtide.tui.commands.first_run.local_servers", lambda url: ())
+    monkeypatch.setattr("ebbtide.tui.commands.first_run.detect_local_servers", lambda url: ())
 
 
 @asynccontextmanager
@@ -67,7 +67,7 @@ def looked_again(screen: Driven) -> bool:
 
 
 async def test_a_model_of_this_machine_is_chosen_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ebbtide.tui.commands.first_run.local_servers", lambda url: (OLLAMA, STUDIO))
+    monkeypatch.setattr("ebbtide.tui.commands.first_run.detect_local_servers", lambda url: (OLLAMA, STUDIO))
     async with starting(tmp_path) as (screen, opener, setup):
         await screen.lists("first-run")
         await screen.press("enter")
@@ -79,7 +79,7 @@ async def test_a_server_that_is_started_meanwhile_is_found_without_a_new_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = iter([(), (OLLAMA,)])
-    monkeypatch.setattr("ebbtide.tui.commands.first_run.local_servers", lambda url: next(found))
+    monkeypatch.setattr("ebbtide.tui.commands.first_run.detect_local_servers", lambda url: next(found))
     async with starting(tmp_path) as (screen, opener, _):
         await screen.lists("first-run")
         await screen.press(*"ollama", "enter", until=lambda: looked_again(screen))
@@ -90,7 +90,7 @@ async def test_a_server_that_is_started_meanwhile_is_found_without_a_new_start(
 async def test_a_model_of_another_server_of_this_machine_is_reached_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ebbtide.tui.commands.first_run.local_servers", lambda url: (OLLAMA, STUDIO))
+    monkeypatch.setattr("ebbtide.tui.commands.first_run.detect_local_servers", lambda url: (OLLAMA, STUDIO))
     async with starting(tmp_path) as (screen, opener, setup):
         await screen.lists("first-run")
         await screen.press("down", "enter")

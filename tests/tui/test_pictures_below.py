@@ -9,9 +9,9 @@ from textual.pilot import Pilot
 from ebbtide.agent.config.options import ThemeName
 from ebbtide.agent.events.session import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.terminal.colour_query import BackgroundColour
+from ebbtide.tui.terminal.terminal_driver import BackgroundColour
 from ebbtide.tui.text.themes import BackgroundTone
-from ebbtide.tui.widgets.below_mark import NewContentIndicator
+from ebbtide.tui.widgets.new_content_indicator import NewContentIndicator
 from tests.kit.fake_sessions import FakeSession, FakeSessions, Hold, conversation
 from tests.kit.pictures import SIZES, WORN, Picture
 

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
+from ebbtide.agent.compaction.apply_edits import EditQuote
 from ebbtide.agent.compaction.edit_cost import ViewEditPlan
-from ebbtide.agent.compaction.edit_view import EditQuote
 from ebbtide.agent.config.options import ThemeName
 from ebbtide.agent.messages import Conversation, Usage
 from ebbtide.agent.overview import Epoch, Overview, TokenCount, ToolShare

@@ -99,7 +99,7 @@ def test_a_window_that_was_small_unseen_is_whole_again(tmp_path: Path) -> None:
 
 RESTLESS = """
 import fcntl, os, signal, struct, sys, termios
-from ebbtide.tui.terminal.colour_query import AnsweringDriver
+from ebbtide.tui.terminal.terminal_driver import AnsweringDriver
 
 asked = AnsweringDriver._get_terminal_size
 
@@ -219,13 +219,13 @@ AT_ONCE = (
     "ebbtide.agent.config.table_keys",
     "ebbtide.agent.config.values",
     "ebbtide.agent.errors",
-    "ebbtide.agent.integration_rows",
+    "ebbtide.agent.integration_registry",
     "ebbtide.tools.outputs.extent",
     "ebbtide.tools.lazy",
     "ebbtide.tools.files",
     "ebbtide.tools.outputs",
     "ebbtide.tools.files.bounded",
-    "ebbtide.tools.files.pictures",
+    "ebbtide.tools.files.image_types",
     "ebbtide.tools.files.private_folder",
     "ebbtide.tools.outputs.recall_scope",
     "ebbtide.tools.tool_traits",

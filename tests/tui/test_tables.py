@@ -6,7 +6,7 @@ import pytest
 from ebbtide.tui.cli.arguments import SUBCOMMANDS
 from ebbtide.tui.command_names import ALIASES, COMMAND_BY_SYNONYM, MISSING_COMMAND_ADVICE, commands_for_word
 from ebbtide.tui.commands.registry import _BUILT_IN_ACTIONS, ACTIONS
-from ebbtide.tui.integration_rows import SLASH_COMMANDS
+from ebbtide.tui.integration_registry import SLASH_COMMANDS
 from ebbtide.tui.keys import KEYS
 from ebbtide.tui.prompt.history import History
 from ebbtide.tui.slash_commands import (

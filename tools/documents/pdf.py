@@ -18,7 +18,7 @@ async def read_pages(path: Path, name: str, offset: int, limit: int, limits: Rea
     """Return the pages starting at number `offset`, as many as fit but at least one. Raises `ToolError`."""
     request = {"first_page": offset, "last_page": offset + limit - 1, "max_bytes": limits.max_bytes}
     with open_regular(path) as (file, _):
-        result = await run_converter(f"{__package__}.pdf_pages", request, file, READ_TIMEOUT_S)
+        result = await run_converter(f"{__package__}.pdf_process", request, file, READ_TIMEOUT_S)
     header, *pages = result.records or ({"problem": "it takes too much time or memory"},)
     if (problem := header.get("problem")) == "encrypted":
         raise ToolError(f"`{name}` is encrypted: ask for its password, then decrypt it in bash with qpdf --decrypt")

@@ -7,13 +7,13 @@ from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from ebbtide.tools.network.addresses import IpAddress
+from ebbtide.tools.network.destinations import NetworkDestination
 from ebbtide.tools.network.name_lookup import (
     PrivateAddressError,
     UnknownHostError,
     public_addresses,
     use_lookup_threads,
 )
-from ebbtide.tools.network.places import NetworkDestination
 from ebbtide.tools.network.proxy import ForbiddenAddressError, UnreachableError, UpstreamConnection
 
 CONNECT_TIMEOUT_S = 15.0

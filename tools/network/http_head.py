@@ -4,7 +4,7 @@ I/O."""
 from collections.abc import Sequence
 
 from ebbtide.tools.lazy import dataclass, regex
-from ebbtide.tools.network.places import NetworkDestination, parse_destination
+from ebbtide.tools.network.destinations import NetworkDestination, parse_destination
 
 HEAD_END = b"\r\n\r\n"
 MAX_HEAD_BYTES = 32_768

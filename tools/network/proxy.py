@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Protocol, TypeAlias
 
 from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.network.destinations import NetworkDestination
 from ebbtide.tools.network.http_head import (
     HEAD_END,
     MAX_HEAD_BYTES,
@@ -22,7 +23,6 @@ from ebbtide.tools.network.http_head import (
     parse_request,
     parse_response,
 )
-from ebbtide.tools.network.places import NetworkDestination
 
 MAX_CONNECTIONS = 128
 """Maximum number of simultaneous connections. Further connections get an error and are closed."""

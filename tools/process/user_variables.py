@@ -11,7 +11,7 @@ from functools import lru_cache
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.secrets.key_formats import SECRET_VARIABLE_NAME
 from ebbtide.tools.secrets.redaction import SECRET_VALUE
-from ebbtide.tools.secrets.secret_pieces import looks_random
+from ebbtide.tools.secrets.secret_fragments import looks_random
 
 _DIRENV_VARIABLE = "DIRENV_DIFF"
 _MAX_UNPACKED_BYTES = 1 << 20

@@ -14,7 +14,7 @@ from ebbtide.tools import network, sandbox
 from ebbtide.tools.process.shell import Launch
 
 if TYPE_CHECKING:  # imported for types only, so that sessions without commands load none of it
-    from ebbtide.tools.network.places import NetworkDestination
+    from ebbtide.tools.network.destinations import NetworkDestination
     from ebbtide.tools.network.proxy import Connect, ProxyServer
     from ebbtide.tools.sandbox.network_namespace import NetworkNamespace
 

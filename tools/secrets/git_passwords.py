@@ -2,7 +2,7 @@
 
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.secrets.key_formats import known_secrets
-from ebbtide.tools.secrets.secret_pieces import MIN_SECRET_CHARS
+from ebbtide.tools.secrets.secret_fragments import MIN_SECRET_CHARS
 
 _SECRET_NAME = "git-settings"
 _LOGIN = regex(r"//(?P<user>[^/\s:@\"]*):(?P<password>[^/\s@\"]+)@")

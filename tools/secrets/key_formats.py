@@ -8,7 +8,7 @@ from html import escape
 from urllib.parse import quote, quote_plus, unquote
 
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.secrets.secret_pieces import (
+from ebbtide.tools.secrets.secret_fragments import (
     MIN_SECRET_CHARS,
     SecretSpan,
     find_private_key_parts,

@@ -11,7 +11,7 @@ from ebbtide.tools.secrets.key_formats import (
     known_secrets,
     merge_overlapping,
 )
-from ebbtide.tools.secrets.secret_pieces import MIN_SECRET_CHARS, SecretSpan
+from ebbtide.tools.secrets.secret_fragments import MIN_SECRET_CHARS, SecretSpan
 
 REDACTION_MARK = "***"
 SECRET_VALUE = regex(

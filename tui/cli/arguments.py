@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from ebbtide.agent import config as agent_config
 from ebbtide.agent import providers, records
 from ebbtide.agent.errors import EXIT_CODES, UsageError
-from ebbtide.agent.integration_rows import STREAM_FORMATS
+from ebbtide.agent.integration_registry import STREAM_FORMATS
 from ebbtide.tools import secrets
-from ebbtide.tui import integration_rows
+from ebbtide.tui import integration_registry
 from ebbtide.tui import text as tui_text
 
 if TYPE_CHECKING:  # imported for types only: `--help` should import nothing that it does not need
@@ -49,7 +49,7 @@ SUBCOMMANDS: Mapping[str, str] = {
     "undo": "revert the agent's file changes",
     "completion": "print a completion script for your shell",
     "demo": "watch a scripted model fix a real bug",
-    **{name: row.description for name, row in integration_rows.SUBCOMMANDS.items()},
+    **{name: row.description for name, row in integration_registry.SUBCOMMANDS.items()},
 }
 """The subcommands and their descriptions."""
 

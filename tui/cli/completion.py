@@ -10,7 +10,7 @@ from ebbtide.agent import config, providers
 from ebbtide.agent.errors import AgentError
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.cli.arguments import create_subcommand_parser, make_parser, read_settings, run_with_sessions
-from ebbtide.tui.cli.candidates import CompletionSources, GetParser, ShellCompletion, complete
+from ebbtide.tui.cli.shell_completion import CompletionSources, GetParser, ShellCompletion, complete
 from ebbtide.tui.text.sanitise import sanitise_line
 
 if TYPE_CHECKING:  # imported for types only: most words are completed without opening a session

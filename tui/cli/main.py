@@ -14,7 +14,7 @@ from ebbtide import tui
 from ebbtide.agent import config, headless
 from ebbtide.agent.errors import AgentError, UsageError, is_unwritable
 from ebbtide.tools import secrets
-from ebbtide.tui import cli, integration_rows, text
+from ebbtide.tui import cli, integration_registry, text
 from ebbtide.tui.cli.arguments import SUBCOMMANDS, first_positional_index, join_resume_id, make_parser
 
 _MIN_SIMILARITY = 0.7
@@ -151,7 +151,10 @@ def _run_interactive(options: argparse.Namespace) -> int:
 def _run_subcommand(name: str, preceding_arguments: Sequence[str], following_arguments: Sequence[str]) -> int:
     if name == "completion":
         return cli.completion.run([*preceding_arguments, *following_arguments], cli.command_tree.command_parser)
-    run, row = cli.subcommands.run, integration_rows.SUBCOMMANDS.get(name)  # imported before Ctrl-C raises an exception
+    run, row = (
+        cli.subcommands.run,
+        integration_registry.SUBCOMMANDS.get(name),
+    )  # imported before Ctrl-C raises an exception
     if row is None or not row.handles_signals:
         _raise_on_interrupt()
     return run(name, [*preceding_arguments, *following_arguments])

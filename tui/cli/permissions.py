@@ -31,15 +31,15 @@ from ebbtide.agent.messages import ToolCall
 from ebbtide.agent.session_settings import build_policy, choose_mode, no_sandbox_reason
 from ebbtide.tools.base import ToolError, Workspace
 from ebbtide.tools.bash import Bash
+from ebbtide.tools.commands.approval_reasons import read_only_doubt
 from ebbtide.tools.commands.command_line import Word
 from ebbtide.tools.commands.dangers import find_dangers
-from ebbtide.tools.commands.doubts import read_only_doubt
 from ebbtide.tools.commands.git_commands import git_rule_doubt, is_guarded_git_call
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.here_documents import inline_here_documents
 from ebbtide.tools.commands.launchers import find_wrapped_git_call
 from ebbtide.tools.commands.proof import prove_read_only
-from ebbtide.tools.network.places import DEFAULT_PORTS, parse_destination
+from ebbtide.tools.network.destinations import DEFAULT_PORTS, parse_destination
 from ebbtide.tools.sandbox.sandbox import Sandbox
 from ebbtide.tools.sandbox.system import sandbox_kind
 from ebbtide.tui.cli.arguments import (

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from ebbtide.agent.errors import ReferenceFailed
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.outputs.recalled import RecalledItem, RecallQuery, RecallResult
-from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.outputs.recall_results import RecalledItem, RecallQuery, RecallResult
+from ebbtide.tools.outputs.stored_content import StoredContent
 from ebbtide.tools.read_result import referenced_range
 from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_integer, parse_subcommand_args, run_with_sessions
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
@@ -101,10 +101,10 @@ def _print_referenced(stored: StoredContent) -> None:
 
 def result_lines(item: RecalledItem) -> list[str]:
     """Return the lines of a result: its reference, time, kind and title, and the excerpt that matched."""
-    time_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(item.created_at))
+    time_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(item.at))
     kind = f"{item.kind} of {item.tool}" if item.tool else item.kind
     heading = "  ".join(
-        filter(None, (item.ref, time_text, kind, item.title, "(similar meaning)" if item.is_semantic_match else ""))
+        filter(None, (item.ref, time_text, kind, item.title, "(similar meaning)" if item.by_meaning else ""))
     )
     return [sanitise_line(heading), *(f"    {line}" for line in sanitise(item.excerpt).split("\n") if line.strip())]
 

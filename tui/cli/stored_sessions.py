@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ebbtide.agent import archive
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.records.session_lookup import SessionInfo
-from ebbtide.tui import cli, integration_rows, view
+from ebbtide.tui import cli, integration_registry, view
 from ebbtide.tui.cli.arguments import (
     create_subcommand_parser,
     first_positional_index,
@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
     if action_index is not None and (action := _action_function(arguments[action_index])) is not None:
         return action([*arguments[:action_index], *arguments[action_index + 1 :]])
     parser = create_subcommand_parser("sessions", "List and manage stored sessions.")
-    actions = ("list", "show", "fork", "rename", *_ACTION_FUNCTIONS, *integration_rows.SESSION_ACTIONS)
+    actions = ("list", "show", "fork", "rename", *_ACTION_FUNCTIONS, *integration_registry.SESSION_ACTIONS)
     parser.add_argument("action", nargs="?", choices=actions, default="list")
     parser.add_argument("id", nargs="?", help="beginning of a session id (for all actions except list)")
     parser.add_argument(
@@ -70,8 +70,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _action_function(name: str) -> Subcommand | None:
     """Return the function of an action that parses its own arguments; None for other actions."""
-    if name in integration_rows.SESSION_ACTIONS:
-        return integration_rows.SESSION_ACTIONS[name].load()
+    if name in integration_registry.SESSION_ACTIONS:
+        return integration_registry.SESSION_ACTIONS[name].load()
     return load_subcommand(_ACTION_FUNCTIONS[name]) if name in _ACTION_FUNCTIONS else None
 
 

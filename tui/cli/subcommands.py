@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TypeAlias, cast
 
-from ebbtide.tui import integration_rows, session
+from ebbtide.tui import integration_registry, session
 from ebbtide.tui.cli.arguments import create_subcommand_parser
 
 Subcommand: TypeAlias = Callable[[Sequence[str]], int]
@@ -28,8 +28,8 @@ _FUNCTION_PATHS: Mapping[str, str] = {
 
 def run(name: str, arguments: Sequence[str]) -> int:
     """Run a subcommand with the arguments before and after its name; return the exit code."""
-    if name in integration_rows.SUBCOMMANDS:
-        return integration_rows.SUBCOMMANDS[name].load()(arguments)
+    if name in integration_registry.SUBCOMMANDS:
+        return integration_registry.SUBCOMMANDS[name].load()(arguments)
     return load_subcommand(_FUNCTION_PATHS[name])(arguments)
 
 

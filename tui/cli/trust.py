@@ -13,7 +13,7 @@ from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem
 from ebbtide.agent.extensions.trust_question import build_folder_question
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.hooks.declarations import collect_hooks
-from ebbtide.agent.integration_rows import TRUST_ITEMS, load_integration
+from ebbtide.agent.integration_registry import TRUST_ITEMS, load_integration
 from ebbtide.tui.cli.arguments import (
     confirm,
     create_subcommand_parser,

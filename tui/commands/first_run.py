@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from ebbtide.agent.config.settings import Settings
-from ebbtide.agent.config.toml_file import set_key
+from ebbtide.agent.config.toml_edit import set_key
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.providers.first_run import (
     DetectedKey,

@@ -32,7 +32,7 @@ from ebbtide.tui.commands.reports import show_status, show_tasks
 from ebbtide.tui.commands.sessions import change_mode, clear, fork, rename, resume, rewind, show_sessions
 from ebbtide.tui.commands.settings import choose_effort, choose_theme, choose_thoughts, show_settings, toggle_side_panel
 from ebbtide.tui.commands.undo import redo, show_session_changes, show_turn_changes, undo
-from ebbtide.tui.integration_rows import SLASH_COMMANDS, SlashCommandRow, load_integration
+from ebbtide.tui.integration_registry import SLASH_COMMANDS, SlashCommandRow, load_integration
 from ebbtide.tui.slash_commands import COMMANDS
 
 CommandAction: TypeAlias = Callable[[CommandContext, str], Awaitable[None]]

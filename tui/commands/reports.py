@@ -71,7 +71,7 @@ def _status_rows(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str,
     cached_text = f" ({100 * usage.cache_read / usage.prompt:.0f}% cached)" if usage.prompt else ""
     yield "tokens", f"{tokens(usage.prompt)} sent{cached_text}, {tokens(usage.output)} received", ""
     if requests:
-        elapsed = round(requests[-1].created_at - requests[0].created_at)
+        elapsed = round(requests[-1].at - requests[0].at)
         yield "requests", _requests_text(requests) + (f" in {format_duration(elapsed)}" if elapsed else ""), ""
     file_count, added, removed = facts.file_change_totals
     yield (

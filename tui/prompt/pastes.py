@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from ebbtide.agent import prompt as agent_prompt
 from ebbtide.agent import tokens
-from ebbtide.tools.files.pictures import MAX_IMAGE_BYTES, image_type
+from ebbtide.tools.files.image_types import MAX_IMAGE_BYTES, image_type
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tui.text.sanitise import count_invisible_characters
 

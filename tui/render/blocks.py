@@ -13,7 +13,7 @@ from ebbtide.tools.tool_traits import command_argument, role_of
 from ebbtide.tui.render.diff_lines import RenderedDiff, SegmentLine
 from ebbtide.tui.render.diff_rows import build_diff_layout, without_blank_edges, without_file_name
 from ebbtide.tui.render.markdown import split_finished_pieces
-from ebbtide.tui.render.prose import PaletteConsole, highlight_code, markdown_renderable
+from ebbtide.tui.render.themed_markdown import PaletteConsole, highlight_code, markdown_renderable
 from ebbtide.tui.text.numbers import format_duration
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line, stable_prefix
 from ebbtide.tui.text.spans import TextStyle, parse_inline_code

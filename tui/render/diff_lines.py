@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ebbtide.tui.render.diff_pairing import changed_ranges
 from ebbtide.tui.render.diff_rows import DiffLayout, DiffRow, FileRow, GapRow, LineRow, PairRow, RemarkRow
-from ebbtide.tui.render.prose import PaletteConsole, highlight_code, language_for_file_name
+from ebbtide.tui.render.themed_markdown import PaletteConsole, highlight_code, language_for_file_name
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 from ebbtide.tui.text.styles import Palette
 from ebbtide.tui.text.unified_diff import DiffLine, FileDiff

@@ -28,8 +28,7 @@ from ebbtide.tui.text.numbers import tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, Span, TextStyle
 from ebbtide.tui.text.styles import clipped_text, get_palette
-from ebbtide.tui.view.context import recall_lines, rewrite_text
-from ebbtide.tui.view.context_tree import (
+from ebbtide.tui.view.component_table import (
     ComponentRow,
     ComponentTable,
     SortOrder,
@@ -39,6 +38,7 @@ from ebbtide.tui.view.context_tree import (
     heading_line,
     stacked_bar,
 )
+from ebbtide.tui.view.context import recall_lines, rewrite_text
 from ebbtide.tui.view.timeline import column_figures, legend_line, plot_lines, request_columns, rewrites_in
 from ebbtide.tui.widgets.field import Field
 from ebbtide.tui.widgets.keyline import KeyLine

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ebbtide.agent.compaction.ladder import CompactResult
+from ebbtide.agent.compaction.compact import CompactResult
 from ebbtide.agent.compaction.manual import (
     CompactionPreview,
     SummaryDraft,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ebbtide.agent.compaction.edit_view import apply_edit, quote_edit
+from ebbtide.agent.compaction.apply_edits import apply_edit, quote_edit
 from ebbtide.agent.compaction.undo import offer_undo, undo
 from ebbtide.agent.compaction.view_edits import EditRequest, Refusal
 from ebbtide.agent.errors import AgentError

@@ -6,10 +6,10 @@ from ebbtide.tools.lazy import lazy_submodules
 
 if TYPE_CHECKING:
     from ebbtide.tui.terminal import clipboard as clipboard
-    from ebbtide.tui.terminal import colour_query as colour_query
     from ebbtide.tui.terminal import copy as copy
     from ebbtide.tui.terminal import edit_text as edit_text
     from ebbtide.tui.terminal import editor_screen as editor_screen
     from ebbtide.tui.terminal import scrollback as scrollback
+    from ebbtide.tui.terminal import terminal_driver as terminal_driver
 else:
     __getattr__ = lazy_submodules(__name__)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ebbtide.tools.files.pictures import MAX_IMAGE_BYTES
+from ebbtide.tools.files.image_types import MAX_IMAGE_BYTES
 from ebbtide.tools.process.child import run_with_input
 from ebbtide.tools.process.shell import Launch
 

@@ -166,7 +166,7 @@ class DisplayApp(App[Any]):
         """Repaint the whole screen after foreign output or a resize."""
         if self._driver_display is not None:
             self._driver_display.invalidate()
-        if (ask_size := getattr(self._driver, "ask_size", None)) is not None:
+        if (ask_size := getattr(self._driver, "query_size", None)) is not None:
             ask_size()
         self.screen.refresh()
 

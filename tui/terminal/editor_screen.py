@@ -7,8 +7,8 @@ from typing import Any
 from textual.app import App, SuspendNotSupported
 
 from ebbtide.agent.errors import UsageError
-from ebbtide.tui.terminal.attention import released_terminal
 from ebbtide.tui.terminal.edit_text import edit_with, editor_command, ignore_interrupt_keys
+from ebbtide.tui.terminal.terminal_features import released_terminal
 
 _NO_TERMINAL = "cannot run an editor in this terminal"
 

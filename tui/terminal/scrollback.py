@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from rich.segment import Segment
 
 from ebbtide.tui.render.blocks import render_block
-from ebbtide.tui.render.prose import PaletteConsole
+from ebbtide.tui.render.themed_markdown import PaletteConsole
 from ebbtide.tui.text.styles import get_palette
 from ebbtide.tui.text.themes import ANSI_DARK, ANSI_LIGHT
 from ebbtide.tui.view.blocks import Block

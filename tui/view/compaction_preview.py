@@ -3,7 +3,7 @@ summary."""
 
 from collections.abc import Iterator, Sequence
 
-from ebbtide.agent.compaction.ladder import CompactResult
+from ebbtide.agent.compaction.compact import CompactResult
 from ebbtide.agent.compaction.manual import CompactionPreview, SummaryDraft, SummaryQuote
 from ebbtide.agent.events.view import RewriteUndone
 from ebbtide.tools.outputs.extent import pluralize

@@ -11,7 +11,7 @@ from ebbtide.tools.outputs.extent import ellipsize, pluralize
 from ebbtide.tui.text.numbers import format_dollars, tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
-from ebbtide.tui.view.context_tree import COMPONENT_NAMES, build_component_table, component_row_line, heading_line
+from ebbtide.tui.view.component_table import COMPONENT_NAMES, build_component_table, component_row_line, heading_line
 from ebbtide.tui.view.receipts import strategy_names
 
 MAX_LISTED_REQUESTS = 200
@@ -173,7 +173,7 @@ def rewrite_text(rewrite: Rewrite) -> str:
         return sanitise_line(f"changed: {rewrite.reason}")
     strategies = ", ".join(strategy_names(rewrite.strategies))
     reason_text = f" ({REWRITE_REASONS.get(rewrite.reason, rewrite.reason)})" if rewrite.reason else ""
-    sizes_text = f"{tokens(rewrite.previous_tokens)} → {tokens(rewrite.new_tokens)} tokens"
+    sizes_text = f"{tokens(rewrite.before)} → {tokens(rewrite.after)} tokens"
     price = (
         format_dollars(rewrite.cost)
         if rewrite.cost != 0 or MODEL_STRATEGIES & set(rewrite.strategies)

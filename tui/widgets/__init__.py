@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from ebbtide.tools.lazy import lazy_submodules
 
 if TYPE_CHECKING:
-    from ebbtide.tui.widgets import below_mark as below_mark
     from ebbtide.tui.widgets import find_text as find_text
     from ebbtide.tui.widgets import history_search as history_search
+    from ebbtide.tui.widgets import new_content_indicator as new_content_indicator
     from ebbtide.tui.widgets import question_panel as question_panel
     from ebbtide.tui.widgets import searchline as searchline
     from ebbtide.tui.widgets import transcript_search as transcript_search

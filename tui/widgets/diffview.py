@@ -20,7 +20,7 @@ from ebbtide.tui.render.diff_rows import (
     first_change,
     without_file_name,
 )
-from ebbtide.tui.render.prose import PaletteConsole
+from ebbtide.tui.render.themed_markdown import PaletteConsole
 from ebbtide.tui.text.styles import Palette, get_palette
 from ebbtide.tui.text.unified_diff import FileDiff
 

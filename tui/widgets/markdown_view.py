@@ -6,7 +6,7 @@ from textual.strip import Strip
 
 from ebbtide.tui.render.blocks import AnswerRenderer
 from ebbtide.tui.render.diff_lines import SegmentLine
-from ebbtide.tui.render.prose import PaletteConsole
+from ebbtide.tui.render.themed_markdown import PaletteConsole
 from ebbtide.tui.text.styles import Palette, get_palette
 
 

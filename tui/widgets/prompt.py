@@ -21,7 +21,7 @@ from ebbtide.tui.slash_commands import PromptMode, command_awaiting_argument, de
 from ebbtide.tui.text.sanitise import describe_invisible_count, normalise_paste
 from ebbtide.tui.text.spans import strip_backticks
 from ebbtide.tui.widgets.completions import Completions
-from ebbtide.tui.widgets.pasted_units import PlaceholderKeys, char_index
+from ebbtide.tui.widgets.placeholder_keys import PlaceholderKeys, char_index
 from ebbtide.tui.widgets.text_box import TextBox
 
 if TYPE_CHECKING:  # few users need this module, because few use vi keys

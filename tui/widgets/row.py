@@ -24,7 +24,7 @@ from ebbtide.tui.view.blocks import (
 if TYPE_CHECKING:  # the renderer loads when there is something to draw
     from ebbtide.agent.config.options import ThoughtsName
     from ebbtide.tui.render.blocks import AnswerRenderer
-    from ebbtide.tui.render.prose import PaletteConsole
+    from ebbtide.tui.render.themed_markdown import PaletteConsole
 
 
 class BlockRow:

@@ -15,7 +15,7 @@ from ebbtide.tui.widgets.row import BlockRow
 
 if TYPE_CHECKING:  # the renderer loads when there is something to draw
     from ebbtide.agent.config.options import ThoughtsName
-    from ebbtide.tui.render.prose import PaletteConsole
+    from ebbtide.tui.render.themed_markdown import PaletteConsole
 
 _MAX_CACHED_ROWS = 400
 """Maximum number of rows with cached lines; other rows are redrawn on demand."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from textual.strip import Strip
 
 from ebbtide.tui import widgets
-from ebbtide.tui.widgets.scrolled import ScrolledRows
+from ebbtide.tui.widgets.scrolled_rows import ScrolledRows
 from ebbtide.tui.widgets.selection import with_style_on_range
 
 if TYPE_CHECKING:  # these modules load with the first search

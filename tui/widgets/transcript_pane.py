@@ -106,9 +106,9 @@ class TranscriptPane(Vertical):
     @on(TranscriptView.Unseen)
     async def _show_unseen(self, message: TranscriptView.Unseen) -> None:
         message.stop()
-        if not self.query(widgets.below_mark.NewContentIndicator):
-            await self.mount(widgets.below_mark.NewContentIndicator(id="below"))
-        self.query_one(widgets.below_mark.NewContentIndicator).show(message.count)
+        if not self.query(widgets.new_content_indicator.NewContentIndicator):
+            await self.mount(widgets.new_content_indicator.NewContentIndicator(id="below"))
+        self.query_one(widgets.new_content_indicator.NewContentIndicator).show(message.count)
 
     def on_below_mark_jump_requested(self) -> None:
         self._transcript.go_to_end()

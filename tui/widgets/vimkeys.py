@@ -8,7 +8,7 @@ from textual.widgets import TextArea
 
 from ebbtide.tui.prompt.key_arrivals import alt_character
 from ebbtide.tui.prompt.vim import Vim, press_key
-from ebbtide.tui.widgets.pasted_units import char_index, text_position
+from ebbtide.tui.widgets.placeholder_keys import char_index, text_position
 
 
 class VimKeys:

@@ -41,7 +41,7 @@ from ebbtide.agent.headless.stream_events import (
     RunStarted,
 )
 from ebbtide.agent.hooks.tool_names import CLAUDE_MODES, claude_name_and_arguments, to_claude_calls
-from ebbtide.agent.integrations.claude_code.reply_parts import ReplyStreamConverter
+from ebbtide.agent.integrations.claude_code.stream_deltas import ReplyStreamConverter
 from ebbtide.agent.messages import ToolCall, Usage
 
 ClaudeMessage: TypeAlias = dict[str, Any]

@@ -6,7 +6,7 @@ from typing import TypeAlias, cast
 from ebbtide.agent.config.options import PROVIDERS
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError, ConfigError
-from ebbtide.agent.integration_rows import DOCTOR_CHECKS, load_integration
+from ebbtide.agent.integration_registry import DOCTOR_CHECKS, load_integration
 from ebbtide.agent.integrations.doctor.check_result import CheckResult
 from ebbtide.agent.providers.keys import KeyStore, stored_key
 from ebbtide.agent.providers.setup import find_default_model, find_endpoint, key_variable, uses_key_command

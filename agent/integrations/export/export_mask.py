@@ -10,7 +10,7 @@ from ebbtide.agent.records.codec import to_json
 from ebbtide.store.transfer import TransferRow
 from ebbtide.tools.secrets.key_formats import detect_secrets, find_incomplete_secret
 from ebbtide.tools.secrets.redaction import find_secrets, secret_forms
-from ebbtide.tools.secrets.secret_pieces import SecretSpan
+from ebbtide.tools.secrets.secret_fragments import SecretSpan
 
 MASK_CHAR = "*"
 MAX_SEARCHED_LINE_BYTES = 1 << 16

@@ -90,7 +90,7 @@ def _output_json(output: ToolOutput) -> dict[str, object]:
 def _request_json(request: RequestUsage) -> dict[str, object]:
     token_fields = {name: getattr(request.usage, name) for name in ("input", "cache_read", "cache_write", "output")}
     return {
-        "at": request.created_at,
+        "at": request.at,
         "model": request.model,
         "purpose": request.purpose,
         **token_fields,

@@ -13,10 +13,10 @@ from ebbtide.agent.archive.archive import FORMER_ID_FACT
 from ebbtide.agent.config.options import MODES, stricter_mode
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.integrations.export.atomic_file import atomic_file
 from ebbtide.agent.integrations.export.bundle import Bundle, BundleWriter, bundle_line
 from ebbtide.agent.integrations.export.export_mask import SecretMask
-from ebbtide.agent.integrations.export.exported_outputs import OutputWriter
-from ebbtide.agent.integrations.export.written_file import atomic_file
+from ebbtide.agent.integrations.export.output_writer import OutputWriter
 from ebbtide.agent.records.message_rows import decode_message
 from ebbtide.agent.records.rows import blob_digests, body_without_files, decode_summary_row, legacy_output_files
 from ebbtide.agent.records.session_lookup import find_session, project_name

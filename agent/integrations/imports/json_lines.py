@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from ebbtide.agent.integrations.imports.transcript import ImportProblems, UnreadableTranscript
 from ebbtide.agent.messages import Image
-from ebbtide.tools.files.pictures import MAX_IMAGE_BYTES, image_type
+from ebbtide.tools.files.image_types import MAX_IMAGE_BYTES, image_type
 from ebbtide.tools.lazy import dataclass
 
 MAX_LINE_BYTES = 12 << 20

@@ -10,7 +10,7 @@ from ebbtide.agent.calls.policy import parse_rule
 from ebbtide.agent.calls.tool_aliases import resolve_alias
 from ebbtide.agent.config.load import read_toml
 from ebbtide.agent.config.options import EFFORTS, PROVIDERS
-from ebbtide.agent.config.toml_file import set_key
+from ebbtide.agent.config.toml_edit import set_key
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.integrations.imports.agent_folders import AgentFolders, AgentName, nested_table, read_settings

@@ -28,7 +28,7 @@ from ebbtide.store.catalogue import ORIGIN_FACT
 from ebbtide.store.sessions import SessionStore
 from ebbtide.store.transfer import TransferStore
 from ebbtide.tools.catalog import create_builtin_tools
-from ebbtide.tools.outputs.recalled import OnProgress
+from ebbtide.tools.outputs.recall_results import OnProgress
 
 TRANSCRIPT_READERS: Mapping[AgentName, Callable[[], TranscriptReader]] = {
     "claude": ClaudeTranscripts,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.integrations.doctor.check_result import CheckResult
 from ebbtide.agent.integrations.lsp.find import find_servers
-from ebbtide.tools.files.endings import count_suffixes
+from ebbtide.tools.files.file_suffixes import count_suffixes
 
 
 def check_language_servers(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias, cast
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem, hash_texts
 from ebbtide.tools.files.bounded import read_prefix
-from ebbtide.tools.files.endings import count_suffixes
+from ebbtide.tools.files.file_suffixes import count_suffixes
 from ebbtide.tools.integrations.lsp.spec import (
     PROJECT_FOLDERS,
     DetectableServer,

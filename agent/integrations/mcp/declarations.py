@@ -289,7 +289,7 @@ def _create_spec(name: str, table: Mapping[str, object], folder: Path, environme
     }
     if "client_secret" in login:
         login["client_secret"] = _expand_variables(cast(str, login["client_secret"]), environment)
-    limits = {key: table[key] for key in _COPIED_KEYS if key in table}
+    limits = {name: table[key] for key, name in _COPIED_FIELDS.items() if key in table}
     return ServerSpec(
         name,
         command,
@@ -305,7 +305,14 @@ def _create_spec(name: str, table: Mapping[str, object], folder: Path, environme
     )
 
 
-_COPIED_KEYS = ("enabled_tools", "disabled_tools", "startup_timeout", "call_timeout", "most_bytes")
+_COPIED_FIELDS = {
+    "enabled_tools": "enabled_tools",
+    "disabled_tools": "disabled_tools",
+    "startup_timeout": "startup_timeout",
+    "call_timeout": "call_timeout",
+    "most_bytes": "max_result_bytes",
+}
+"""Fields of `ServerSpec` that are copied from a table, by its keys."""
 
 
 def _command_words(table: Mapping[str, object]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ebbtide.agent.config.aliases import snake_case
 from ebbtide.agent.config.table_keys import SERVER_KEYS
-from ebbtide.agent.config.toml_file import edit_toml_file
+from ebbtide.agent.config.toml_edit import edit_toml_file
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.extensions.trust import ProjectTrust, TrustState

@@ -13,7 +13,7 @@ from ebbtide.store.queries import SearchQuery, path_pattern
 from ebbtide.store.search import SearchHit, SearchIndex, SearchMatch
 from ebbtide.store.sessions import SessionStore
 from ebbtide.store.vectors import UnembeddedDocument, Vector, VectorStore
-from ebbtide.tools.outputs.recalled import OnProgress, no_progress
+from ebbtide.tools.outputs.recall_results import OnProgress, no_progress
 
 PART_CHARS = 1000
 """Maximum length, in characters, of the text that one vector covers."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ebbtide.agent.calls.execute import CallRunner
-from ebbtide.agent.integrations.small_models.answer_files import MAX_SNIPPET_CHARS, file_from_answer
+from ebbtide.agent.integrations.small_models.files_in_answer import MAX_SNIPPET_CHARS, file_from_answer
 from ebbtide.agent.integrations.small_models.unfinished_task import asks_for_change, changing_calls, turn_request
 from ebbtide.agent.messages import Assistant, Conversation, Note, ToolCall, ToolOutput, User
 from ebbtide.agent.prompt.code_blocks import parse_code_blocks

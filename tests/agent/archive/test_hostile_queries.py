@@ -10,10 +10,10 @@ import pytest
 
 from ebbtide.agent.archive.recall import fetch_for_tools, search_for_tools
 from ebbtide.tools.base import Arguments, Tool, ToolError, Workspace
+from ebbtide.tools.outputs.recall_results import RECALLED_KINDS, RecalledItem, RecallQuery, RecallResult
 from ebbtide.tools.outputs.recall_scope import RECALL_SCOPES
-from ebbtide.tools.outputs.recalled import RECALLED_KINDS, RecalledItem, RecallQuery, RecallResult
 from ebbtide.tools.recall import Recall
-from ebbtide.tools.search import outputs
+from ebbtide.tools.search import output_search
 from ebbtide.tools.tool_output_cache import ToolOutputCacheGrep
 from ebbtide.tui.cli.search import result_lines
 from tests.kit.archived_sessions import HERE, Sessions
@@ -110,7 +110,7 @@ async def test_no_reference_is_a_mistake(sessions: Sessions, tmp_path: Path) -> 
 async def test_a_pattern_that_blows_up_is_ended(
     sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Recall | ToolOutputCacheGrep
 ) -> None:
-    monkeypatch.setattr(outputs, "SEARCH_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(output_search, "SEARCH_TIMEOUT_S", 0.5)
     await sessions.runs("bash", "a part", whole=b"x" * 4_000 + b"z\n", command="make")
     number = len(ASKED_TEXTS) + 1
     result = await tool.run(

@@ -171,7 +171,7 @@ def test_a_message_is_hashed_once_whatever_requests_it_is_in(monkeypatch: pytest
         hashed.append(part)
         return serialise_canonically(part)
 
-    monkeypatch.setattr(prefix, "canonical", watched)
+    monkeypatch.setattr(prefix, "serialise_canonically", watched)
     digests, messages = RequestDigester(), tuple(User((Text(str(n)),)) for n in range(100))
     create_fingerprint("s", TOOLS, messages, digests=digests)
     assert hashed == [*TOOLS, *(message.parts[0] for message in messages)]

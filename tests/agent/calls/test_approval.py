@@ -17,7 +17,7 @@ from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.changed_call import build_edit_note
 from ebbtide.agent.calls.execute import CallPosition, CallRunner, run_calls
 from ebbtide.agent.calls.output_budget import OutputBudget
-from ebbtide.agent.calls.output_view import OutputIntake
+from ebbtide.agent.calls.output_intake import OutputIntake
 from ebbtide.agent.calls.policy import PLAN_MODE_REFUSALS, Policy, parse_rule
 from ebbtide.agent.calls.project_rules import ProjectRules, SavedRules
 from ebbtide.agent.channel import Interrupt

@@ -11,7 +11,7 @@ from ebbtide.agent.budget.preflight import ToolBudget
 from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.execute import CallPosition, CallRunner, run_calls
 from ebbtide.agent.calls.output_budget import OutputBudget
-from ebbtide.agent.calls.output_view import OutputIntake
+from ebbtide.agent.calls.output_intake import OutputIntake
 from ebbtide.agent.calls.policy import Policy
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.events.session import Event, ToolFinished

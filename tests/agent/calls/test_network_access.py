@@ -12,7 +12,7 @@ from ebbtide.agent.config.options import Mode
 from ebbtide.agent.events.permissions import Decision, NetworkRefused, PermissionAnswered, PermissionAsked
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.messages import ToolCall
-from ebbtide.tools.network.places import NetworkDestination, parse_destination
+from ebbtide.tools.network.destinations import NetworkDestination, parse_destination
 from tests.kit.polling import until
 
 CALL = ToolCall("c1", "bash", {"command": "pip install x"})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.agent.calls.execute import CallPosition
-from ebbtide.agent.calls.output_view import OutputIntake
+from ebbtide.agent.calls.output_intake import OutputIntake
 from ebbtide.agent.calls.permission_request import PermissionRequest
 from ebbtide.agent.channel import Channel, Interrupt
 from ebbtide.agent.checkpoints import checkpoint_thread

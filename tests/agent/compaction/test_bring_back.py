@@ -14,7 +14,7 @@ from ebbtide.agent.messages import Note, User
 from ebbtide.agent.session import Session
 from ebbtide.agent.view.provenance import Occurrence, Trace
 from ebbtide.agent.window.measure import measure_budget
-from ebbtide.tools.outputs.stored import InMemoryContent, StoredContent
+from ebbtide.tools.outputs.stored_content import InMemoryContent, StoredContent
 from tests.kit.project import Project
 from tests.kit.session import call, calls, events_of, first_turn
 

@@ -201,7 +201,7 @@ async def test_an_undo_is_written_down_and_told(priced: PricedHome) -> None:
     event = (await session.change_conversation(undo)).event
 
     written = await session._ctx.records.recorder.log.rewrites()
-    assert [(one.reason, one.strategies, one.previous_tokens, one.new_tokens) for one in written][-1] == (
+    assert [(one.reason, one.strategies, one.before, one.after) for one in written][-1] == (
         "undone", ("undo",), event.before_tokens, event.after_tokens,
     )  # fmt: skip
     lines = [json.loads(line) for line in priced.lines.getvalue().splitlines()]

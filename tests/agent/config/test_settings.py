@@ -8,7 +8,7 @@ from tomlkit.exceptions import NonExistentKey
 
 from ebbtide.agent.config.options import OPTIONS
 from ebbtide.agent.config.settings import format_as_toml_value, parse_setting_value
-from ebbtide.agent.config.toml_file import edit_toml_file
+from ebbtide.agent.config.toml_edit import edit_toml_file
 from ebbtide.agent.errors import ConfigError
 from tests.agent.config.conftest import Place
 

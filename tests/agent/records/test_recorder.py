@@ -43,7 +43,7 @@ from ebbtide.agent.records.rows import (
     encode_snapshot,
     state_changes,
 )
-from ebbtide.agent.records.session_reader import SessionLog
+from ebbtide.agent.records.session_log import SessionLog
 from ebbtide.agent.records.session_state import SessionState
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.records.usage import SessionUsage
@@ -197,7 +197,7 @@ async def test_a_view_without_messages_is_a_view(thread: StoreThread) -> None:
 async def test_a_long_session_is_read_in_slices_between_which_reading_may_stop(
     thread: StoreThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ebbtide.agent.records.session_reader.MESSAGES_PER_READ", 2)
+    monkeypatch.setattr("ebbtide.agent.records.session_log.MESSAGES_PER_READ", 2)
     store = await thread.open()
     messages = tuple(User((Text(f"message {number}"),)) for number in range(5))
     recorder, progress = Recorder(thread, store, ROW), list[tuple[int, int]]()

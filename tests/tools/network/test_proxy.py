@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ebbtide.tools.network.connection import Resolve, connect, resolve_public
+from ebbtide.tools.network.destinations import NetworkDestination, parse_destination
 from ebbtide.tools.network.http_head import MAX_HEAD_BYTES
-from ebbtide.tools.network.places import NetworkDestination, parse_destination
 from ebbtide.tools.network.proxy import MAX_CONNECTIONS, ProxyServer
 from tests.kit.polling import soon
 

@@ -15,7 +15,7 @@ import pytest
 from ebbtide.tools.base import Result, Workspace
 from ebbtide.tools.bash import Bash
 from ebbtide.tools.network import tunnel
-from ebbtide.tools.network.places import NetworkDestination
+from ebbtide.tools.network.destinations import NetworkDestination
 from ebbtide.tools.network.proxy import UpstreamConnection
 from ebbtide.tools.sandbox.network import SessionNetwork
 from ebbtide.tools.sandbox.network_namespace import namespace_problem
@@ -234,7 +234,7 @@ async def test_where_places_cannot_be_told_apart_all_are_closed_unless_all_are_o
     boxed: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert boxed.sandbox is not None
-    monkeypatch.setattr("ebbtide.tools.sandbox.sandbox.found_sandbox", lambda: LANDLOCK)
+    monkeypatch.setattr("ebbtide.tools.sandbox.sandbox.detect_sandbox", lambda: LANDLOCK)
     alone = replace(boxed, sandbox=replace(boxed.sandbox, network=None))
     opens = f"{PYTHON} -c 'import socket; socket.socket(socket.AF_INET); print(1)'"
     assert "PermissionError" in (await bash(alone, opens)).text

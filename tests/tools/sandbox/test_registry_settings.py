@@ -107,7 +107,7 @@ async def test_settings_cannot_be_written(boxed: Workspace, home: Path) -> None:
 async def test_npm_asks_the_same_registry_where_only_landlock_holds_it(
     boxed: Workspace, home: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "found_sandbox", lambda: SandboxProgram("landlock", ()))
+    monkeypatch.setattr(sandbox, "detect_sandbox", lambda: SandboxProgram("landlock", ()))
     (home / ".npmrc").write_text(f"registry={registry.url}/own/\n_authToken={TOKEN}\n")
     scratch = boxed.outputs_folder / "tmp"
     scratch.mkdir(parents=True)

@@ -170,7 +170,7 @@ async def test_nothing_that_hostile_programs_try_comes_through(
 async def test_landlock_holds_all_but_what_lies_in_folders_that_can_be_written(
     boxed: Workspace, home: Path, outside: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ebbtide.tools.sandbox.sandbox.found_sandbox", lambda: LANDLOCK)
+    monkeypatch.setattr("ebbtide.tools.sandbox.sandbox.detect_sandbox", lambda: LANDLOCK)
     fill(boxed.root)
     outside_folder = boxed.root.parent / "beside"
     before = _all_files(home, outside_folder)
@@ -337,7 +337,7 @@ async def test_landlock_opens_nothing_behind_a_link_in_the_working_folder(
     access: Access, boxed: Workspace, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert boxed.sandbox is not None
-    monkeypatch.setattr("ebbtide.tools.sandbox.sandbox.found_sandbox", lambda: LANDLOCK)
+    monkeypatch.setattr("ebbtide.tools.sandbox.sandbox.detect_sandbox", lambda: LANDLOCK)
     linked = boxed.root / "a"
     linked.symlink_to(home / ".ssh")
     known = mount_paths.sandbox_path_access

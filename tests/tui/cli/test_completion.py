@@ -9,9 +9,9 @@ import pexpect
 import pytest
 
 from ebbtide.tui.cli.arguments import SUBCOMMANDS
-from ebbtide.tui.cli.candidates import CompletionSources, ShellCompletion, complete
 from ebbtide.tui.cli.command_tree import all_parsers, command_parser
 from ebbtide.tui.cli.completion import SHELLS, split_line
+from ebbtide.tui.cli.shell_completion import CompletionSources, ShellCompletion, complete
 from tests.kit.commands import ROOT, ebb, environment
 from tests.kit.files import write_program
 

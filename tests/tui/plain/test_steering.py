@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from ebbtide.agent.compaction.apply_edits import EditOutcome, EditQuote
 from ebbtide.agent.compaction.edit_cost import ViewEditPlan
-from ebbtide.agent.compaction.edit_view import EditOutcome, EditQuote
 from ebbtide.agent.compaction.view_edits import Refusal
 from ebbtide.agent.events.view import Price, ViewChanged
 from ebbtide.agent.messages import Conversation

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from textual.message import Message
 
 from ebbtide.tui.prompt.vim import COMMAND_PREFIXES, Vim, VimStep, press_key
-from ebbtide.tui.terminal.colour_query import TerminalInput
+from ebbtide.tui.terminal.terminal_driver import TerminalInput
 from tests.kit.app_pilot import terminal
 from tests.kit.fake_sessions import FakeSession
 
@@ -155,7 +155,7 @@ async def test_a_key_right_behind_esc_is_one_of_the_normal_mode(pause: float) ->
         messages: list[Message] = []
         typing, now = TerminalInput(messages.append, debug=False), 1.0
         with (
-            patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
+            patch("ebbtide.tui.terminal.terminal_driver.get_time", lambda: now),
             patch("textual._parser.get_time", lambda: now),
         ):
             typing.feed_bytes(b"one two\x1b")

@@ -2,7 +2,7 @@ from rich.segment import Segment
 from textual.theme import BUILTIN_THEMES
 
 from ebbtide.tui.render.blocks import AnswerRenderer, render_block
-from ebbtide.tui.render.prose import PaletteConsole
+from ebbtide.tui.render.themed_markdown import PaletteConsole
 from ebbtide.tui.text.styles import get_palette
 from ebbtide.tui.view.blocks import Call
 

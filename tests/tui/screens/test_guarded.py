@@ -15,7 +15,7 @@ from ebbtide.agent.events.permissions import Decision, PermissionAsked, Question
 from ebbtide.agent.events.session import TurnFinished
 from ebbtide.tui.prompt.key_arrivals import ANSWER_GUARD_S, KeyArrival, KeyArrivals, KeyPurpose, key_purpose
 from ebbtide.tui.screens.typeahead_guard import TypeaheadGuard
-from ebbtide.tui.terminal.colour_query import TerminalInput
+from ebbtide.tui.terminal.terminal_driver import TerminalInput
 from ebbtide.tui.widgets.choices import ChoiceList
 from ebbtide.tui.widgets.question_panel import QuestionPanel
 from tests.kit.app_pilot import ScreenType, Terminal, asks_on, terminal

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ebbtide.agent.compaction.ladder import CompactResult
+from ebbtide.agent.compaction.compact import CompactResult
 from ebbtide.agent.compaction.rewrite import ignore_event
 from ebbtide.agent.errors import AgentError, StoreFailed
 from ebbtide.agent.events.session import ContextMeasured, Event

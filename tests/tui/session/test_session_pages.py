@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ebbtide.agent.archive.library import SessionMatch
-from ebbtide.tools.outputs.recalled import no_progress
+from ebbtide.tools.outputs.recall_results import no_progress
 from ebbtide.tui.session.session_list import ListedSessions
 from tests.kit.fake_sessions import FakeLibrary, session_info
 

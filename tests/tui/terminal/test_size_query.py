@@ -4,8 +4,8 @@ import pytest
 from textual.geometry import Size
 from textual.message import Message
 
-from ebbtide.tui.terminal.colour_query import TerminalInput
 from ebbtide.tui.terminal.size_query import SizeMismatch, SizeReported, TrackedSize, size_in_reply
+from ebbtide.tui.terminal.terminal_driver import TerminalInput
 
 REAL, LIE, OTHER = Size(80, 24), Size(500, 200), Size(120, 40)
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.theme import BUILTIN_THEMES
 
-from ebbtide.tui.render.prose import PaletteConsole
+from ebbtide.tui.render.themed_markdown import PaletteConsole
 from ebbtide.tui.text.styles import get_palette
 from ebbtide.tui.view.blocks import AnswerText, Block, Notice, UserText
 from ebbtide.tui.widgets.row_stack import RowStack

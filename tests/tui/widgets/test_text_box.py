@@ -7,7 +7,7 @@ from textual.widgets import Input
 
 from ebbtide.agent.events.permissions import QuestionAsked
 from ebbtide.agent.events.session import TurnFinished
-from ebbtide.tui.terminal.colour_query import TerminalInput
+from ebbtide.tui.terminal.terminal_driver import TerminalInput
 from ebbtide.tui.widgets.field import Field
 from tests.kit.app_pilot import terminal
 from tests.kit.fake_sessions import FakeSession, Hold

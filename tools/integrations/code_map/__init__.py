@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ebbtide.tools.lazy import lazy_submodules
 
 if TYPE_CHECKING:
+    from ebbtide.tools.integrations.code_map import map_format as map_format
     from ebbtide.tools.integrations.code_map import run as run
-    from ebbtide.tools.integrations.code_map import text as text
 else:
     __getattr__ = lazy_submodules(__name__)

@@ -80,11 +80,11 @@ class RepoMap:
         }
         result = await code_map.run.run_mapper(root, request, workspace.on_progress)
         chosen = [
-            code_map.text.MapEntry(display_path(root / path, workspace.root), *fields)
+            code_map.map_format.MapEntry(display_path(root / path, workspace.root), *fields)
             for path, *fields in result["chosen"]
         ]
         tokens = get_number(arguments, "tokens", DEFAULT_TOKENS)
-        map_text, entry_count = code_map.text.map_within_budget(
+        map_text, entry_count = code_map.map_format.map_within_budget(
             chosen, result["definitions"], tokens, workspace.estimate_tokens
         )
         if not result["definitions"]:

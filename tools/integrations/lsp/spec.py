@@ -120,7 +120,9 @@ def detectable_servers() -> tuple[DetectableServer, ...]:
             runs_project=True,
             options={"disableAutomaticTypingAcquisition": True},
         ),
-        _known_server("typescript", "tsc", "--lsp", "--stdio", since=7, replaces="typescript-language-server"),
+        _known_server(
+            "typescript", "tsc", "--lsp", "--stdio", min_major_version=7, replaces="typescript-language-server"
+        ),
     )
 
 

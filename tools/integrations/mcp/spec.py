@@ -9,7 +9,7 @@ from pathlib import Path
 from ebbtide.tools.outputs.plain_text import printable_name
 from ebbtide.tools.sandbox.sandbox import Sandbox
 from ebbtide.tools.secrets.redaction import redact_options
-from ebbtide.tools.secrets.secret_pieces import MIN_SECRET_CHARS
+from ebbtide.tools.secrets.secret_fragments import MIN_SECRET_CHARS
 
 MAX_MESSAGE_BYTES = 64 * 1024**2
 """Maximum size of a message in bytes. Parsing one needs about three times as much memory."""

@@ -10,9 +10,9 @@ from textual.drivers._byte_stream import ByteStream  # splits the server's bytes
 from textual.drivers.web_driver import WebDriver, _ExitInput  # raised when the user has left
 from textual.messages import ExitApp
 
-from ebbtide.tui.terminal.colour_query import TerminalInput
 from ebbtide.tui.terminal.display import Display
 from ebbtide.tui.terminal.replies import MAX_JOINED_READS, READ_PAUSE_S, may_be_pasted
+from ebbtide.tui.terminal.terminal_driver import TerminalInput
 
 DRIVER_NAME = f"{__name__}:ServedDriver"
 """The driver, as the environment variable `TEXTUAL_DRIVER` names it."""

@@ -4,6 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
+from ebbtide.agent.integrations.export.atomic_file import atomic_file
 from ebbtide.agent.integrations.export.readable_export import (
     READABLE_FORMATS,
     ReadableFormat,
@@ -11,7 +12,6 @@ from ebbtide.agent.integrations.export.readable_export import (
     render_chunks,
 )
 from ebbtide.agent.integrations.export.transcript_entries import SessionDetails
-from ebbtide.agent.integrations.export.written_file import atomic_file
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.commands.sessions import has_messages

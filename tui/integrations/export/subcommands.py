@@ -11,9 +11,9 @@ from typing import BinaryIO, cast
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
+from ebbtide.agent.integrations.export.atomic_file import atomic_file
 from ebbtide.agent.integrations.export.readable_export import READABLE_FORMATS, ReadableFormat, export_readable
 from ebbtide.agent.integrations.export.session_export import FORCE_HINT, default_name, export_session, import_session
-from ebbtide.agent.integrations.export.written_file import atomic_file
 from ebbtide.agent.providers.keys import add_stored_keys
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings

@@ -44,7 +44,7 @@ from ebbtide.tools.integrations.mcp.spec import ServerSpec
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.secrets.redaction import redact_text
 from ebbtide.tools.server_log import read_last_lines
-from ebbtide.tui import integration_rows
+from ebbtide.tui import integration_registry
 from ebbtide.tui.cli.arguments import (
     add_common_flags,
     confirm,
@@ -403,7 +403,7 @@ def _print_result(options: argparse.Namespace, value: Mapping[str, object], mess
         print(sanitise(message))
 
 
-def _integration_action(row: integration_rows.SubcommandRow) -> Callable[[Sequence[str]], int]:
+def _integration_action(row: integration_registry.SubcommandRow) -> Callable[[Sequence[str]], int]:
     return lambda arguments: row.load()(arguments)
 
 
@@ -414,5 +414,5 @@ _ACTIONS: dict[str, Callable[[Sequence[str]], int]] = {
     "test": _test,
     "login": _login,
     "logs": _logs,
-    **{name: _integration_action(row) for name, row in integration_rows.MCP_ACTIONS.items()},
+    **{name: _integration_action(row) for name, row in integration_registry.MCP_ACTIONS.items()},
 }

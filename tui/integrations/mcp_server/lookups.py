@@ -13,7 +13,7 @@ from ebbtide.agent.archive.tags import normalise_tags
 from ebbtide.agent.records.session_lookup import SessionInfo
 from ebbtide.agent.sessions import Sessions
 from ebbtide.tools.base import Result, Tool, ToolError, Workspace
-from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.outputs.stored_content import StoredContent
 from ebbtide.tools.read_result import ReadResult
 from ebbtide.tools.recall import Recall
 

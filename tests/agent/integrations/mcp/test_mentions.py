@@ -181,7 +181,7 @@ async def test_looking_at_servers_makes_no_digest_again(project: McpProject, mon
     await say(session, answer=lambda event: APPROVE_OPTION)
     board = session.servers
     assert isinstance(board, RunningServers)
-    monkeypatch.setattr(status, "tool_digests", None)
+    monkeypatch.setattr(status, "compute_tool_digests", None)
 
     looks = [(board.servers(), board.statuses()) for _ in range(2)]
 

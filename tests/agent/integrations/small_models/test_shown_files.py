@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from ebbtide.agent.integrations.small_models.answer_files import file_from_answer, merge_snippet
+from ebbtide.agent.integrations.small_models.files_in_answer import file_from_answer, merge_snippet
 
 CALC = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n"
 PACKAGE = '{\n  "version": "1.0.0",\n  "dependencies": {\n    "left-pad": "1.0.0"\n  }\n}\n'

@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ebbtide.tools.integrations.code_map.map_format import MapEntry, map_within_budget
 from ebbtide.tools.integrations.code_map.rank import MapFocus, rank_definitions
 from ebbtide.tools.integrations.code_map.tags import Definition, Tags
-from ebbtide.tools.integrations.code_map.text import MapEntry, map_within_budget
 
 
 def file(defined: str, used: str = "") -> Tags:

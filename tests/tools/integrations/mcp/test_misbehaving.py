@@ -55,7 +55,7 @@ CALLS = [
 
 @pytest.mark.parametrize(("way", "message"), CALLS)
 async def test_a_call_that_goes_wrong_is_told_in_a_line(way: str, message: str, start: Starts) -> None:
-    server = await start.ready(raw(way, "1500000", most_bytes=1_000_000))
+    server = await start.ready(raw(way, "1500000", max_result_bytes=1_000_000))
     with pytest.raises(ToolError) as caught:
         await server.call("echo", {}, no_progress)
     assert str(caught.value) == message
@@ -65,7 +65,7 @@ async def test_a_call_that_goes_wrong_is_told_in_a_line(way: str, message: str, 
 
 @pytest.mark.parametrize("way", ["huge result", "huge result, id last", "invalid json", "wrong result", "hang"])
 async def test_a_wrong_answer_ends_no_other_call(way: str, start: Starts) -> None:
-    server = await start.ready(raw(way, "1500000", most_bytes=1_000_000, call_timeout=0.05))
+    server = await start.ready(raw(way, "1500000", max_result_bytes=1_000_000, call_timeout=0.05))
     process = server.log.read_text()
     for _ in range(3):
         with pytest.raises(ToolError):

@@ -8,8 +8,8 @@ import pytest
 from textual.drivers._byte_stream import ByteStream
 
 from ebbtide.tui.integrations.browser.driver import ServedDriver
-from ebbtide.tui.terminal.colour_query import AnsweringDriver
 from ebbtide.tui.terminal.replies import READ_PAUSE_S
+from ebbtide.tui.terminal.terminal_driver import AnsweringDriver
 from ebbtide.tui.typeahead import TypeAhead
 
 

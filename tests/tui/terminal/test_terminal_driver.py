@@ -17,9 +17,9 @@ from textual.message import Message
 
 from ebbtide.agent.config.options import ThemeName
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.terminal.colour_query import BACKGROUND_QUERY, BackgroundColour, TerminalInput, background_in_reply
 from ebbtide.tui.terminal.replies import REPLY_TIMEOUT_S, TerminalReplies
 from ebbtide.tui.terminal.size_query import SizeReported
+from ebbtide.tui.terminal.terminal_driver import BACKGROUND_QUERY, BackgroundColour, TerminalInput, background_in_reply
 from tests.kit.app_pilot import terminal
 from tests.kit.fake_sessions import FakeSession, FakeSessions
 from tests.kit.pty_terminal import SAYS, ready
@@ -169,7 +169,7 @@ def test_however_an_answer_is_cut_nothing_of_it_is_typed_and_no_key_is_lost(sent
     hearing = TerminalInput(received.append, debug=False)
     now = 1.0
     with (
-        patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
+        patch("ebbtide.tui.terminal.terminal_driver.get_time", lambda: now),
         patch("textual._parser.get_time", lambda: now),
     ):
         for start, end in pairwise(places):
@@ -192,7 +192,7 @@ def keys_of_two_reads(first: str, second: str, pause: float) -> list[str]:
     hearing = TerminalInput(received.append, debug=False)
     now = 1.0
     with (
-        patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
+        patch("ebbtide.tui.terminal.terminal_driver.get_time", lambda: now),
         patch("textual._parser.get_time", lambda: now),
     ):
         hearing.feed_bytes(first.encode())
@@ -221,7 +221,7 @@ def test_esc_alone_is_heard_after_the_time_that_the_rest_of_a_key_has() -> None:
     hearing = TerminalInput(received.append, debug=False)
     now = 1.0
     with (
-        patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
+        patch("ebbtide.tui.terminal.terminal_driver.get_time", lambda: now),
         patch("textual._parser.get_time", lambda: now),
     ):
         hearing.feed_bytes(b"\x1b")
@@ -284,7 +284,7 @@ def test_alt_is_told_of_each_key_that_it_is_held_with(reads: list[str], keys: li
     hearing = TerminalInput(received.append, debug=False)
     now = 1.0
     with (
-        patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
+        patch("ebbtide.tui.terminal.terminal_driver.get_time", lambda: now),
         patch("textual._parser.get_time", lambda: now),
     ):
         for read in reads:
@@ -301,7 +301,7 @@ def test_the_end_of_a_paste_may_come_late() -> None:
     hearing = TerminalInput(received.append, debug=False)
     now = 1.0
     with (
-        patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
+        patch("ebbtide.tui.terminal.terminal_driver.get_time", lambda: now),
         patch("textual._parser.get_time", lambda: now),
     ):
         for piece in (b"\x1b[200~one\xc3", b"\xa9", b"\x1b", b"[201", b"~y"):

@@ -2,7 +2,7 @@ import pytest
 from textual.widgets import Input
 
 from ebbtide.agent.events.session import TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished
-from ebbtide.tui.widgets.below_mark import NewContentIndicator, below_line
+from ebbtide.tui.widgets.new_content_indicator import NewContentIndicator, below_line
 from tests.kit.app_pilot import Terminal, terminal
 from tests.kit.fake_sessions import FakeSession, Hold, conversation
 from tests.kit.plain_lines import plain

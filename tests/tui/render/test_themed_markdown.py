@@ -1,7 +1,7 @@
 from rich.segment import Segment
 from textual.theme import BUILTIN_THEMES
 
-from ebbtide.tui.render.prose import PaletteConsole, markdown_renderable
+from ebbtide.tui.render.themed_markdown import PaletteConsole, markdown_renderable
 from ebbtide.tui.text.styles import get_palette
 
 PALETTE = get_palette(BUILTIN_THEMES["textual-dark"].to_color_system().generate())

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.recall_scope import RecallScope
-from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.outputs.stored_content import StoredContent
 
 RecalledKind: TypeAlias = Literal["user", "assistant", "output", "summary"]
 RECALLED_KINDS: tuple[RecalledKind, ...] = ("user", "assistant", "output", "summary")
@@ -35,19 +35,19 @@ class RecalledItem:
 
     ref: str
     kind: RecalledKind
-    origin: str
+    where: str
     """The session and project of the item; empty for the current session."""
-    created_at: float
+    at: float
     """Time in Unix seconds."""
     title: str
     excerpt: str
     tool: str = ""
     path: str = ""
-    searched_bytes: int | None = None
+    searched: int | None = None
     """Number of bytes that were searched; None if all were."""
-    size_bytes: int = 0
+    size: int = 0
     """Size in bytes."""
-    is_semantic_match: bool = False
+    by_meaning: bool = False
     """Whether it was found by meaning, i.e. does not contain the words of the query."""
 
 

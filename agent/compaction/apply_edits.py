@@ -11,8 +11,8 @@ from ebbtide.agent.budget.prices import dollars_per_token, unit_prices
 from ebbtide.agent.budget.request_budget import ContextBudget
 from ebbtide.agent.calls.output_reader import OutputReader
 from ebbtide.agent.calls.policy import server_prefix
+from ebbtide.agent.compaction.compact import ForcedStrategy
 from ebbtide.agent.compaction.edit_cost import EditPricing, ViewEditPlan
-from ebbtide.agent.compaction.ladder import ForcedStrategy
 from ebbtide.agent.compaction.rewrite import compact_now
 from ebbtide.agent.compaction.room import conversation_tokens
 from ebbtide.agent.compaction.view_edits import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.integrations import lsp as agent_lsp
 from ebbtide.tools.base import AppliedChange
-from ebbtide.tools.files.endings import count_suffixes
+from ebbtide.tools.files.file_suffixes import count_suffixes
 from ebbtide.tools.integrations import lsp
 from ebbtide.tools.integrations.lsp.spec import PROJECT_FOLDERS, SERVER_PROGRAMS, detectable_servers
 from ebbtide.tools.outputs.new_problems import NewProblems

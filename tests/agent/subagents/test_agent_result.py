@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ebbtide.agent.events.subagents import AgentFinished
 from ebbtide.agent.messages import Usage
-from ebbtide.agent.subagents.hand_back import MAX_ANSWER_CHARS, result_texts
+from ebbtide.agent.subagents.agent_result import MAX_ANSWER_CHARS, result_texts
 from tests.agent.subagents.test_task import model_of, task
 from tests.kit.user import User
 

@@ -166,4 +166,4 @@ class ScrolledRows(SelectableRows):
         return self._stack.console is not None
 
     def _set_palette(self, palette: Palette) -> None:
-        self._stack.set_console(render.prose.PaletteConsole(palette, self.app.size.height))
+        self._stack.set_console(render.themed_markdown.PaletteConsole(palette, self.app.size.height))

@@ -3,7 +3,7 @@
 import pytest
 
 from ebbtide.agent.events.session import ReplyFinished, StepStarted, TextDelta
-from ebbtide.agent.integrations.claude_code.reply_parts import ReplyStreamConverter
+from ebbtide.agent.integrations.claude_code.stream_deltas import ReplyStreamConverter
 from ebbtide.agent.messages import StopReason, Usage
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ebbtide.tools.files.endings import MAX_SCANNED_NAMES, count_suffixes
+from ebbtide.tools.files.file_suffixes import MAX_SCANNED_NAMES, count_suffixes
 from tests.kit.files import write_file, write_files
 
 

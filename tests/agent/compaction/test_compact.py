@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.budget.summary_cost import SummaryJob
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.compaction.ladder import compact
+from ebbtide.agent.compaction.compact import compact
 from ebbtide.agent.compaction.model_summary import CompactionContext
 from ebbtide.agent.compaction.room import Room, conversation_tokens
 from ebbtide.agent.errors import AuthFailed, TimedOut

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.color import Color
 
-from ebbtide.tui.terminal.letters import AsciiFilter
+from ebbtide.tui.terminal.ascii_filter import AsciiFilter
 from ebbtide.tui.text.locale import is_ascii_locale
 from tests.kit.app_pilot import terminal
 from tests.kit.fake_sessions import FakeSession

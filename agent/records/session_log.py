@@ -25,7 +25,7 @@ from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.calls import replies_with_calls
 from ebbtide.store.session_rows import MessageRow
 from ebbtide.store.sessions import SessionStore
-from ebbtide.tools.outputs.recalled import no_progress
+from ebbtide.tools.outputs.recall_results import no_progress
 
 _AFTER_ALL_MESSAGES = 1 << 60
 """A position after all messages."""

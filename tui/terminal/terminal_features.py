@@ -71,7 +71,7 @@ class TerminalFeatures:
     def restore_terminal(self) -> None:
         """Restore the terminal at once, even if the app hangs."""
         driver = self._app._driver  # Textual offers no public access
-        if isinstance(driver, terminal.colour_query.AnsweringDriver):
+        if isinstance(driver, terminal.terminal_driver.AnsweringDriver):
             driver.reset_terminal()
 
     def _restore_screen(self) -> None:

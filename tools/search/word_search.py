@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ebbtide.tools.outputs.stored import Content
+from ebbtide.tools.outputs.stored_content import Content
 
 PIECE_BYTES = 1 << 18
 """Number of bytes searched at once. The process is blocked during that time."""

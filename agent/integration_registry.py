@@ -20,7 +20,7 @@ REPLY_READERS: Mapping[str, str] = {
 """Readers of replies in which models write calls as text; see `request.reply_reader`."""
 
 SMALL_MODEL_SUPPORT: Mapping[str, str] = {
-    "small_models": "small_models.model_help:MODEL_HELP",
+    "small_models": "small_models.small_model_support:SMALL_MODEL_SUPPORT",
 }
 """Extra context and reminders for small models; see `request.reply_reader`."""
 
@@ -30,7 +30,7 @@ MEANING_SEARCHES: Mapping[str, str] = {
 """Semantic search of stored sessions; see `archive.meaning_search`."""
 
 LANGUAGE_SERVICES: Mapping[str, str] = {
-    "lsp": "lsp.session_languages:SessionLanguages",
+    "lsp": "lsp.session_language_servers:SessionLanguageServers",
 }
 """Language services, which report problems after edits and answer the code tools; see
 `compose_project.create_language_service`."""
@@ -41,8 +41,8 @@ MCP_CLIENTS: Mapping[str, str] = {
 """Clients that run a session's MCP servers; see `compose_project.create_servers`."""
 
 TRUST_ITEMS: Mapping[str, str] = {
-    "mcp": "mcp.approvals:project_items",
-    "lsp": "lsp.find:project_items",
+    "mcp": "mcp.approvals:project_trust_items",
+    "lsp": "lsp.find:project_trust_items",
 }
 """Functions that list further items of a project that need approval, for `ebb trust`."""
 

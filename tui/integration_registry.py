@@ -70,7 +70,11 @@ SLASH_COMMANDS: Mapping[str, SlashCommandRow] = {
         "export.command:export",
     ),
     "doctor": SlashCommandRow(
-        "settings", "", "check settings, keys, folders and stored data", "doctor.command:examine", needs_session=False
+        "settings",
+        "",
+        "check settings, keys, folders and stored data",
+        "doctor.command:show_checks",
+        needs_session=False,
     ),
 }
 

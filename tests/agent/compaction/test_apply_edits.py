@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ebbtide.agent.compaction.apply_edits import EditOutcome, EditQuote, apply_edit, quote_edit
 from ebbtide.agent.compaction.edit_cost import ViewEditPlan
-from ebbtide.agent.compaction.edit_view import EditOutcome, EditQuote, apply_edit, quote_edit
 from ebbtide.agent.compaction.undo import offer_undo, undo
 from ebbtide.agent.compaction.view_edits import EditRequest, Refusal
 from ebbtide.agent.errors import AgentError

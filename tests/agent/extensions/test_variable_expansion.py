@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from ebbtide.agent.extensions.folder_names import fill_shell_line, fill_text, quote_variables
+from ebbtide.agent.extensions.variable_expansion import fill_shell_line, fill_text, quote_variables
 
 PATH = "/home/me/My Projects/it's $5"
 VALUES = {"CLAUDE_PROJECT_DIR": PATH}

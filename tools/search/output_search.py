@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import IO, Any, Literal
 
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.outputs.stored import Content
+from ebbtide.tools.outputs.stored_content import Content
 from ebbtide.tools.process.own_module import own_module_command
 
 SEARCH_TIMEOUT_S = 20.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.tools.search.word_match import SYNONYM_WEIGHT, query_terms, stem, word_stems
+from ebbtide.tools.search.relevance_ranking import SYNONYM_WEIGHT, query_terms, stem, word_stems
 
 
 @pytest.mark.parametrize(

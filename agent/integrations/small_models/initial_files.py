@@ -17,8 +17,8 @@ from ebbtide.agent.prompt.mentions import files_mentioned, identifiers_in, note_
 from ebbtide.agent.window.session_context import WindowContext
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.files.bounded import read_prefix
+from ebbtide.tools.files.image_types import image_type
 from ebbtide.tools.files.paths import locate_path
-from ebbtide.tools.files.pictures import image_type
 from ebbtide.tools.files.text import binary_kind, decode_file, without_surrogates
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.outputs.plain_text import printable_name

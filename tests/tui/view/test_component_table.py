@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from ebbtide.agent.overview import DeferredTools, Overview, ServerShare, TokenCount, ToolShare
 from ebbtide.agent.view.items import ItemKind, ViewItem, ViewState
 from ebbtide.tui.text.sanitise import sanitise_line
-from ebbtide.tui.view.context_tree import (
+from ebbtide.tui.view.component_table import (
     MIN_ROW_TOKENS,
     ComponentRow,
     build_component_table,

@@ -12,7 +12,7 @@ from ebbtide.agent.integrations.export.export_mask import SecretMask
 from ebbtide.store.blobs import Blobs
 from ebbtide.store.errors import StoreError
 from ebbtide.store.transfer import TransferRow
-from ebbtide.tools.outputs.stored import Content
+from ebbtide.tools.outputs.stored_content import Content
 
 
 class OutputWriter:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.tools.outputs.stored import InMemoryContent
-from ebbtide.tools.search import words as wordscan
-from ebbtide.tools.search.words import ScanResult, scan_words
+from ebbtide.tools.outputs.stored_content import InMemoryContent
+from ebbtide.tools.search import word_search as wordscan
+from ebbtide.tools.search.word_search import ScanResult, scan_words
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "Ä", "ä", "漢", "Ж", "_", "-", " ", "\n", "x" * 30])).map("".join)
 WORDS = st.lists(st.text("aäb漢ж-", min_size=1, max_size=4), min_size=1, max_size=3)

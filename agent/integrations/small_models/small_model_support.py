@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from ebbtide.agent.calls.execute import CallRunner
 from ebbtide.agent.events.session import Event
-from ebbtide.agent.integrations.small_models.first_look import add_initial_files
+from ebbtide.agent.integrations.small_models.initial_files import add_initial_files
 from ebbtide.agent.integrations.small_models.unfinished_task import unfinished_work_reminder
 from ebbtide.agent.messages import Conversation, User
 from ebbtide.agent.window.session_context import WindowContext
