@@ -190,7 +190,7 @@ class RateLimited(ProviderError):
 
     code = "rate_limit"
     exit_code = 75
-    retryable = True
+    is_retryable = True
 
 
 class QuotaExceeded(ProviderError):
@@ -203,7 +203,7 @@ class Overloaded(ProviderError):
     """The server failed or is overloaded (5xx, 529, 408, 409)."""
 
     code = "overloaded"
-    retryable = True
+    is_retryable = True
 
 
 class ContextOverflow(ProviderError):
@@ -226,27 +226,27 @@ class TimedOut(ProviderError):
     """The server accepted the request and then sent nothing for too long."""
 
     code = "timeout"
-    retryable = True
+    is_retryable = True
 
 
 class Unreachable(ProviderError):
     """No connection to the server."""
 
     code = "network"
-    retryable = True
+    is_retryable = True
 
 
 class RouteFailed(Unreachable):
     """Something blocks the connection to the server, so waiting is useless."""
 
-    retryable = False
+    is_retryable = False
 
 
 class StreamCut(ProviderError):
     """The answer stopped before its end frame, or a frame could not be parsed."""
 
     code = "stream_cut"
-    retryable = True
+    is_retryable = True
 
 
 class BadRequest(ProviderError):

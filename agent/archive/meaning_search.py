@@ -26,7 +26,7 @@ class MeaningIndex(Protocol):
 
 
 class MeaningSearch(Protocol):
-    def model_problem(self, model: str, /) -> str:
+    def find_model_problem(self, model: str, /) -> str:
         """Return why the model cannot be loaded; empty if no problem is visible without loading it."""
 
     def open_index(self, thread: "StoreThread", store: "SessionStore", model: str, /) -> MeaningIndex:
@@ -34,11 +34,11 @@ class MeaningSearch(Protocol):
 
 
 class _NoSearch:
-    def model_problem(self, model: str, /) -> str:
+    def find_model_problem(self, model: str, /) -> str:
         return "search by meaning is not installed; searches use words only"
 
     def open_index(self, thread: "StoreThread", store: "SessionStore", model: str, /) -> MeaningIndex:
-        raise EmbeddingFailed(self.model_problem(model))
+        raise EmbeddingFailed(self.find_model_problem(model))
 
 
 def load_meaning_search() -> MeaningSearch:

@@ -44,7 +44,7 @@ class SessionArchive:
         session_id, project = recorder.session_id, recorder.project
         model, model_problem, excess_note = config.recall_embedding_model, "", ""
         if model is not None:
-            model_problem = load_meaning_search().model_problem(model)
+            model_problem = load_meaning_search().find_model_problem(model)
         if store.blobs is not None and config.archive_max_bytes is not None:
             excess_note = pop_excess_note(store.blobs.folder, config.archive_max_bytes)
         archive = Archive(thread, store, session_id, project)

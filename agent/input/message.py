@@ -123,7 +123,7 @@ async def expand_mentions(message: User, ctx: SessionContext) -> User:
         expanded = await race(input.attach.attach_mentioned_files(message, calls.runner, window.model, emit)) or message
     model_help = small_model_support_for(window.model.facts)
     if model_help is not None and message.text.strip():
-        expanded = await race(model_help.with_initial_files(expanded, calls.runner, window, emit)) or expanded
+        expanded = await race(model_help.add_initial_files(expanded, calls.runner, window, emit)) or expanded
     if calls.servers is None:
         return expanded
     with_server_mentions = await race(calls.servers.expand_mentions(message)) or message

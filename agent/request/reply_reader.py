@@ -14,7 +14,7 @@ from ebbtide.agent.window.session_context import WindowContext
 
 
 class ReplyReader(Protocol):
-    def with_calls_from_text(
+    def parse_calls_in_text(
         self,
         reply: Assistant,
         conversation: Conversation,
@@ -29,7 +29,7 @@ class ReplyReader(Protocol):
 
 
 class SmallModelSupport(Protocol):
-    async def with_initial_files(
+    async def add_initial_files(
         self, message: User, runner: CallRunner, window: WindowContext, emit: Callable[[Event], None], /
     ) -> User:
         """Return the message with content that the model needs to start; the same message if there is nothing to

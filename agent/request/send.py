@@ -243,7 +243,7 @@ def with_resolved_calls(
         offered.append(PLAN_TOOL)  # the model knows this tool from the list or a note
     reader, message = reply_reader_for(ctx.model.facts), reply.message
     if reader is not None and reply.stop_reason in ("end", "repetition") and not message.calls:
-        message = reader.with_calls_from_text(message, conversation, prompt, offered, runner)
+        message = reader.parse_calls_in_text(message, conversation, prompt, offered, runner)
     if message is not reply.message:
         ctx.turn.emit(CallsRead(message.text))
         reply = replace(reply, stop_reason="calls" if message.calls else reply.stop_reason)

@@ -166,7 +166,7 @@ class Terminal(Driven):
 @asynccontextmanager
 async def started(sessions: FakeSessions, size: tuple[int, int] = (80, 24), **options: Any) -> AsyncIterator[Terminal]:
     """An app that opens these sessions, as soon as it runs. `options`: its own."""
-    app = EbbApp(sessions, **{"guard": 0.0, **options})
+    app = EbbApp(sessions, **{"guard_s": 0.0, **options})
     async with app.run_test(size=size) as pilot:
         yield Terminal(app, pilot, sessions)
 

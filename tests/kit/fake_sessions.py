@@ -86,7 +86,7 @@ class FakeLibrary(Library):
     async def last_messages(self, id: str, count: int, /) -> tuple[Message, ...]:
         return self.said.get(id, ())[-count:]
 
-    async def agents(self, *ids: str) -> tuple[SessionInfo, ...]:
+    async def session_agents(self, *ids: str) -> tuple[SessionInfo, ...]:
         return tuple(agent for info in self.infos if info.id in ids for agent in info.agents)
 
     async def lineage(self, id: str, /) -> dict[str, int]:
@@ -99,7 +99,9 @@ class FakeLibrary(Library):
         self.infos = tuple(replace(info, title=title) if info.id == id else info for info in self.infos)
         return next(info for info in self.infos if info.id == id)
 
-    async def tag(self, id: str, added: tuple[str, ...] = (), removed: tuple[str, ...] | None = (), /) -> SessionInfo:
+    async def change_tags(
+        self, id: str, added: tuple[str, ...] = (), removed: tuple[str, ...] | None = (), /
+    ) -> SessionInfo:
         self.done.append(("tag", id, added, removed))
         self.infos = tuple(replace(info, tags=added) if info.id == id else info for info in self.infos)
         return next(info for info in self.infos if info.id == id)
@@ -177,7 +179,7 @@ class FakeBoundary(SessionBoundary):
     def __repr__(self) -> str:
         return "FakeBoundary()"
 
-    state: SandboxState = "bubblewrap"
+    sandbox_state: SandboxState = "bubblewrap"
     added_folders: tuple[str, ...] = ()
 
     @property
@@ -199,12 +201,12 @@ class FakeSession(Session):
     mode: str = "ask"
     boundary: SessionBoundary = FakeBoundary()  # noqa: RUF009  # nothing of it changes
     title: str = ""
-    root: Path = Path("/home/me/project")
+    working_folder: Path = Path("/home/me/project")
     history: Conversation = Conversation()  # noqa: RUF009  # frozen values
     cost: float | None = 0.0
     limits: TurnLimits = TurnLimits()  # noqa: RUF009  # as above
-    listing: FakeShelf = FakeShelf()
-    files: FakeFiles = FakeFiles()
+    archive_listing: FakeShelf = FakeShelf()
+    file_log: FakeFiles = FakeFiles()
     checkpoints: FakeCheckpoints = FakeCheckpoints()  # noqa: RUF009  # it keeps nothing
     changes_while_closed: tuple[str, ...] = ()
     running_jobs: tuple[str, ...] = ()
@@ -316,8 +318,8 @@ class FakeSession(Session):
     async def trace_text(self, text: str) -> Trace:
         return Trace(self.places, self.unsearched)
 
-    async def bring_into_view(self, ref: str, *, only_price: bool = False) -> BroughtBack:
-        if not only_price:
+    async def restore_to_view(self, ref: str, *, is_dry_run: bool = False) -> BroughtBack:
+        if not is_dry_run:
             self.said.append(f"bring {ref}")
         return BroughtBack(ref, 1200, used=25_300, effective=180_000)
 
@@ -354,7 +356,7 @@ class FakeSessions(Sessions):
     """Keeps that session from being open until the test sets it."""
     root: Path = Path("/")
 
-    def without_secrets(self, conversation: Conversation) -> Conversation:
+    def hide_secrets(self, conversation: Conversation) -> Conversation:
         return conversation
 
     async def open(
@@ -382,7 +384,7 @@ class FakeSessions(Sessions):
     async def is_likely_session_id(self, word: str) -> bool:
         return any(info.id.startswith(word) for info in self.infos)
 
-    async def recent(self, *, everywhere: bool = False, limit: int = 100) -> tuple[SessionInfo, ...]:
+    async def recent_sessions(self, *, in_all_projects: bool = False, limit: int = 100) -> tuple[SessionInfo, ...]:
         return self.infos
 
     def instruction_files(self) -> tuple[Path, ...]:
@@ -394,14 +396,14 @@ class FakeSessions(Sessions):
     async def turn_endings(self, session: str, /) -> tuple[TurnEnding, ...]:
         return ()
 
-    async def library(self) -> FakeLibrary:
+    async def open_library(self) -> FakeLibrary:
         self.listing = self.listing or FakeLibrary(self.infos)
         return self.listing
 
     async def overview(self, prefix: str, current: Conversation | None = None) -> Overview:
         return overview(prefix)
 
-    def models(self) -> tuple[str, ...]:
+    def available_models(self) -> tuple[str, ...]:
         return self.names
 
     async def close(self) -> None:

@@ -59,7 +59,7 @@ class Project:
     def sessions(self, *replies: object, interactive: bool = False, **flags: Any) -> Sessions:
         """The program as after a new start, with such a configuration. `interactive`: somebody looks on."""
         config = self.config(*replies, **flags)
-        self.opened.append(_ClosedTogether(config, self.root, self.environment, interactive=interactive))
+        self.opened.append(_ClosedTogether(config, self.root, self.environment, is_interactive=interactive))
         return self.opened[-1]
 
     async def session(

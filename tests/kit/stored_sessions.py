@@ -114,8 +114,8 @@ costs = st.none() | st.floats(0, 5)
 usages = st.builds(Usage, *[st.integers(0, 10**6)] * 4)
 paths = st.sampled_from([Path("/p/a.py"), Path("/p/日本.txt"), Path("/p/caf\udce9.txt"), Path('/p/"quoted".py')])
 situations = st.builds(
-    SessionState, seen=st.dictionaries(paths, st.just("d" * 64), max_size=2),
-    jobs=st.dictionaries(st.sampled_from(["1", "2"]), st.just("make test"), max_size=2),
+    SessionState, seen_digests=st.dictionaries(paths, st.just("d" * 64), max_size=2),
+    running_jobs=st.dictionaries(st.sampled_from(["1", "2"]), st.just("make test"), max_size=2),
 )  # fmt: skip
 user_parts: st.SearchStrategy[UserPart] = st.builds(Text, texts) | images | st.builds(Note, filled)
 

@@ -158,7 +158,7 @@ async def test_quitting_works_while_a_question_is_open() -> None:
 
 async def test_a_session_is_picked_before_the_first_message() -> None:
     sessions = FakeSessions([FakeSession(id="old1", history=conversation(1))], (session_info("old1", "parser work"),))
-    async with started(sessions, choose=True) as t:
+    async with started(sessions, chooses_from_list=True) as t:
         await t.lists("sessions")
         await t.pilot.press("enter")
         await t.shows("Answer 0.")
@@ -192,7 +192,7 @@ async def test_ctrl_c_clears_the_prompt_and_what_is_not_sent_is_kept() -> None:
 
 async def test_what_was_typed_ahead_does_not_answer() -> None:
     session = FakeSession([[QUESTION, DONE]])
-    async with terminal(session, guard=3_600.0) as t:
+    async with terminal(session, guard_s=3_600.0) as t:
         await t.type("go", asks=PermissionAsked)
         await t.pilot.press("y", "e", "s", "enter", "escape", "n")
         assert session.answers == {}
@@ -310,7 +310,7 @@ async def test_without_a_first_session_there_is_no_terminal() -> None:
 async def test_a_session_that_was_picked_and_cannot_be_opened_is_a_sentence_and_a_second_chance() -> None:
     failure = AuthFailed("No key. Set ANTHROPIC_API_KEY.")
     sessions = FakeSessions([failure, FakeSession([[TextDelta("Hi."), DONE]])], (session_info("old1", "parser work"),))
-    async with started(sessions, choose=True) as t:
+    async with started(sessions, chooses_from_list=True) as t:
         await t.lists("sessions")
         await t.pilot.press("enter")
         await t.shows("No key. Set ANTHROPIC_API_KEY.")
@@ -323,7 +323,7 @@ async def test_a_session_that_was_picked_and_cannot_be_opened_is_a_sentence_and_
 async def test_what_follows_the_flag_is_an_id_or_the_first_word(word: str, texts: list[str]) -> None:
     session = FakeSession(id="beef01")
     sessions = FakeSessions([session], (session_info("beef01", "parser work"),))
-    async with started(sessions, resume=word, may_be_word=True, first_message="is where we meet") as t:
+    async with started(sessions, resume=word, resume_may_be_word=True, first_message="is where we meet") as t:
         if word == "cafe":
             await t.lists("sessions")
             await t.pilot.press("enter")
@@ -334,7 +334,7 @@ async def test_what_follows_the_flag_is_an_id_or_the_first_word(word: str, texts
 async def test_what_was_to_be_said_in_an_earlier_session_is_not_sent_when_none_is_picked() -> None:
     session = FakeSession()
     sessions = FakeSessions([session], (session_info("beef01", "parser work"),))
-    async with started(sessions, choose=True, first_message="go on with the parser") as t:
+    async with started(sessions, chooses_from_list=True, first_message="go on with the parser") as t:
         await t.lists("sessions")
         await t.pilot.press("escape")
         await t.rests()
@@ -361,7 +361,7 @@ async def test_a_command_that_may_run_beside_a_turn_waits_for_the_session_that_i
     sessions = FakeSessions([first, old], (session_info("old1", "An old one"),))
     async with started(sessions) as t:
         await t.rests()
-        await sessions.library()
+        await sessions.open_library()
         sessions.end, sessions.may_open = old.history, asyncio.Event()
         await t.type("/resume old1", until=lambda: len(sessions.opened) == 2)
         await t.type("/rename Parser", until=lambda: t.prompt.text == "")
@@ -696,7 +696,7 @@ async def test_what_goes_wrong_beside_a_turn_ends_neither_the_turn_nor_the_progr
 
 async def test_a_screen_that_takes_a_while_is_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with terminal(FakeSession()) as t:
-        known, both = t.sessions.recent, asyncio.Event()
+        known, both = t.sessions.recent_sessions, asyncio.Event()
         asked = 0
 
         async def slow() -> Sequence[SessionInfo]:

@@ -152,6 +152,6 @@ async def test_a_note_is_forgotten_with_a_key(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     own = list_memory_files(setup.settings.config)[1].path
     append_memory("use tabs", own)
-    async with terminal(FakeSession(root=setup.project), settings=lambda: setup.settings) as t:
+    async with terminal(FakeSession(working_folder=setup.project), settings=lambda: setup.settings) as t:
         await t.press(*"/memory", "enter", lists="memory")
         await t.press("x", until=lambda: not own.exists())

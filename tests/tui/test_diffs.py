@@ -188,7 +188,7 @@ def test_where_colours_do_not_mix_changed_lines_have_inks() -> None:
     palette = get_palette(dict(zip(names, inks, strict=True)))
     layout = build_diff_layout(parse_diff("@@ -1 +1 @@\n-a = one\n+a = two"), name="x.py")
     line = RenderedDiff(layout, 20, PaletteConsole(palette)).get_line(1)
-    assert {segment.style.color for segment in line if segment.style} == {palette.success.color}
+    assert {segment.style.color for segment in line if segment.style} == {palette.good.color}
 
 
 def test_a_huge_diff_is_capped_and_says_so() -> None:

@@ -35,7 +35,7 @@ async def test_from_a_screen_it_quits_at_once(command: str, monkeypatch: pytest.
 async def test_from_a_list_of_sessions_before_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ebbtide.tui.session.job_queue.LEAVE_TIMEOUT_S", NEVER)
     opener = FakeSessions(listing=FakeLibrary())
-    async with started(opener, choose=True) as t:
+    async with started(opener, chooses_from_list=True) as t:
         await t.lists("sessions")
         await t.pilot.press("ctrl+c", "ctrl+c")
         await t.until(lambda: not t.app.is_running)

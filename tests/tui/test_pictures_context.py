@@ -88,7 +88,7 @@ class Pricing(FakeSession):
 
 
 def app_of(looked_at: Overview | None = None) -> EbbApp:
-    session = Pricing(listing=FakeShelf((), {"r12": TEXT}))
+    session = Pricing(archive_listing=FakeShelf((), {"r12": TEXT}))
     return EbbApp(Opened([session], looked_at=looked_at), guard_s=0.0)
 
 

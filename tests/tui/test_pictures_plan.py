@@ -12,10 +12,10 @@ from tests.kit.pictures import SIZES, Picture, asks
 PLAN = """\
 # Round prices to cents
 
-`compute_price` in `shop/prices.py` adds floats, so **0.1 + 0.2** is shown as 0.30000000000000004.
+`price_of` in `shop/prices.py` adds floats, so **0.1 + 0.2** is shown as 0.30000000000000004.
 
 1. `shop/prices.py`: compute in `Decimal`, quantise once, at the end.
-2. `shop/cart.py`: take what `compute_price` gives as it is; no second rounding.
+2. `shop/cart.py`: take what `price_of` gives as it is; no second rounding.
 3. `tests/test_prices.py`: the sum above, a negative amount, and a cart of 1,000 rows.
 
 | file | lines |

@@ -42,7 +42,7 @@ def test_history_search(picture: Picture, tmp_path: Path) -> None:
 @SIZES
 def test_files_that_are_offered(picture: Picture, tmp_path: Path) -> None:
     write_files(tmp_path, ("src/parse.py", "src/parser/tokens.py", "docs/pa\x1brser 日本.md", "tests/test_parser.py"))
-    app = EbbApp(FakeSessions([FakeSession(root=tmp_path, history=conversation(30))]), guard_s=0.0)
+    app = EbbApp(FakeSessions([FakeSession(working_folder=tmp_path, history=conversation(30))]), guard_s=0.0)
     assert picture(app, *"look at @pars", lambda: len(app.query_one(Completions).candidates) == 5)
 
 

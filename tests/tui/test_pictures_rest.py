@@ -43,7 +43,7 @@ def test_a_session_that_begins(picture: Picture, monkeypatch: pytest.MonkeyPatch
         session_info("s2", "make the parser accept trailing commas, and say so in the changelog", updated_at=640_000.0),
     )
     monkeypatch.setattr("ebbtide.tui.session.greeter._branch_and_sizes", lambda *_: ("main", (("AGENT.md", 4_200),)))
-    sessions = FakeSessions([FakeSession(root=Path("/home/me/project"))], infos)
+    sessions = FakeSessions([FakeSession(working_folder=Path("/home/me/project"))], infos)
     assert picture(EbbApp(sessions, guard_s=0.0))
 
 
@@ -68,7 +68,7 @@ def test_a_question_of_a_server(picture: Picture) -> None:
 
 @SIZES
 def test_what_the_last_turn_changed(picture: Picture) -> None:
-    app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(CHANGED[:2]))]), guard_s=0.0)
+    app = EbbApp(FakeSessions([FakeSession(file_log=FakeFiles(CHANGED[:2]))]), guard_s=0.0)
     assert picture(app, "f4", lambda: list_on(app, "diff"), "down")
 
 

@@ -71,6 +71,6 @@ def test_the_status_of_a_long_session(picture: Picture, tmp_path: Path) -> None:
     usage = Usage(2_000, 128_000, 2_000, 900)
     measured = ContextMeasured(132_000, 200_000, 180_000, parts)
     session = FakeSession([[measured, ReplyFinished("m", "calls", usage, 0.25), Hold()]], mode="auto", cost=3.15)
-    session.root = tmp_path
+    session.working_folder = tmp_path
     app = EbbApp(FakeSessions([session]), first_message="make the parser accept trailing commas")
     assert picture(app, lambda: app.controller.view.cached_tokens > 0)

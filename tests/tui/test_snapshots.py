@@ -193,7 +193,7 @@ REPORT = "\n".join(
 @SIZES
 def test_the_archive(picture: Picture) -> None:
     listing = FakeShelf(ITEMS, {"r31": "1 def add", "r30": REPORT})
-    app = EbbApp(FakeSessions([FakeSession(listing=listing)]), guard_s=0.0)
+    app = EbbApp(FakeSessions([FakeSession(archive_listing=listing)]), guard_s=0.0)
     screen = PanelScreen(archive_panel(listing, archive_rows(ITEMS, 10_000.0)))
 
     def listed() -> bool:
@@ -216,7 +216,7 @@ PLACES = (
 def test_where_a_text_went(picture: Picture, keys: tuple[str, ...]) -> None:
     session = FakeSession(
         places=PLACES,
-        listing=FakeShelf((), {"r30": REPORT}),
+        archive_listing=FakeShelf((), {"r30": REPORT}),
         unsearched=("only the first 262,144 bytes of r2 are searched here; `/archive` shows all of one",),
     )
     app = EbbApp(FakeSessions([session]), guard_s=0.0)
@@ -230,7 +230,7 @@ def test_where_a_text_went(picture: Picture, keys: tuple[str, ...]) -> None:
 
 @SIZES
 def test_the_commands_that_a_slash_offers(picture: Picture) -> None:
-    app = EbbApp(FakeSessions([FakeSession(root=Path("/home/me/project"))]), guard_s=0.0)
+    app = EbbApp(FakeSessions([FakeSession(working_folder=Path("/home/me/project"))]), guard_s=0.0)
     assert picture(app, "slash")
 
 

@@ -91,7 +91,7 @@ def render_block(block: Block, detail: DetailLevel, width: int, console: Palette
         case Retry(delay=delay, reason=reason, max_attempts=attempts, remaining_seconds=remaining_seconds):
             end = " · Esc to stop" if remaining_seconds is None and not attempts else ""
             note = f"{reason} · retrying in {format_duration(round(delay))}, {block.attempt_text}{end}"
-            return _note_lines("↻", note, palette.warning, "dim", width, console)
+            return _note_lines("↻", note, palette.warn, "dim", width, console)
         case Notice(text=text):
             return _note_lines("·", text, palette.dim, "dim", width, console)
         case TurnTotal():
@@ -99,7 +99,7 @@ def render_block(block: Block, detail: DetailLevel, width: int, console: Palette
         case Failure(code=code, message=message, cause=cause, default_advice=default_advice):
             advice = advice_for(code, message, cause)
             error_text = message.removesuffix(default_advice).rstrip() if advice else message
-            error_lines = _note_lines("✗", error_text, palette.error, "bad", width, console)
+            error_lines = _note_lines("✗", error_text, palette.bad, "bad", width, console)
             return error_lines + (_note_lines(" ", advice, palette.dim, "text", width, console) if advice else [])
         case Compaction():
             return _receipt_lines(block, is_expanded, width, console)
@@ -215,7 +215,7 @@ def _summary_lines(text: str, is_expanded: bool, width: int, console: PaletteCon
 
 
 def _older_messages_text(messages: int, problem: str, palette: Palette) -> Text:
-    hint = (problem, palette.error) if problem else ("scroll up or press Enter to load them", palette.dim)
+    hint = (problem, palette.bad) if problem else ("scroll up or press Enter to load them", palette.dim)
     return Text.assemble(("≋ ", palette.accent), (f"{pluralize(messages, 'earlier message')}  ", palette.dim), hint)
 
 
@@ -321,15 +321,15 @@ def _call_title(block: Call, diff: str, width: int, palette: Palette, line_count
 def _status_mark(status: CallStatus, palette: Palette) -> tuple[str, Style]:
     match status:
         case "asking":
-            return "?", palette.warning
+            return "?", palette.warn
         case "running":
             return "○", palette.accent
         case "done":
-            return "●", palette.success
+            return "●", palette.good
         case "failed":
-            return "✗", palette.error
+            return "✗", palette.bad
         case "denied":
-            return "⊘", palette.warning
+            return "⊘", palette.warn
         case "cancelled" | "interrupted":
             return "◌", palette.dim
 
@@ -433,7 +433,7 @@ def _quote_lines(text: str, style: Style, width: int, console: PaletteConsole, w
 
 
 def _with_left_border(lines: list[SegmentLine], palette: Palette) -> list[SegmentLine]:
-    return [[Segment("  │ ", palette.border), *line] for line in lines]
+    return [[Segment("  │ ", palette.rule), *line] for line in lines]
 
 
 def _clipped_line(text: Text, width: int, console: PaletteConsole) -> SegmentLine:

@@ -109,7 +109,7 @@ class RenderedDiff:
         right_width = self._width - self._left_width - 1
         left_lines = self._side_lines(old, self._left_width, self._console)
         right_lines = self._side_lines(new, right_width, self._console)
-        separator = Segment("│", self._palette.border)
+        separator = Segment("│", self._palette.rule)
         left_blank, right_blank = [Segment(" " * self._left_width)], [Segment(" " * right_width)]
         height = max(len(left_lines), len(right_lines))
         left_lines += [_blank_line(old, self._left_width, self._palette) or left_blank] * (height - len(left_lines))

@@ -65,8 +65,8 @@ class CodeColors(SyntaxTheme):
             ("Name", "Class"): palette.name,
             ("Name", "Decorator"): palette.name,
             ("Name", "Tag"): palette.keyword,
-            ("Generic", "Inserted"): palette.success,
-            ("Generic", "Deleted"): palette.error,
+            ("Generic", "Inserted"): palette.good,
+            ("Generic", "Deleted"): palette.bad,
             ("Generic", "Heading"): palette.strong,
         }
         if language in _SHELL_LANGUAGES:  # most digits in a command line are not numbers: `2>&1`, `-n5`
@@ -88,7 +88,7 @@ class _CodeBlock(CodeBlock):
         palette = _palette_of(console)
         code = highlight_code(str(self.text).rstrip("\n"), self.lexer_name, palette)
         inner_options = options.update(width=max(1, options.max_width - 2))
-        yield from _with_left_border(console.render_lines(code, inner_options, pad=False), palette.border)
+        yield from _with_left_border(console.render_lines(code, inner_options, pad=False), palette.rule)
 
 
 class _Heading(Heading):
@@ -120,7 +120,7 @@ class _ListItem(ListItem):
         else:
             box, palette = CHECKBOXES[self._is_done], _palette_of(console)
             yield from self._render_after_bullet(
-                f" {box}  ", palette.success if self._is_done else palette.dim, console, options
+                f" {box}  ", palette.good if self._is_done else palette.dim, console, options
             )
 
     def render_number(self, console: Console, options: ConsoleOptions, number: int, last_number: int) -> RenderResult:

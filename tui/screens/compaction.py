@@ -175,6 +175,6 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
 
     def _show_headline(self, title: str, text: str, key_hints: str, *, is_bad: bool = False) -> None:
         palette = get_palette(self.app.theme_variables)
-        headline = Text.assemble((f"{title}  ", palette.strong), (text, palette.warning if is_bad else palette.dim))
+        headline = Text.assemble((f"{title}  ", palette.strong), (text, palette.warn if is_bad else palette.dim))
         self.query_one("#headline", Static).update(headline)
         self.query_one(KeyLine).show(key_hints)

@@ -18,7 +18,7 @@ class QuestionScreen(TypeaheadGuardedDialog[None]):
 
     AUTO_FOCUS = ""
     CSS = """
-    AskingScreen { align: left bottom; }
+    QuestionScreen { align: left bottom; }
     """
 
     def __init__(self, spec: QuestionSpec, on_answer: Callable[[Answer | None], None], position: str = "") -> None:

@@ -20,13 +20,13 @@ class Palette:
     dim: Style
     faint: Style
     """For rarely read text such as line numbers: as pale as the minimum contrast allows."""
-    border: Style
+    rule: Style
     """For lines and borders, paler than any text."""
     accent: Style
     link: Style
-    success: Style
-    warning: Style
-    error: Style
+    good: Style
+    warn: Style
+    bad: Style
     user: Style
     """Background of the user's text."""
     user_bar: Style
@@ -38,7 +38,7 @@ class Palette:
     marked_block: Style
     """Background of the marked block."""
     selected: Style
-    search_match: Style
+    found: Style
     """Search matches other than the current one."""
     current_match: Style
     """The current search match."""
@@ -70,10 +70,10 @@ class Palette:
                 "markdown.list": self.text,
                 "markdown.item.bullet": self.user_bar,
                 "markdown.item.number": self.user_bar,
-                "markdown.hr": self.border,
+                "markdown.hr": self.rule,
                 "markdown.link": self.link,
                 "markdown.link_url": self.link,
-                "markdown.table.border": self.border,
+                "markdown.table.border": self.rule,
                 "markdown.table.header": self.strong,
             }
         )
@@ -122,19 +122,19 @@ def _build_palette(variables: tuple[tuple[str, str], ...]) -> Palette:
         strong=_color_style(foreground, bold=True),
         dim=_color_style(legible(background.blend(foreground, blend_share("dim")))),
         faint=_color_style(faint),
-        border=_color_style(Color.parse(colors.get("border", faint.hex))),
+        rule=_color_style(Color.parse(colors.get("border", faint.hex))),
         accent=_color_style(primary, bold=True),
         link=_color_style(primary, underline=True),
-        success=_color_style(good),
-        warning=_color_style(warn),
-        error=_color_style(bad),
+        good=_color_style(good),
+        warn=_color_style(warn),
+        bad=_color_style(bad),
         user=tinted_style(primary, blend_share("user")),
         user_bar=_color_style(primary),
         model_bar=_color_style(background.blend(accent, 0.5)),
         code=_color_style(accent),
         marked_block=tinted_style(primary, 0.16),
         selected=tinted_style(primary, blend_share("selected")),
-        search_match=tinted_style(warn, blend_share("found")) + Style(underline=True),
+        found=tinted_style(warn, blend_share("found")) + Style(underline=True),
         current_match=Style(color=background.rich_color, bgcolor=warn.rich_color),
         added=_color_style(good) + tinted_style(good, 0.14),
         removed=_color_style(bad) + tinted_style(bad, 0.14),
@@ -160,19 +160,19 @@ def _build_ansi_palette(colors: Mapping[str, str], foreground: Color) -> Palette
         strong=_color_style(foreground, bold=True),
         dim=dim,
         faint=dim,
-        border=dim,
+        rule=dim,
         accent=_color_style(primary, bold=True),
         link=_color_style(primary, underline=True),
-        success=_color_style(good),
-        warning=_color_style(warn),
-        error=_color_style(bad),
+        good=_color_style(good),
+        warn=_color_style(warn),
+        bad=_color_style(bad),
         user=Style(bold=True),
         user_bar=_color_style(primary, bold=True),
         model_bar=_color_style(accent),
         code=_color_style(accent),
         marked_block=Style(bold=True, underline=True),
         selected=Style(reverse=True, dim=False),  # dim text would be hard to read in reverse
-        search_match=Style(bold=True, underline=True),
+        found=Style(bold=True, underline=True),
         current_match=Style(bold=True, reverse=True),
         added=_color_style(good),
         removed=_color_style(bad),
@@ -216,9 +216,9 @@ def styled_line(line: Line, palette: Palette) -> Text:
         "strong": palette.strong,
         "dim": palette.dim,
         "accent": palette.accent,
-        "good": palette.success,
-        "warn": palette.warning,
-        "bad": palette.error,
+        "good": palette.good,
+        "warn": palette.warn,
+        "bad": palette.bad,
         "code": palette.code,
     }
     text = Text(end="")

@@ -14,7 +14,7 @@ class NewContentIndicator(Widget):
     """A short note at the lower edge while there is unseen content below. A click on it jumps there."""
 
     DEFAULT_CSS = """
-    BelowMark {
+    NewContentIndicator {
         layer: over;
         display: none;
         width: auto;

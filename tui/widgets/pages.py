@@ -71,7 +71,7 @@ class Pages(Vertical):
                 first_line = max(1, await self._texts.find_line(ref, contained_text) - 1)
             self._page = await self._texts.page(ref, first_line, self.page_height)
         except AgentError as error:
-            self._show_loaded(ref, Text(sanitise(str(error)), palette.warning))
+            self._show_loaded(ref, Text(sanitise(str(error)), palette.warn))
         else:
             self._text_to_find = ""
             text = "\n".join(sanitise_line(line) for line in self._page.lines)

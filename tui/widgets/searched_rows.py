@@ -94,6 +94,6 @@ class SearchedRows(ScrolledRows):
         if self._search is None or self._palette is None:
             return strip
         for span, is_current in self._search.spans_in_line(index, line):
-            style = self._palette.current_match if is_current else self._palette.search_match
+            style = self._palette.current_match if is_current else self._palette.found
             strip = with_style_on_range(strip, span.start, span.end, style)
         return strip

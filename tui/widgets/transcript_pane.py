@@ -110,7 +110,7 @@ class TranscriptPane(Vertical):
             await self.mount(widgets.new_content_indicator.NewContentIndicator(id="below"))
         self.query_one(widgets.new_content_indicator.NewContentIndicator).show(message.count)
 
-    def on_below_mark_jump_requested(self) -> None:
+    def on_new_content_indicator_jump_requested(self) -> None:
         self._transcript.go_to_end()
 
     def search_again(self) -> None:

@@ -50,10 +50,10 @@ class ClaudeFormat:
 
     takes_hooks = True
 
-    def output(self, out: TextIO, progress: Progress | None, *, includes_partials: bool) -> ClaudeOutput:
+    def create_output(self, out: TextIO, progress: Progress | None, *, includes_partials: bool) -> ClaudeOutput:
         return ClaudeOutput(out, progress, includes_partials=includes_partials)
 
-    def input(self, sessions: Sessions, session: Session, show: Callable[[OutputEvent], None]) -> ClaudeInput:
+    def create_input(self, sessions: Sessions, session: Session, show: Callable[[OutputEvent], None]) -> ClaudeInput:
         extensions = session.extensions.usable_by_user() if session.extensions is not None else ()
         return ClaudeInput(
             str(session.working_folder),

@@ -283,7 +283,7 @@ def _create_spec(name: str, table: Mapping[str, object], folder: Path, environme
         login_key: table[table_key]
         for table_key, login_key in (
             *(("client_id", "client_id"), ("client_secret", "client_secret"), ("scopes", "scopes")),
-            *(("login_port", "port"), ("login_timeout", "patience")),
+            *(("login_port", "port"), ("login_timeout", "timeout")),
         )
         if table_key in table
     }

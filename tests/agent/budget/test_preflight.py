@@ -29,7 +29,7 @@ counters = st.builds(
     pending=st.integers(0, 300_000),
     new=st.integers(0, 300_000),
     schema=st.integers(0, 50_000),
-    schema_counted=st.booleans(),
+    is_schema_counted=st.booleans(),
 )
 targets = st.builds(
     ModelTarget,

@@ -19,7 +19,7 @@ budgets = st.builds(
     **dict.fromkeys(["system", "instructions", "memories", "skills", "tools", "retain", "summary"], tokens),
     history=tokens,
     pending=tokens,
-    crowded=st.booleans(),
+    is_crowded=st.booleans(),
 )
 
 

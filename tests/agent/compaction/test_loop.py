@@ -87,20 +87,20 @@ REWRITES: dict[str, Callable[[Session], Awaitable[Any]]] = {
 }
 DECIDED = {
     "mask": (
-        "ladder.solve_floor",
-        "ladder.mask_by_keys",
-        "ladder.conversation_tokens",
-        "ladder.receipt_items",
+        "compact.compute_floor",
+        "compact.mask_by_keys",
+        "compact.conversation_tokens",
+        "compact.build_receipt",
         "rewrite.unchanged_message_count",
     ),
     "summary": (
-        "ladder.plan_compaction",
+        "compact.plan_compaction",
         "model_summary.output_reference_lines",
-        "ladder.apply_compaction",
-        "ladder.is_worthwhile",
+        "compact.apply_compaction",
+        "compact.is_worthwhile",
     ),
-    "by hand": ("manual.solve_floor", "manual.worthwhile_caps", "manual.is_worthwhile"),
-    "evicted": ("edit_view.plan_view_edit",),
+    "by hand": ("manual.compute_floor", "manual.worthwhile_caps", "manual.is_worthwhile"),
+    "evicted": ("apply_edits.plan_view_edit",),
 }
 """What is decided for each of them, by where it is called."""
 

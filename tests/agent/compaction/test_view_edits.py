@@ -160,7 +160,7 @@ def test_what_is_taken_back_before_the_next_request_costs_nothing(
     plan = plan_view_edit(wish, conversation, terms_of(conversation))
     if isinstance(plan, Refusal) or plan.asks_model:
         return
-    back = terms_of(plan.edited_conversation, cached=None if is_sent else plan.unchanged_message_count)
+    back = terms_of(plan.edited_conversation, cached_message_count=None if is_sent else plan.unchanged_message_count)
     behind = invalidated_cache_tokens(plan.edited_conversation, conversation, back)
     assert behind == 0 if not is_sent else 0 <= behind <= conversation_tokens(conversation)
     assert first_change(plan.edited_conversation, conversation)[0] == plan.unchanged_message_count

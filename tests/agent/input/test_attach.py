@@ -224,7 +224,7 @@ async def test_a_message_that_another_model_has_no_room_for_is_shown_to_it_in_pa
 class Waiting:
     """Servers that are never settled."""
 
-    async def settle(self, *, first: bool) -> None:
+    async def prepare_turn(self, *, is_first: bool) -> None:
         await asyncio.Event().wait()
 
     async def expand_mentions(self, message: User) -> User:

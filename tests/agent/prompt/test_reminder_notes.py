@@ -18,15 +18,15 @@ from tests.kit.conversations import texts
 
 situations = st.builds(
     ReminderFacts,
-    used=st.floats(0, 130),
+    used_percent=st.floats(0, 130),
     mode=st.sampled_from(["ask", "plan"]),
-    attended=st.booleans(),
+    is_interactive=st.booleans(),
     date=st.sampled_from(["2026-01-02", "2026-01-03"]),
     branch=st.sampled_from(["", "main"]),
     todos=texts,
     scratchpad=texts,
-    deferred=st.integers(0, 3),
-    epoch=st.integers(0, 2),
+    deferred_count=st.integers(0, 3),
+    rewrite_count=st.integers(0, 2),
 )
 
 

@@ -81,9 +81,10 @@ USES = """
 import sys
 from pathlib import Path
 from ebbtide.agent.providers import keys
-keys._PATIENCE = 0.2
+keys._KEYRING_TIMEOUT_S = 0.2
 store = keys.KeyStore(Path(sys.argv[1]))
-print(store.put("openai", "https://api.openai.com", "sk-1234"), store.key_for("openai"), store.remove("openai"))
+place = store.store_key("openai", "https://api.openai.com", "sk-1234")
+print(place, store.read_key("openai"), store.remove_key("openai"))
 """
 
 

@@ -31,8 +31,8 @@ class Bringing:
     async def expand_mentions(self, message: User) -> User:
         return message
 
-    async def settle(self, *, first: bool) -> None:
-        self.firsts.append(first)
+    async def prepare_turn(self, *, is_first: bool) -> None:
+        self.firsts.append(is_first)
         if self.lists:
             self.served.offer(self.lists.pop(0))
 

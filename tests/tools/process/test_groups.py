@@ -25,7 +25,7 @@ commands = ["sleep 600; :", "sleep 600; :", "timeout 600 sh -c 'echo $$; sleep 6
 started = [subprocess.Popen(["sh", "-c", command], start_new_session=True, stdout=-1) for command in commands]
 for each in started:
     GUARDIAN.guard(each.pid)
-GUARDIAN.leave(started[1].pid)
+GUARDIAN.release(started[1].pid)
 inner = [int(each.stdout.readline()) for each in started[2:]]
 print(*(each.pid for each in started), *inner, GUARDIAN._process.pid, flush=True)
 if sys.argv[1] == "ends":

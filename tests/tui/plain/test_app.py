@@ -401,7 +401,7 @@ async def test_a_session_that_goes_on_says_how_it_was_left() -> None:
 
 async def test_a_session_is_chosen_by_number_after_it_was_found_by_words() -> None:
     infos = tuple(session_info(f"id{number}", f"talk {number}") for number in range(30))
-    async with talking(FakeSession(), infos=infos, choose=True) as controller:
+    async with talking(FakeSession(), infos=infos, chooses_from_list=True) as controller:
         await controller.shows("10 more; type words to find them.")
         await controller.says("talk 27", shows="28: talk 27")
         await controller.says("28", shows=f"Ebbtide {VERSION} in")
@@ -410,7 +410,9 @@ async def test_a_session_is_chosen_by_number_after_it_was_found_by_words() -> No
 
 async def test_what_was_to_be_said_in_an_earlier_session_waits_when_none_is_chosen() -> None:
     session = FakeSession([answered("So be it.")])
-    async with talking(session, infos=(session_info("old1", "work"),), choose=True, first="go on") as controller:
+    async with talking(
+        session, infos=(session_info("old1", "work"),), chooses_from_list=True, first="go on"
+    ) as controller:
         await controller.shows("1: work")
         await controller.says("", shows="1 message not sent yet. An empty line sends them.")
         assert (controller.sessions.opened, session.said) == ([(None, None)], [])

@@ -87,7 +87,7 @@ async def test_a_branch_is_opened_by_its_word() -> None:
 async def test_what_was_kept_is_read_by_pages_and_inserted() -> None:
     item = ArchiveItem("r1", "preview", 1_000, 90, 0.0, ToolCall("c1", "bash", {"command": "make"}))
     lines = "\n".join(f"line {number}" for number in range(1, PAGE_LINES * 2 + 2))
-    async with talking(FakeSession(listing=FakeShelf((item,), {"r1": lines}))) as controller:
+    async with talking(FakeSession(archive_listing=FakeShelf((item,), {"r1": lines}))) as controller:
         await controller.rests()
         await controller.says("/archive", shows="Archive: 1 stored")
         await answers(controller, CHOOSE, "1")
@@ -99,7 +99,7 @@ async def test_what_was_kept_is_read_by_pages_and_inserted() -> None:
 
 
 async def test_the_diff_of_a_file_is_printed() -> None:
-    async with talking(FakeSession(files=FakeFiles(CHANGED, ("git is not there",)))) as controller:
+    async with talking(FakeSession(file_log=FakeFiles(CHANGED, ("git is not there",)))) as controller:
         await controller.rests()
         await controller.says("/files", shows="git is not there")
         await answers(controller, CHOOSE, "made")
@@ -176,7 +176,7 @@ async def test_what_sessions_begin_with_is_listed_and_forgotten(
     monkeypatch.setenv("EDITOR", "sed -i s/kind/brief/")
     own = list_memory_files(setup.settings.config)[1].path
     append_memory("use tabs", own)
-    async with talking(FakeSession(root=setup.project), settings=setup.settings) as controller:
+    async with talking(FakeSession(working_folder=setup.project), settings=setup.settings) as controller:
         await controller.rests()
         await chooses(controller, "/memory", "1")
         await controller.shows("was changed; the model is informed with your next message")

@@ -121,7 +121,7 @@ def test_what_is_taken_stands_in_the_message() -> None:
 
 
 async def test_an_at_sign_offers_files_and_tab_takes_one(tmp_path: Path) -> None:
-    async with terminal(FakeSession(root=project(tmp_path))) as t:
+    async with terminal(FakeSession(working_folder=project(tmp_path))) as t:
         offered = t.app.query_one(Completions)
         await t.press(*"explain @inn", until=lambda: offered.display)
         await t.pilot.press("tab")
@@ -143,6 +143,6 @@ async def test_a_search_for_files_ends_with_the_screen(tmp_path: Path, monkeypat
             steps.append("ended")
 
     monkeypatch.setattr("ebbtide.tools.search.files.list_files", never_done)
-    async with terminal(FakeSession(root=project(tmp_path))) as t:
+    async with terminal(FakeSession(working_folder=project(tmp_path))) as t:
         await t.press("@", "t", until=lambda: steps)
     assert steps == ["begun", "ended"]

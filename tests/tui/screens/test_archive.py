@@ -32,7 +32,7 @@ async def browsing(
     items: tuple[ArchiveItem, ...] = ITEMS, texts: Mapping[str, str] = TEXTS
 ) -> AsyncIterator[tuple[Terminal, PanelScreen]]:
     """The archive of a session that kept these."""
-    async with terminal(FakeSession(listing=FakeShelf(items, texts))) as t:
+    async with terminal(FakeSession(archive_listing=FakeShelf(items, texts))) as t:
         yield t, await t.opens("/archive")
 
 

@@ -162,7 +162,7 @@ class Hands:
 @asynccontextmanager
 async def hands(session: FakeSession, asked: ScreenType | None = None) -> AsyncIterator[Hands]:
     """At a terminal that shows a question when the user has said something; None: where nothing was said."""
-    async with terminal(session, guard=ANSWER_GUARD_S) as t:
+    async with terminal(session, guard_s=ANSWER_GUARD_S) as t:
         driver, now = t.app._driver, [0.0]
         assert driver is not None
         user = Hands(t, TerminalInput(driver.process_message, debug=False, clock=lambda: now[0]), now)

@@ -29,7 +29,10 @@ def hook(event: HookEvent, file: HookFile | None, **entry: object) -> DeclaredHo
 RECORDS: tuple[tuple[DeclaredHook, HookStatistics], ...] = (
     (hook("Stop", None, action="make -s test >&2 || exit 2", status="runs the tests"), HookStatistics(3, 2)),
     (hook("PostToolUse", MINE, matcher="Edit|Write", action="npx prettier"), HookStatistics(4, 0, 4, BROKEN)),
-    (hook("PreToolUse", MINE, action=HttpAction("http://localhost:8080/guard"), once=True), HookStatistics()),
+    (
+        hook("PreToolUse", MINE, action=HttpAction("http://localhost:8080/guard"), is_once_per_session=True),
+        HookStatistics(),
+    ),
     (hook("PreToolUse", FILE, matcher="Bash", condition="Bash(git *)", action=GUARD, timeout=10.0), HookStatistics(1)),
 )
 LEFT_OUT = "`.claude/settings.json`: a hook for `Stop` is skipped: its `type` is 'agent'; known are `command`, `http`"

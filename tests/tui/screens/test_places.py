@@ -25,7 +25,7 @@ TEXTS = {
 
 
 def answering(**given: object) -> FakeSession:
-    return FakeSession(places=PLACES, listing=FakeShelf((), TEXTS), **given)  # type: ignore[arg-type]  # its own fields
+    return FakeSession(places=PLACES, archive_listing=FakeShelf((), TEXTS), **given)  # type: ignore[arg-type]  # its own fields
 
 
 async def pressed(t: Terminal, screen: PanelScreen, *keys: str) -> None:

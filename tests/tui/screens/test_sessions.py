@@ -128,7 +128,7 @@ async def test_a_page_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatc
         async def fails(**_: object) -> NoReturn:
             raise StoreFailed("the store is gone", "unreadable")
 
-        monkeypatch.setattr(await t.sessions.library(), "page", fails)
+        monkeypatch.setattr(await t.sessions.open_library(), "page", fails)
         screen.query_one(Listing).move_mark(190)
         await t.until(lambda: "the store is gone" in t.reads("answers"))
         await t.pilot.press("escape")

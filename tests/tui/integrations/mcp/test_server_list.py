@@ -58,16 +58,16 @@ class FakeBoard(RunningServers):
     def statuses(self) -> tuple[ServerStatus, ...]:
         return tuple(replace(each, tools=()) for each in self.seen)
 
-    def watch(self, changed: Callable[[], None] | None) -> None:
+    def set_watcher(self, changed: Callable[[], None] | None) -> None:
         self.on_change = changed
 
-    async def switch(self, name: str) -> None:
+    async def toggle(self, name: str) -> None:
         self.done.append(f"switch {name}")
 
     async def restart(self, name: str) -> None:
         self.done.append(f"restart {name}")
 
-    def log(self, name: str, lines: int) -> list[str]:
+    def last_log_lines(self, name: str, lines: int) -> list[str]:
         return [f"{name} \x1b[2Jsays {lines}"]
 
     async def login(self, name: str, show: Callable[[str], None]) -> None:
@@ -93,9 +93,9 @@ async def test_the_marked_server_is_told_of_switched_and_started_again() -> None
 
 async def test_what_changes_while_the_list_is_being_opened_is_shown() -> None:
     class LateBoard(FakeBoard):
-        def watch(self, changed: Callable[[], None] | None) -> None:
+        def set_watcher(self, changed: Callable[[], None] | None) -> None:
             self.seen = [FORGE, replace(CHAT, state=replace(CHAT.state, detail="it ended"))]
-            super().watch(changed)
+            super().set_watcher(changed)
 
     async with terminal(FakeSession(servers=LateBoard())) as t:
         await t.opens("/mcp")
