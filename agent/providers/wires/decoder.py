@@ -1,6 +1,7 @@
 """Functions shared by the decoders: decoding a stream, parsing arguments, and making call ids unique."""
 
 import asyncio
+import hashlib
 import json
 import re
 import secrets
@@ -314,6 +315,22 @@ class CallIds:
 
     def __getitem__(self, id: str) -> str:
         return self._sent_ids.get(id, id)
+
+
+class ShortCallIds(CallIds):
+    """Ids of nine letters and digits. Mistral rejects others (opencode issue 1680)."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def add(self, message: Assistant) -> None:
+        for call in message.calls:
+            short, attempt = call.id, 0
+            while not re.fullmatch(r"[a-zA-Z0-9]{9}", short) or short in self._used_ids:
+                short = hashlib.sha256(f"{call.id} {attempt}".encode("utf-8", "surrogatepass")).hexdigest()[:9]
+                attempt += 1
+            self._sent_ids[call.id] = short
+            self._used_ids.add(short)
 
 
 def can_send_images(facts: ModelFacts) -> bool:

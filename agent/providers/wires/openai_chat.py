@@ -20,6 +20,7 @@ from ebbtide.agent.providers.wires.decoder import (
     OMITTED_IMAGE_TEXT,
     TOOL_IMAGES_HEADING,
     CallIds,
+    ShortCallIds,
     can_send_images,
     output_text,
     parse_arguments,
@@ -30,6 +31,7 @@ from ebbtide.agent.providers.wires.quirks import ALTERNATION_CLUES, with_alterna
 from ebbtide.agent.providers.wires.sdk import SdkWire, create_openai_client
 from ebbtide.agent.providers.wires.tool_definitions import sendable_schema, shorten_description, wire_name
 from ebbtide.agent.view.long_texts import sendable_text
+from ebbtide.tools.lazy import regex
 
 QUIRK_CLUES = {
     "stream_options": "no stream_options",
@@ -39,17 +41,23 @@ QUIRK_CLUES = {
     ".reasoning: reasoning is not supported": "no thoughts",
     "reasoningEffort": "no effort",  # xAI
     "reasoning_effort": "no effort",
+    "strings with length 9": "short call ids",  # chat templates of Mistral's models
     **ALTERNATION_CLUES,
 }
-DEMAND_CLUES = {"reasoning_content": "empty thoughts"}
+DEMAND_CLUES = {"reasoning_content": "empty thoughts", "with a length of 9": "short call ids"}
 """Clues for fields that a server demands. DeepSeek and Moonshot demand thoughts with every call, even if another model
 made the call or did not think."""
 OPENAI_QUIRKS = frozenset({"max_completion_tokens", "prompt_cache_key"})
 """Quirks of OpenAI's own server: fields that it accepts, but other servers may reject."""
 
-MISTRAL_QUIRKS = frozenset({"no stream_options"})
-"""Quirks of Mistral's server: it rejects unknown fields, and sends the usage without being asked."""
+MISTRAL_QUIRKS = frozenset({"no stream_options", "short call ids"})
+"""Quirks of Mistral's server: it rejects unknown fields, sends the usage without being asked, and accepts only call ids
+of nine letters and digits."""
 
+UNSIGNED_CALL_FIELDS: Json = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
+"""Fields of calls that another model made. From version 3 on, Gemini rejects calls without a signature, and its
+documentation names this value for them (pipecat issue 5809)."""
+_SIGNING_MODEL = regex(r"gemini/(?:models/)?gemini-(?:[3-9]|\d\d)")
 MAX_CALL_ID_CHARS = 40
 """Maximum length of a call id at OpenAI, in characters."""
 MAX_DESCRIPTION_CHARS = 1024
@@ -66,7 +74,12 @@ def build_body(
     reused."""
     limit_field = "max_completion_tokens" if "max_completion_tokens" in quirks else "max_tokens"
     encoded = (written_request or RequestEncodingCache(ChatWriter)).encoded_for(
-        request.messages, request.system, facts, "no thoughts" not in quirks, "empty thoughts" in quirks
+        request.messages,
+        request.system,
+        facts,
+        "no thoughts" not in quirks,
+        "empty thoughts" in quirks,
+        "short call ids" in quirks,
     )
     messages = with_alternating_roles(encoded.items()) if "alternating" in quirks else encoded.items()
     content: Json = {
@@ -102,17 +115,22 @@ class ChatWriter:
     """Encodes the conversation. Thoughts of earlier turns are sent as well, because removing them later would
     invalidate the server's cache. The server itself drops thoughts that the model must not read again."""
 
-    def __init__(self, system: str, facts: ModelFacts, keeps_thoughts: bool, needs_thoughts: bool) -> None:
+    def __init__(
+        self, system: str, facts: ModelFacts, keeps_thoughts: bool, needs_thoughts: bool, has_short_ids: bool
+    ) -> None:
         self.encoded = EncodedMessages()
         self.encoded.add([{"role": "system", "content": sendable_text(system)}] if system.strip() else [])
         self._facts, self._keeps_thoughts, self._needs_thoughts = facts, keeps_thoughts, needs_thoughts
-        self._ids = CallIds(facts.id, max_chars=MAX_CALL_ID_CHARS)
+        self._ids = ShortCallIds() if has_short_ids else CallIds(facts.id, max_chars=MAX_CALL_ID_CHARS)
+        self._foreign_call_fields = UNSIGNED_CALL_FIELDS if _SIGNING_MODEL.match(facts.id) else {}
 
     def add(self, message: Message) -> None:
         if isinstance(message, Assistant):
             self._ids.add(message)
             is_own = message.model == self._facts.id
-            encoded = _assistant_messages(message, self._ids, is_own, is_own and self._keeps_thoughts)
+            encoded = _assistant_messages(
+                message, self._ids, is_own, is_own and self._keeps_thoughts, self._foreign_call_fields
+            )
             if self._needs_thoughts and message.calls:
                 encoded[0].setdefault(THOUGHT_FIELDS[0], "")
             self.encoded.add(encoded)
@@ -155,7 +173,9 @@ def _image_part(image: Image, facts: ModelFacts) -> Json:
     return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{image.data}"}}
 
 
-def _assistant_messages(message: Assistant, ids: CallIds, is_own: bool, keeps_thoughts: bool) -> list[Json]:
+def _assistant_messages(
+    message: Assistant, ids: CallIds, is_own: bool, keeps_thoughts: bool, foreign_call_fields: Json
+) -> list[Json]:
     if not message.text and not message.calls:
         return []  # servers reject a message without text and calls, even if it has thoughts
     thoughts = [part.native for part in message.parts if isinstance(part, Reasoning)] if keeps_thoughts else []
@@ -171,7 +191,7 @@ def _assistant_messages(message: Assistant, ids: CallIds, is_own: bool, keeps_th
                 "id": ids[call.id],
                 "type": "function",
                 "function": {"name": wire_name(call.called or call.name), "arguments": _arguments_text(call)},
-                **(call.native or {} if is_own else {}),
+                **(call.native or {} if is_own else foreign_call_fields),
             }
             for call in message.calls
         ]

@@ -1,6 +1,7 @@
 """Bodies of requests, without a socket: what each API wants, and that the SDKs' own types agree."""
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -393,6 +394,36 @@ def test_long_ids_of_another_models_calls_are_cut_and_still_told_apart(adapter: 
     assert refusal(adapter.name, body) is None
     own = replace(calls, model=adapter.facts.id)
     assert ids[0] in json.dumps(adapter.body(talk(user("go"), own, outputs), adapter.facts))
+
+
+def test_mistral_gets_ids_of_nine_letters_and_digits_for_the_calls_of_others() -> None:
+    # opencode 1680: "Tool call id was toolu_01 but must be a-z, A-Z, 0-9, with a length of 9."
+    ids = ["toolu_01ABC", "toolu_01ABD", "a1B2c3D4e"]
+    calls = said(*(ToolCall(id, "read", {}) for id in ids), model="other/model")
+    outputs = User(tuple(ToolOutput(id, "x") for id in ids))
+    facts = ModelFacts("mistral", "devstral", 128_000, 32_000)
+    bodies = [
+        openai_chat.build_body(talk(user("go"), calls, outputs), facts, openai_chat.MISTRAL_QUIRKS) for _ in range(2)
+    ]
+    assert bodies[0] == bodies[1]
+    sent = [call["id"] for message in bodies[0]["messages"] for call in message.get("tool_calls", ())]
+    assert [message["tool_call_id"] for message in bodies[0]["messages"] if message["role"] == "tool"] == sent
+    assert len({*sent}) == 3
+    assert all(re.fullmatch("[a-zA-Z0-9]{9}", id) for id in sent)
+    assert sent[2] == ids[2]
+
+
+@pytest.mark.parametrize(("name", "is_signed"), [("gemini-3-pro", True), ("gemini-2.5-pro", False)])
+def test_gemini_gets_a_signature_for_the_calls_of_others(name: str, is_signed: bool) -> None:
+    # pipecat 5809: "Function call is missing a thought_signature in functionCall parts."
+    facts = ModelFacts("gemini", name, 1_000_000, 65_000)
+    signed = {"extra_content": {"google": {"thought_signature": "own"}}}
+    own = said(ToolCall("b", "read", {}, native=signed), model=facts.id)
+    messages = (user("go"), said(ToolCall("a", "read", {}), model="o/m"), User((ToolOutput("a", "x"),)), own)
+    body = openai_chat.build_body(talk(*messages, User((ToolOutput("b", "x"),))), facts)
+    calls = [call for message in body["messages"] for call in message.get("tool_calls", ())]
+    other = {"google": {"thought_signature": "skip_thought_signature_validator"}} if is_signed else None
+    assert [call.get("extra_content") for call in calls] == [other, signed["extra_content"]]
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.name)
