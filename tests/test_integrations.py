@@ -43,7 +43,7 @@ def _copy_without(folder: str, package: Path) -> Path:
     shutil.copytree(ROOT / "ebbtide", package, symlinks=False, ignore=skip)
     for side in SIDES:
         shutil.rmtree(package / side / "integrations" / folder, ignore_errors=True)
-        rows = package / side / "integration_rows.py"
+        rows = package / side / "integration_registry.py"
         rows.write_text(_without_rows(rows.read_text(), folder))
     return package
 

@@ -53,7 +53,9 @@ def find_definition(definitions: Sequence[AgentDefinition], name: str) -> AgentD
     predicates = (
         lambda definition: definition.name == name,
         lambda definition: definition.name.lower() == normalised,
-        lambda definition: bool(definition.plugin_name) and f"{definition.plugin_name}:{definition.name}".lower() == normalised,
+        lambda definition: (
+            bool(definition.plugin_name) and f"{definition.plugin_name}:{definition.name}".lower() == normalised
+        ),
     )
     return next((definition for matches in predicates for definition in definitions if matches(definition)), None)
 

@@ -164,7 +164,7 @@ async def open_session(
         offloading=habits.offloading,
         compaction_settings=habits.compacting,
         summarisers=summary_reader_source(model, habits.reader) if habits.reader is not None else None,
-        carrying_cost=habits.carrying_cost(),
+        carrying_cost_tracker=habits.carrying_cost(),
         limits=TurnLimits(max_keep_alive_requests=habits.keep_alive),
         now=lambda: model.now,
     )
