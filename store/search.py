@@ -75,7 +75,7 @@ class SearchMatch:
     accesses: int
     """Number of times the document was looked up."""
     part: tuple[int, int] | None = None
-    """For a match by meaning, the start and end of the matching part of the text; otherwise None."""
+    """For a semantic match, the start and end of the matching part of the text; otherwise None."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ TRAITS_BY_NAME: Mapping[str, ToolTraits] = {
 
 
 def create_builtin_tools() -> tuple[Tool, ...]:
-    """Return every built-in tool, in the order models see them."""
+    """Return the tools that every session may offer, in the order models see them."""
     return tuple(tool() for tool in _OFFERED_TOOLS)
 
 

@@ -221,7 +221,7 @@ class Fingerprint:
 
     model: str
     settings: str
-    """The settings that the provider's cache depends on: the thinking effort."""
+    """The reasoning effort, the only setting that the provider's cache depends on."""
     system: str
     tools: str
     messages: tuple[tuple[str, ...], ...]

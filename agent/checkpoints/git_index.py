@@ -59,7 +59,7 @@ def read_index(data: bytes) -> tuple[IndexEntry, ...]:
     try:
         signature, version, count = struct.unpack_from(">4sII", data)
         if signature != b"DIRC" or version not in (2, 3, 4):
-            raise ValueError("no index that is known")
+            raise ValueError("not a git index of a known version")
         entries, offset, path = [], 12, b""
         for _ in range(count):
             start = offset
@@ -82,15 +82,15 @@ def read_index(data: bytes) -> tuple[IndexEntry, ...]:
                 path = data[offset:end]
                 offset = start + (end - start + 8 & ~7)
             if len(path) > _MAX_PATH_BYTES:
-                raise ValueError("an index with a path that no file can have")
+                raise ValueError("an index with a path that is too long")
             entries.append(IndexEntry(path, stat, oid, flags, extended_flags))
         while offset + 8 <= len(data) - digest_bytes:
             name, length = struct.unpack_from(">4sI", data, offset)
             if not name[:1].isupper():
-                raise ValueError("an index that needs more than its entries")
+                raise ValueError("an index with a required extension that is not supported")
             offset += 8 + length
     except (struct.error, IndexError) as error:
-        raise ValueError("an index that is cut off") from error
+        raise ValueError("a truncated index") from error
     return tuple(entries)
 
 
@@ -158,7 +158,7 @@ def _hash_name(data: bytes) -> str:
         return "sha256"
     if hashlib.sha1(data[:-20]).digest() == data[-20:] or not any(data[-20:]):  # Git may leave the checksum empty
         return "sha1"
-    raise ValueError("an index with a wrong check sum")
+    raise ValueError("an index with a wrong checksum")
 
 
 def _decode_varint(data: bytes, offset: int) -> tuple[int, int]:

@@ -74,7 +74,7 @@ PortRule: TypeAlias = Literal["off", "ask", "forward"]
 
 PORT_RULES: tuple[PortRule, ...] = ("off", "ask", "forward")
 
-_STRICTNESS = {"plan": 0, "ask": 1, "accept-edits": 2, "auto": 3}
+_PERMISSIVENESS = {"plan": 0, "ask": 1, "accept-edits": 2, "auto": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +111,11 @@ def status_parts(value: object) -> tuple[StatusPart, ...]:
 
 
 def stricter_mode(one: Mode, other_mode: Mode) -> Mode:
-    return min(one, other_mode, key=lambda mode: _STRICTNESS[mode])
+    return min(one, other_mode, key=lambda mode: _PERMISSIVENESS[mode])
 
 
 def _stricter(current: object, project: object) -> object:
-    return min(current, project, key=lambda mode: _STRICTNESS[str(mode)])
+    return min(current, project, key=lambda mode: _PERMISSIVENESS[str(mode)])
 
 
 def _narrower_scope(current: object, project: object) -> object:

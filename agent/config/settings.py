@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from ebbtide.agent.config.load import parse_setting
 from ebbtide.agent.config.options import OPTIONS, OPTIONS_BY_KEY, Option
 from ebbtide.agent.config.toml_edit import remove_key, set_key
-from ebbtide.agent.config.values import Config, config_field
+from ebbtide.agent.config.values import EDITOR_SOURCE, Config, config_field
 from ebbtide.agent.errors import ConfigError
 
 SettingOrigin: TypeAlias = Literal["default", "yours", "project", "environment", "command line"]
@@ -118,7 +118,7 @@ def setting_origin(source: str, config: Config) -> SettingOrigin:
     """Return the layer that a source belongs to."""
     if source == "default":
         return "default"
-    if source == "command line" or source.startswith("--config"):
+    if source in ("command line", EDITOR_SOURCE) or source.startswith("--config"):
         return "command line"
     if source.startswith("environment"):
         return "environment"

@@ -25,6 +25,9 @@ if TYPE_CHECKING:  # needed for types only; most users have no hooks
 
 WireName: TypeAlias = Literal["auto", "sdk", "http"]
 
+EDITOR_SOURCE = "editor option"
+"""Source of a value that the user chose in an editor. Like the command line, it overrides all files."""
+
 _EXTENSION_FOLDERS = ("skills", "commands", "agents", "hooks", "plugins")
 """Subfolders of this program's own folders that contain extensions."""
 _OTHER_PROGRAM_FOLDERS = (".agents", ".claude", ".opencode", ".config/opencode", ".gemini", ".codex")

@@ -15,7 +15,7 @@ from ebbtide.agent.budget.request_budget import (
 )
 from ebbtide.agent.config.chat_hosts import CHAT_HOSTS
 from ebbtide.agent.config.clouds import CLOUDS, cloud_address
-from ebbtide.agent.config.values import Config, ProviderConfig
+from ebbtide.agent.config.values import EDITOR_SOURCE, Config, ProviderConfig
 from ebbtide.agent.errors import AuthFailed, ConfigError, UsageError
 from ebbtide.agent.providers.base import Endpoint, ModelFacts
 from ebbtide.agent.providers.keys import stored_key
@@ -31,7 +31,8 @@ LOCAL_REQUEST_TIMEOUT_S = 600.0
 """Seconds of silence after which a request to a server on this machine fails. Before it responds, such a server may
 take minutes to read a long request."""
 
-_COMMAND_LINE_SOURCES = ("command line", "--config")
+_OVERRIDING_SOURCES = ("command line", "--config", EDITOR_SOURCE)
+"""Sources that take precedence over all files."""
 
 _BASE_URLS = {
     "anthropic": ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
@@ -87,14 +88,14 @@ class ModelSetting:
 
 def find_setting(config: Config, provider: str, model: str, key: str) -> ModelSetting | None:
     """Return the setting that applies to a model, looked up for the model, its provider and then `[agent]`; None if it
-    is not set. The command line takes precedence over all files."""
+    is not set. The command line and an editor's options take precedence over all files."""
     settings, agent_key = config.provider(provider), f"agent.{key}"
     candidates = [
         (settings.models.get(model, {}).get(key), f"providers.{provider}.models.{model}.{key}"),
         (getattr(settings, key, None), f"providers.{provider}.{key}"),
         (getattr(config, key, None), agent_key),
     ]
-    if config.sources.get(agent_key) == "command line":
+    if config.sources.get(agent_key) in ("command line", EDITOR_SOURCE):
         candidates.reverse()
     model_settings = [
         ModelSetting(
@@ -103,10 +104,10 @@ def find_setting(config: Config, provider: str, model: str, key: str) -> ModelSe
         for value, key_path in candidates
         if value is not None
     ]
-    from_command_line = [
-        setting for setting in model_settings if any(source in setting.source for source in _COMMAND_LINE_SOURCES)
+    overriding_settings = [
+        setting for setting in model_settings if any(source in setting.source for source in _OVERRIDING_SOURCES)
     ]
-    return next(iter([*from_command_line, *model_settings]), None)
+    return next(iter([*overriding_settings, *model_settings]), None)
 
 
 def registry_overrides(config: Config, settings: ProviderConfig, provider: str, model: str) -> dict[str, object]:

@@ -51,7 +51,7 @@ class WriteQueue:
         self._blocked_since: float | None = None
         self._has_notified = False
         self._unreported_error: BaseException | None = None
-        """The error of a failed write that no caller was waiting for; the next `put` raises it."""
+        """The error of a failed write that no caller was waiting for; the next `write` raises it."""
 
     @property
     def is_blocked(self) -> bool:

@@ -73,6 +73,7 @@ class SessionAgents:
 
     @property
     def running(self) -> Sequence[RunningAgent]:
+        """The agents that are running or queued."""
         now = time.monotonic()
         return tuple(
             replace(delegation.status, seconds=now - delegation.started_at, tokens=delegation.progress.usage.total)

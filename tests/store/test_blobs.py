@@ -177,7 +177,7 @@ def test_a_damaged_blob_gives_what_was_stored_or_says_that_it_is_damaged(text: b
 
 
 def in_the_old_form(data: bytes) -> bytes:
-    """A blob as earlier versions wrote it: without check sums."""
+    """A blob as earlier versions wrote it: without checksums."""
     frames = [data[at : at + FRAME_BYTES] for at in range(0, len(data), FRAME_BYTES)]
     index = b"".join(struct.pack("<II", len(frame) | 1 << 31, frame.count(b"\n")) for frame in frames)
     lines = data.count(b"\n") + (not data.endswith(b"\n"))

@@ -44,7 +44,7 @@ class ShellCompletion:
 def complete(
     preceding_words: Sequence[str], word: str, get_parser: GetParser, sources: CompletionSources
 ) -> ShellCompletion:
-    """Return the completions of `word`, which may be empty, in `ebb BEFORE… WORD`."""
+    """Return the completions of `word`, which may be empty, in `ebb PRECEDING_WORDS… WORD`."""
     if "--" in preceding_words:
         return ShellCompletion(paths="files")
     parser, command_words = _parser_for(preceding_words, get_parser)

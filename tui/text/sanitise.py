@@ -45,7 +45,7 @@ def sanitise(text: str, preceding_text: str = "") -> str:
 
 
 def with_control_pictures(text: str, preceding_text: str = "") -> str:
-    """Like `sanitised`, but the text keeps its length: carriage returns are also replaced."""
+    """Like `sanitise`, but the text keeps its length: carriage returns are also replaced."""
     if not _UNSAFE.search(text):
         return text
     preceding_text = preceding_text[-_LOOKBEHIND_CHARS:]
@@ -88,7 +88,7 @@ def stable_prefix(text: str) -> str:
 
 
 def sanitise_line(text: str) -> str:
-    """Return the `sanitised` text on one line, for titles and lists."""
+    """Return the text sanitised and on one line, for titles and lists."""
     return sanitise(" ".join(text.split("\n"))).replace("\t", " ")
 
 

@@ -11,7 +11,7 @@ from acp.schema import (
 )
 
 from ebbtide.agent.config.options import EFFORTS, MODES, Mode
-from ebbtide.agent.config.values import Config
+from ebbtide.agent.config.values import EDITOR_SOURCE, Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS
 
@@ -82,7 +82,7 @@ def with_effort(config: Config, effort: str | None) -> Config:
     """Return the configuration with this effort, which overrides per-model settings."""
     if effort is None:
         return config
-    sources = {**config.sources, "agent.reasoning_effort": "command line"}
+    sources = {**config.sources, "agent.reasoning_effort": EDITOR_SOURCE}
     return replace(config, reasoning_effort=effort, sources=sources)
 
 

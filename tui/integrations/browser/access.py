@@ -9,7 +9,7 @@ AccessVerdict: TypeAlias = Literal["let in", "give a cookie", "refuse"]
 
 
 TOKEN_LIFETIME_S = 600.0
-"""Seconds for which a URL is valid."""
+"""Seconds for which a token is valid."""
 COOKIE_LIFETIME_S = 12 * 3600.0
 """Seconds for which a cookie is valid."""
 
@@ -46,7 +46,7 @@ class BrowserAccess:
 
     @property
     def path_prefix(self) -> str:
-        """The path prefix."""
+        """The path under which everything is served."""
         return f"/{self.secret_path}"
 
     @property
