@@ -223,7 +223,7 @@ class Session:
         return self._turn_events(User((Text(text), *attachments)), max_steps, pending_messages)
 
     def resume_turn(self, pending_messages: Callable[[], Sequence[User]] = tuple) -> AsyncGenerator[Event, None]:
-        """Continue the turn that was left at a question, and ask the question again. Yields events like `send`."""
+        """Continue the turn that ended with an open question, and ask the question again. Yields events like `send`."""
         return self._turn_events(User(()), None, pending_messages)
 
     def _turn_events(

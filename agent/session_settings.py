@@ -179,8 +179,8 @@ def offered_tools(tools: Sequence[Tool], mode: Mode, *, is_interactive: bool) ->
 
 
 def missing_tools(config: Config, windows: Sequence[Window], *, is_interactive: bool) -> frozenset[str]:
-    """Return the names of built-in tools that this session never offers: tools excluded by the user, tools omitted in
-    all of the windows, and, without a user, tools that ask one."""
+    """Return the names of built-in tools that this session never offers: tools excluded by the user, tools omitted for
+    every window, and, if no user is present, tools that ask questions."""
     names = {tool.name for tool in create_builtin_tools()}
     omitted = names - set(config.tools_allowed or names) | names & set(config.tools_denied)
     if not config.tools_allowed and windows:

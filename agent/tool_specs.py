@@ -11,7 +11,7 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.tool_search import ToolSearch
 
 NO_TOOL = "there is no tool `{}`"
-"""Beginning of the answer to a call of a tool that does not exist."""
+"""Beginning of the answer to a call to a tool that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

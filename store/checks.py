@@ -19,7 +19,7 @@ MAX_LISTED_PROBLEMS = 20
 _MESSAGES_PER_READ = 200
 """Number of messages read at a time."""
 _STEPS_PER_TICK = 50_000
-"""Number of SQLite virtual machine steps between calls of `tick`."""
+"""Number of SQLite virtual machine steps between calls to `tick`."""
 _INDEX_TABLES = ("words", "parts", "fts5", "vectors")
 
 

@@ -150,7 +150,7 @@ def written_size(path: Path) -> int:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a file without its holes, which in a log can be larger than any disk. Raises `OSError`."""
+    """Copy a file without its holes, which in a log may be larger than any disk. Raises `OSError`."""
     with source.open("rb", buffering=0) as source_file, target.open("wb", buffering=0) as target_file:
         size, end = os.fstat(source_file.fileno()).st_size, 0
         while end < size:

@@ -26,7 +26,7 @@ _RAW, _DEFLATE, _ZSTD = 0, 1, 2
 """Storage formats of a frame."""
 _ZSTD_LEVEL = 3
 MAX_HEAD_BYTES = 18
-"""Maximum size of the header of a frame, which contains the number of original bytes."""
+"""Maximum size of a frame's header in bytes. The header states the uncompressed size."""
 
 DECOMPRESS_ERRORS = (zlib.error, zstd.ZstdError)
 """Errors raised for a damaged frame."""

@@ -122,7 +122,7 @@ def has_unreadable_commits(log: Bytes, readable_frame_count: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _LogFormat:
-    """The format of a log."""
+    """The format of a write-ahead log, as read from its header."""
 
     page_size: int
     byte_orders: tuple[str, ...]

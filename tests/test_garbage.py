@@ -49,7 +49,7 @@ def test_the_oldest_outputs_go_when_all_take_too_much(worker: Worker) -> None:
     assert "because stored outputs took more space than `archive.max_bytes` allows: run the call again" in message
     found = worker.ebb("doctor", "-m", worker.working())
     assert found.code == 0, found.out
-    assert "1 of 4 in 4 sessions resolve; 3 were removed for their age or size" in found.out
+    assert "1 of 4 in 4 sessions resolve; 3 removed because of age or size" in found.out
 
 
 STRICT = ("--config", "archive.max_bytes=1", "--config", "archive.max_age=1")

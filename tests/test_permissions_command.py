@@ -160,7 +160,7 @@ def test_rules_in_files_for_claude_code_count(rules: Path, capsys: pytest.Captur
         ("git st", "no rule covers `git st`: `st` is not a git command, but an alias or another program"),
         (
             "git -C sub push",
-            "no rule covers `git -C sub push`: `-C` can lead to another repository, whose settings can run programs",
+            "no rule covers `git -C sub push`: `-C` may lead to another repository, whose settings can run programs",
         ),
         (
             "git log --show-signature",

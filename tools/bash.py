@@ -550,7 +550,8 @@ def _sandbox_denials(
     except OSError:  # a running program may change the folders being examined
         return "; ".join(setting_notes)
     if access is not None and access.failures:  # refused connections are already reported
-        boundary = replace(boundary, network="open", copies={})  # a proxy's refusal looks like a registry's
+        # otherwise, the proxy's refusal would be reported again, as a package registry's
+        boundary = replace(boundary, network="open", copies={})
     denial_reasons = tools_sandbox.blocked.denial_reasons(
         command, printed, boundary, str(folder), os.path.lexists, has_failed=bool(program.code)
     )

@@ -36,7 +36,7 @@ def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) 
         and (raw_number := pop_argument(arguments, "cellnumber", "cellindex", "cellidx")) is not None
     ):
         explanation = "some tools count cells from 0: give `cell` as the number that `read` shows, counted from 1"
-        raise ToolError(f"it is unclear which cell {ellipsize(str(raw_number), 20)} is, because {explanation}")
+        raise ToolError(f"it is unclear which cell `{ellipsize(str(raw_number), 20)}` refers to, because {explanation}")
 
 
 def _is_useful(project: ProjectFacts) -> bool:

@@ -42,12 +42,12 @@ def index_by_alias(aliases: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def is_editor_call(called_name: str, arguments: Mapping[str, object], *commands: str) -> bool:
-    """Whether this is a call of a tool in `EDITOR_TOOLS` for one of these commands."""
+    """Whether this is a call to a tool in `EDITOR_TOOLS` for one of these commands."""
     return called_name in EDITOR_TOOLS and arguments.get("command") in commands
 
 
 def is_typing_call(called_name: str, arguments: Mapping[str, object]) -> bool:
-    """Whether this is a call of a tool in `TYPING_TOOLS` with text to type. Without text, such a call only reads the
+    """Whether this is a call to a tool in `TYPING_TOOLS` with text to type. Without text, such a call only reads the
     output."""
     return called_name in TYPING_TOOLS and any(
         isinstance(value, str) and value for name, value in arguments.items() if normalise_name(name) in TYPED_ARGUMENTS

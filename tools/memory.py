@@ -77,7 +77,7 @@ class Memory:
         return () if get_text(arguments, "action") == "list" else (os.path.realpath(self._entry_path(arguments)),)
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        """Return a diff of the entry, or an empty string for listing."""
+        """Return a diff of the entry, or an empty string if the action is `list`."""
         action = get_text(arguments, "action")
         if action == "list":
             return ""

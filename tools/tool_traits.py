@@ -93,7 +93,7 @@ class ToolTraits:
     """Verb and noun for the line that replaces consecutive lookups, such as `searched` and `pattern`. None if the tool
     is not a lookup."""
     rule_noun: str = ""
-    """What a permission rule for the tool allows, as a plural noun such as `patches`. If empty: "calls of" and the
+    """What a permission rule for the tool allows, as a plural noun such as `patches`. If empty: "calls to" and the
     tool's name."""
     editable_argument: str = ""
     """The argument that the user may edit before approving a call."""

@@ -52,19 +52,22 @@ _BUILT_IN: tuple[SlashCommand, ...] = (
     SlashCommand("key", "[provider]", "replace a provider's API key"),
     SlashCommand("effort", "[level]", "set the reasoning effort: low, medium, high, … (if supported)"),
     SlashCommand(
-        "thinking", "[how]", "show thinking as `line`, `open` or `hidden`; without a name: next", when_busy=True
+        "thinking",
+        "[how]",
+        "show thinking as `line`, `open` or `hidden`; without an argument, switch to the next",
+        when_busy=True,
     ),
     SlashCommand(
         "mode",
         "[name]",
-        "set the mode: ask, accept-edits, plan or auto; without a name: next",
+        "set the mode: ask, accept-edits, plan or auto; without a name, switch to the next",
         when_busy=True,
         needs_session=True,
     ),
     SlashCommand(
         "add-dir",
         "[FOLDER]",
-        "also allow work in FOLDER; without a name: list and remove",
+        "also allow work in FOLDER; without FOLDER, list and remove",
         when_busy=True,
         needs_session=True,
     ),

@@ -24,7 +24,8 @@ MIN_WINDOW_TOKENS = 1000
 MAX_DOUBTS = 2
 """Number of impossibly low counts after which the server is assumed to truncate."""
 _MIN_CHARS_PER_WORD = 5
-"""Minimum number of characters per word. It keeps the lower bound valid for servers that count characters."""
+"""A text counts as at most one word per this many characters, so that the lower bound also holds for servers that
+estimate tokens from characters."""
 _MIN_OPENING_SHARE = 0.1
 """Minimum size of the content before the messages, as a share of its estimate. It is valid even if a server does not
 count tools."""
@@ -139,7 +140,7 @@ def _with_count(record: CountRecord, sent: CountedRequest) -> CountRecord:
 
 def _is_count_stuck(record: CountRecord, sent: CountedRequest, shortfall: float) -> bool:
     """Whether the latest counts are identical although the requests grew. The lower bound alone would detect this much
-    later, for example in Chinese: it is only half of `shortfall`."""
+    later, for example in Chinese, because `shortfall` is only half of the minimum growth."""
     _, expected, repeat_count = record.standing
     return repeat_count >= _MIN_EQUAL_COUNTS and max(sent.expected - expected, 2 * shortfall) >= _MIN_GROWTH_TOKENS
 

@@ -1,4 +1,4 @@
-"""Converts calls of other agents' file tools, or of file tools that small models invent, into equivalent commands."""
+"""Converts calls to other agents' file tools, or of file tools that small models invent, into equivalent commands."""
 
 import posixpath
 import shlex
@@ -58,7 +58,7 @@ def command_kind(name: str) -> str:
 
 
 def equivalent_command(name: str, arguments: Arguments) -> str | None:
-    """Return a command equivalent to a call of another agent's tool; None if the tool is unknown or its arguments are
+    """Return a command equivalent to a call to another agent's tool; None if the tool is unknown or its arguments are
     not as expected."""
     match command_kind(name):
         case "rm" | "mkdir" | "touch" as kind:

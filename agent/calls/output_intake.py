@@ -181,7 +181,8 @@ class OutputIntake:
     async def _build_visible_log(
         self, call: ToolCall, position: CallPosition, log: PrintedLog, extra_lines: str, output: ToolOutput
     ) -> ToolOutput:
-        """Return a program's output as shown. It is copied from its log file to the archive in chunks."""
+        """Return a program's output in the form the model sees. If it is not shown in full, it is copied in chunks from
+        its log file to the archive."""
         should_show_all = should_show_in_full(call, log.end - log.start, self.limits)
         stored = None
         text = lossless_text(b"".join(_log_chunks(log))) if should_show_all else None

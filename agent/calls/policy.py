@@ -201,7 +201,7 @@ def apply_hook_decision(request: PermissionRequest, policy: Policy, decision: "H
 
 
 def _decide_like_reading_tool(access: ReadOnlyAccess, policy: Policy) -> Ruling:
-    """Decide about a read-only command as if it were a call of a reading tool. Files with secrets need approval, unless
+    """Decide about a read-only command as if it were a call to a reading tool. Files with secrets need approval, unless
     one of the user's rules allows that."""
     request = PermissionRequest(access.tool, "read", access.paths)
     ruling = decide(request, policy)

@@ -41,7 +41,7 @@ def resolve_calls(reply: Assistant, tools: Mapping[str, Tool], offered_names: Co
 
 
 def is_callable_name(name: str, arguments: Arguments, tools: Mapping[str, Tool], offered: Collection[str]) -> bool:
-    """Whether a name means a tool that was offered or is deferred, by its own name or an alias."""
+    """Whether a name refers to a tool that was offered or is deferred, by its own name or an alias."""
     try:
         if name not in tools and Bash.name in offered and _equivalent_command(name, arguments) is not None:
             return True
@@ -127,7 +127,7 @@ def _resolve_call(call: ToolCall, tools: Mapping[str, Tool], offered: Collection
 
 
 def _equivalent_command(name: str, arguments: Arguments) -> str | None:
-    """Return the command equivalent to a call of another agent's file tool; None if there is no such tool. Raises
+    """Return the command equivalent to a call to another agent's file tool; None if there is no such tool. Raises
     `ToolError` if there is, but the arguments do not fit."""
     command, kind = calls.file_commands.equivalent_command(name, arguments), calls.file_commands.command_kind(name)
     if command is None and kind == "show":
@@ -138,7 +138,7 @@ def _equivalent_command(name: str, arguments: Arguments) -> str | None:
 
 
 def _as_bash_call(call: ToolCall, command: str) -> ToolCall:
-    """Return a call of `bash` with `command`, which replaces the call of a tool that does not exist here."""
+    """Return a call to `bash` with `command`, which replaces the call to a tool that does not exist here."""
     source = call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
     note = (
         f"[There is no tool `{ellipsize(call.name, MAX_VISIBLE_NAME_CHARS)}`: `bash` ran this "
@@ -149,7 +149,7 @@ def _as_bash_call(call: ToolCall, command: str) -> ToolCall:
 
 def _as_patch_call(arguments: Arguments, note: str) -> tuple[str, Arguments, str]:
     """Return the tool, arguments and note with which to run a shell command: `bash` and the given ones, unless the
-    command only passes a patch to `apply_patch`, which is not a program. It then becomes a call of that tool."""
+    command only passes a patch to `apply_patch`, which is not a program. It then becomes a call to that tool."""
     if "*** Begin Patch" not in str(arguments.get("command")):
         return Bash.name, arguments, note
     patch = calls.shell_patch.patch_in_command(arguments)
@@ -207,12 +207,12 @@ def _fitted_arguments(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments,
         return fitted_arguments, clamping_note
     names = ellipsize(", ".join(f"`{name}`" for name in unknown_names), MAX_VISIBLE_NAME_CHARS)
     parameter_list = f"its arguments are {', '.join(f'`{name}`' for name in parameters)}"
-    dropped_note = f"[Left out, since `{tool.name}` has no such argument: {names}; {parameter_list}.]"
+    dropped_note = f"[Ignored, because `{tool.name}` has no such argument: {names}; {parameter_list}.]"
     return fitted_arguments, "\n".join(filter(None, (dropped_note, clamping_note)))
 
 
 def unwrap_call_tool(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall:
-    """Return the call of a server's tool that is inside a `call_tool`; other calls unchanged. Code that examines calls
+    """Return the call to a server's tool that is inside a `call_tool`; other calls unchanged. Code that examines calls
     then finds the tool by its own name."""
     inner_call = unwrapped_call(call)
     is_builtin = inner_call.name in tools and not isinstance(tools[inner_call.name], Deferrable)
@@ -278,8 +278,8 @@ def _unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered: Coll
 
 
 def _argument_fit(arguments: Arguments, tool: Tool) -> tuple[int, int] | None:
-    """Return how well the arguments fit a tool; None if one does not fit. The first number is the count of required
-    arguments, or 0 if one of these is missing; the second, the count of arguments that need not be renamed."""
+    """Return how well the arguments fit a tool; None if any argument does not fit. The first number is the count of
+    required arguments, or 0 if one of these is missing; the second, the count of arguments that need not be renamed."""
     properties, required = tool.schema.get("properties"), tool.schema.get("required")
     if isinstance(tool, Deferrable) or not isinstance(properties, Mapping) or not isinstance(required, list | tuple):
         return None

@@ -1,5 +1,5 @@
 """Converts shell commands that pass a patch to `apply_patch`, as if it were a program (`apply_patch <<'EOF' …`), to
-calls of the tool `apply_patch`, so that they are approved and shown as file changes."""
+calls to the tool `apply_patch`, so that they are approved and shown as file changes."""
 
 import posixpath
 import re
@@ -9,7 +9,7 @@ from ebbtide.tools.base import Arguments, ToolError
 from ebbtide.tools.commands.nested import SHELLS
 from ebbtide.tools.lazy import regex
 
-RUN_AS_PATCH_NOTE = "[Run as a call of the tool `apply_patch`, which is not a program.]"
+RUN_AS_PATCH_NOTE = "[Run as a call to the tool `apply_patch`, which is not a program.]"
 NOT_A_PROGRAM_ERROR = (
     "`apply_patch` is a tool, not a program: call it directly, with the text from `*** Begin Patch` to "
     "`*** End Patch` as `patch`, and run the rest of the command in a separate call"
@@ -29,7 +29,7 @@ _PATH_HEADER = regex(r"([ \t]*\*\*\* ?(?:Update File|Add File|Delete File|Move t
 
 
 def patch_in_command(arguments: Arguments) -> str | None:
-    """Return the patch that a call of `bash` applies; None if it applies none. Raises `ToolError` if the command does
+    """Return the patch that a call to `bash` applies; None if there is none. Raises `ToolError` if the command does
     anything else as well."""
     command, folder = arguments.get("command"), arguments.get("workdir") or ""
     if not isinstance(command, str) or not isinstance(folder, str) or _BEGIN not in command:

@@ -26,7 +26,7 @@ TICK_NS, COARSE_TICK_NS = 20_000_000, 2_100_000_000
 
 _FILE_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
 """The clock that file times are compared with. On Linux it is the coarse clock, which lags behind the exact time. Since
-Linux 6.13, a file whose time has been queried gets an exact time at its next change, which can be later than the coarse
+Linux 6.13, a file whose time has been queried gets an exact time at its next change, which may be later than the coarse
 clock."""
 OPEN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _stat_numbers = attrgetter("st_mode", "st_size", "st_ctime_ns", "st_ino")

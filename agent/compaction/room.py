@@ -133,7 +133,7 @@ def is_enough(strategy: str, conversation: Conversation, room: Room) -> bool:
 
 
 def output_share_tokens(conversation: Conversation, budget: ContextBudget) -> int:
-    """Return the tokens that the outputs of one step may take after a compaction."""
+    """Return how many tokens the outputs of one step may take after a compaction."""
     room = measure_room(budget, conversation, None)
     return int(max_output_tokens(conversation, room) * room.scale)
 

@@ -213,7 +213,7 @@ def _replacement_line(part: ViewPart, text: str) -> str:
     if isinstance(part, MessagePart) and part.recalled_ref:
         return f"[What was brought back has left the view again [recall:{part.ref}]]"
     quote = one_line(text, MAX_QUOTE_CHARS)
-    return f"[The user said here, in {pluralize(len(text), 'character')}: {quote} [recall:{part.ref}]]"
+    return f"[User message of {pluralize(len(text), 'character')}, beginning: {quote} [recall:{part.ref}]]"
 
 
 def _plan_item_summary(part: ViewPart, conversation: Conversation, pricing: EditPricing) -> ViewEditPlan | Refusal:

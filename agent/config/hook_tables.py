@@ -205,7 +205,7 @@ def _hook_entry(event: HookEvent, matcher: str, hook: object) -> HookEntry:
     if allowed_keys is None:
         raise ValueError(
             f"its `type` is {str(action_type)[:40]!r}; "
-            f"known are {', '.join(f'`{hook_type}`' for hook_type in _KEYS_BY_TYPE)}"
+            f"the known types are {', '.join(f'`{hook_type}`' for hook_type in _KEYS_BY_TYPE)}"
         )
     unknown = sorted(set(map(str, hook)) - allowed_keys - _COMMON_KEYS)
     if unknown:

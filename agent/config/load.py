@@ -303,7 +303,7 @@ def _find_option(key: str, source: str) -> Option:
 
     close_matches = difflib.get_close_matches(key, OPTIONS_BY_KEY, n=3, cutoff=0.5)
     hint = (
-        f"did you mean {', '.join(f'`{name}`' for name in close_matches)}?"
+        f"did you mean {' or '.join(f'`{name}`' for name in close_matches)}?"
         if close_matches
         else "`ebb config` lists all keys"
     )
@@ -337,7 +337,7 @@ def _merge_providers(
                 merged[key] = _parse_value(PROVIDER_KEYS[key], value, source, full_key)
             else:
                 allowed = ", ".join([*PROVIDER_KEYS, "models"])
-                raise ConfigError(f"{source}: unknown key `{full_key}`; allowed are {allowed}")
+                raise ConfigError(f"{source}: unknown key `{full_key}`; use one of {allowed}")
             sources[full_key] = f"{source} ({setting.written_name})" if setting.written_name else source
 
 
@@ -354,7 +354,7 @@ def _merge_servers(
         for written_key, value in table.items():
             key, full_key = snake_case(written_key), f"{kind}.servers.{name}.{written_key}"
             if key not in keys:
-                raise ConfigError(f"{source}: unknown key `{full_key}`; allowed are {', '.join(keys)}")
+                raise ConfigError(f"{source}: unknown key `{full_key}`; use one of {', '.join(keys)}")
             try:
                 merged[key] = keys[key](value)
             except ValueError as error:
@@ -390,7 +390,7 @@ def _parse_models(value: object, source: str, full_key: str, notices: list[str])
         unknown = set(entries) - set(MODEL_KEYS)
         if unknown:
             raise ConfigError(
-                f"{source}: unknown key `{full_key}.{model}.{min(unknown)}`; allowed are {', '.join(MODEL_KEYS)}"
+                f"{source}: unknown key `{full_key}.{model}.{min(unknown)}`; use one of {', '.join(MODEL_KEYS)}"
             )
         models[model] = {
             key: _parse_value(MODEL_KEYS[key], setting.value, source, f"{full_key}.{model}.{key}")

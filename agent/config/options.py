@@ -107,7 +107,7 @@ def status_parts(value: object) -> tuple[StatusPart, ...]:
         and len(set(value)) == len(value)
     ):
         return cast(tuple[StatusPart, ...], tuple(value))
-    raise ValueError("a list of some of " + ", ".join(f'"{part}"' for part in STATUS_PARTS))
+    raise ValueError("a list of distinct values from " + ", ".join(f'"{part}"' for part in STATUS_PARTS))
 
 
 def stricter_mode(one: Mode, other_mode: Mode) -> Mode:
@@ -246,7 +246,7 @@ OPTIONS: tuple[Option, ...] = (
         "rewrite.patience",
         "usual",
         one_of("usual", "careful"),
-        "`careful`: older parts leave later, outputs at five times the saving, other parts at one and a half times. "
+        "`careful`: older parts leave only if that saves more: five times as much for outputs, 1.5 times for others. "
         "In recorded sessions with a window of 200,000 tokens, 39 % fewer of them were needed again, at 7 % "
         "more cost; with 100,000 tokens it changes little",
     ),
@@ -254,9 +254,11 @@ OPTIONS: tuple[Option, ...] = (
         "rewrite.kappa_mask",
         1.5,
         factor,
-        "how many times its cost the reduction of old outputs to one line each must save",
+        "minimum savings, as a multiple of the cost, for old outputs to be reduced to one line each",
     ),
-    Option("rewrite.kappa_compact", 6.0, factor, "how many times its cost a summary must save"),
+    Option(
+        "rewrite.kappa_compact", 6.0, factor, "minimum savings, as a multiple of the cost, for a summary to be written"
+    ),
     Option(
         "recall.scope",
         "project",
@@ -317,14 +319,14 @@ OPTIONS: tuple[Option, ...] = (
         "whether the model continues by itself when a background job ends while it is idle (interactive sessions)",
         tighten=_both_enabled,
     ),
-    Option("tools.allowed", (), nonempty_texts, "the built-in tools to offer; if empty, all", tighten=_common_names),
+    Option("tools.allowed", (), nonempty_texts, "the built-in tools to offer; empty means all", tighten=_common_names),
     Option("tools.denied", (), nonempty_texts, "built-in tools to disable", tighten=_with_project_names),
     Option(
         "agent.cache_lifetime",
         "auto",
         one_of("auto", "5m", "1h"),
-        "how long Anthropic keeps its cache of an interactive session; an hour makes writing to it more expensive and "
-        "spares writing everything again after a pause; `auto` chooses by your earlier pauses",
+        "how long Anthropic keeps its cache of an interactive session; with an hour, cache writes cost more, "
+        "but the cache survives longer pauses; `auto` decides from the length of your earlier pauses",
     ),
     Option(
         "agent.keep_alive",
@@ -343,7 +345,8 @@ OPTIONS: tuple[Option, ...] = (
         "web.private",
         (),
         nonempty_texts,
-        "hosts on private networks that `web_fetch`, and commands by rule, may reach, as `HOST` or `HOST:PORT`",
+        "hosts on private networks that `web_fetch`, and commands that a rule allows, may reach, as `HOST` or "
+        "`HOST:PORT`",
     ),
     Option("agent.max_turns", None, optional_count, "maximum number of requests per turn"),
     Option("agent.max_cost", None, dollars, "maximum cost of a run in US dollars"),
@@ -384,8 +387,8 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("tui.keys", "usual", one_of(*KEY_NAMES), "key bindings of the prompt; `vim` for vi keys"),
     Option("tui.theme", "auto", one_of(*THEMES), "colour theme; `auto` follows the terminal"),
-    Option("tui.panel", True, flag, "side panel with list, files, context and servers, from 140 columns on"),
-    Option("tui.animation", True, flag, "animated indicator in the status line while it works"),
+    Option("tui.panel", True, flag, "side panel with the task list, files, context and servers (from 140 columns)"),
+    Option("tui.animation", True, flag, "animated indicator in the status line while the agent works"),
     Option(
         "tui.detail",
         "normal",
@@ -402,13 +405,14 @@ OPTIONS: tuple[Option, ...] = (
         "tui.notify",
         "auto",
         one_of(*NOTIFY_NAMES),
-        "notification when it waits or has finished while you are away; `auto`: by the terminal, or its bell",
+        "notification when the agent waits or has finished while you are away; `auto`: the terminal's notification, "
+        "else its bell",
     ),
     Option(
         "tui.status",
         STATUS_PARTS,
         status_parts,
-        "parts of the status line; if space is short, the first are dropped first",
+        "parts of the status line; if space is short, they are dropped from the start of the list",
     ),
     Option("permissions.allow", (), permission_rules, "calls that run without asking"),
     Option("permissions.deny", (), permission_rules, "calls that never run", tighten=_with_project_rules),

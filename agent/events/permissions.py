@@ -31,7 +31,7 @@ class RuleTrial:
     allowed: int
     """Number of earlier calls that the rule would have allowed."""
     of: int
-    """Number of earlier calls of the same tool or MCP server that need permission without this rule."""
+    """Number of earlier calls to the same tool or MCP server that need permission without this rule."""
     examples: tuple[str, ...] = ()
     """Some of the calls that the rule would have allowed, most frequent first, without the current call."""
 

@@ -51,7 +51,7 @@ def build_item_question(item: TrustItem, earlier: TrustRecord | None) -> str:
 
 
 def build_folder_question(undecided: Sequence[UndecidedItem]) -> str:
-    """Return the question about all items. It lists the details of every item."""
+    """Return one question about all undecided items, with the details of each. Long details are shortened."""
     undecided = sorted(
         undecided,
         key=lambda undecided_item: (*_SELF_STARTING_KINDS, undecided_item[0].kind).index(undecided_item[0].kind),

@@ -185,7 +185,7 @@ class ClientDrivenRun:
                 except RefusedLine as error:
                     self._report_refusal(line_number, str(error))
                 except AgentError as error:
-                    self._report_refusal(line_number, f"it could not be done: {error}")
+                    self._report_refusal(line_number, f"the request failed: {error}")
 
     async def _deny_open_questions(self) -> None:
         """Deny the open questions, because no more answers can arrive. Raises `BrokenPipeError` if the output is no

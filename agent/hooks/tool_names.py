@@ -92,7 +92,7 @@ def to_our_names(theirs: Sequence[str]) -> tuple[str, ...]:
 
 
 def has_claude_name(name: str) -> bool:
-    """Whether `name` is a tool whose name in Claude Code differs from ours."""
+    """Whether `name` is our name or Claude Code's name of a tool, if the two differ."""
     names = _claude_names()
     return name in names or any(name in claude_names for claude_names in names.values())
 

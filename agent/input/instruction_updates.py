@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # imported only for its type, because few projects have such 
 
 _BYTES_PER_TOKEN = 3
 _ROOM_DIVISOR = 4
-"""Notes take at most the remaining room divided by this."""
+"""Notes may use at most the remaining room divided by this."""
 _FOREIGN_FOLDERS = frozenset(("node_modules", "site-packages", ".venv", "venv", ".git"))
 """Folders whose files do not belong to the project. Folders that git ignores are treated in the same way."""
 

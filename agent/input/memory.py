@@ -56,7 +56,7 @@ def list_memory_files(config: Config) -> tuple[MemoryFile, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A private memory of the user: one line of a file, or an entire file."""
+    """A private note saved by the user: one line of a file, or an entire file."""
 
     path: Path
     text: str

@@ -40,7 +40,7 @@ def image_note(name: str) -> Note:
 
 def folder_note(name: str, entries: Sequence[str], omitted_count: int) -> Note:
     omission_lines = [f"({omitted_count:,} more: `glob` lists them)"] if omitted_count else []
-    listing = "\n".join([*entries, *omission_lines]) or "nothing that git does not ignore"
+    listing = "\n".join([*entries, *omission_lines]) or "(empty, apart from files that git ignores)"
     count = len(entries) + omitted_count
     description = f"folder, {count:,} entr{'ies' if count != 1 else 'y'}"
     return note_with_heading(f"The folder `{name}` holds:\n\n", listing, "folder", name, description)

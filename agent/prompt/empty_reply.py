@@ -53,7 +53,7 @@ def work_summary(conversation: Conversation) -> str:
             ]
             finished_calls += [_call_label(executed_call(calls[output.call_id], output)) for output in finished_outputs]
     omitted_note = (
-        f", after {len(finished_calls) - _MAX_NAMED_CALLS} more" if len(finished_calls) > _MAX_NAMED_CALLS else ""
+        f"; and {len(finished_calls) - _MAX_NAMED_CALLS} earlier" if len(finished_calls) > _MAX_NAMED_CALLS else ""
     )
     listed_calls = f"{'; '.join(finished_calls[-_MAX_NAMED_CALLS:])}{omitted_note}"
     return f"[The model ended without text, so the program added this line. Calls that succeeded: {listed_calls}.]"

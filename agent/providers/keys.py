@@ -123,7 +123,7 @@ def without_stored_keys(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def url_origin(url: str) -> str:
-    """Return scheme, host and port of a URL, without user name and password."""
+    """Return scheme, host and port of a URL, without user name or password."""
     split_url = urlsplit(url)
     has_default_port = split_url.port in (None, {"https": 443, "http": 80}.get(split_url.scheme))
     return (

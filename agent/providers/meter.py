@@ -420,7 +420,7 @@ class Meter:
         return IncrementalFold(_MessageCounts, lambda message_counts, message: message_counts.plus(message, ruler))
 
     def _found_tool_counts(self, names: Sequence[str]) -> Counts:
-        """Return the counts of deferred definitions that the provider's search has found and the model therefore
+        """Return the size of the deferred definitions that the provider's search has found and the model therefore
         reads."""
         if not names:
             return Counts()

@@ -151,7 +151,7 @@ def for_third_party_server(facts: ModelFacts) -> ModelFacts:
 
 
 def with_cache_lifetime(facts: ModelFacts, lifetime: CacheLifetime) -> ModelFacts:
-    """Return the facts of a model whose cache is to live this long: writing to it has another price."""
+    """Return the facts of a model whose cache is to live this long, so that cache writes have a different price."""
     prices, factor = facts.prices, lifetime.write_price / DEFAULT_LIFETIME.write_price
     if prices is not None:
         long_price = prices.long_cache_write

@@ -144,9 +144,8 @@ async def stream_reply(
 
     An empty reply is requested once more, except after successful calls, where the caller handles it. A reply cut off
     at its output limit is requested again with a higher limit if `budget` has room; if that fails, the cut-off reply is
-    returned. A reply that repeats itself is stopped, and the repeated part is kept once. `has_fallback`: there is a
-    fallback that can take over. Raises `EmptyAnswer`, and `ProviderError` after the last attempt.
-    """
+    returned. A reply that repeats itself is stopped, and only one copy of the repeated part is kept. `has_fallback`:
+    there is a fallback that can take over. Raises `EmptyAnswer`, and `ProviderError` after the last attempt."""
     retry_loop = _RetryLoop(provider, interrupt, emit, retries or RetryPolicy(), has_fallback)
     reply = await retry_loop.reply_with_retries(request)
     second_request = _second_request(request, reply, provider, budget)
@@ -332,5 +331,7 @@ async def _read_reply(provider: Provider, request: Request, emit: Emit, received
 
 def _repetition_reply(text: str, verb: str, times: int, provider: Provider, emit: Emit) -> Reply:
     """Return the reply of a model that was stopped because it repeated itself."""
-    emit(Noticed(f"the reply was stopped: the model {verb} the same thing {times} times in a row; it is kept once"))
+    emit(
+        Noticed(f"the reply was stopped: the model {verb} the same thing {times} times in a row; only one copy is kept")
+    )
     return Reply(Assistant((Text(text),) if text.strip() else (), provider.facts.id), Usage(), "repetition")

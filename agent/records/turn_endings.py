@@ -1,4 +1,4 @@
-"""How the turns of a session ended, where its messages do not show it: failures, interruptions and changed files."""
+"""What the messages do not show about the end of each turn: failures, interruptions and changed files."""
 
 import json
 from collections.abc import Iterable

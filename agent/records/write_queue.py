@@ -19,8 +19,8 @@ INTERRUPT_GRACE_S = 0.5
 """Seconds that a write may take before an interrupt stops the wait for it."""
 LOCKED_NOTE = "another program has locked the session database; changes wait in memory until it is free"
 CLOSING_NOTE = (
-    "another program has locked the session database; the session closes once its changes are stored: leaving "
-    "now loses them"
+    "another program has locked the session database; the session will close once its changes are stored; "
+    "if you quit now, they are lost"
 )
 UNLOCKED_NOTE = "the session database is free again; all changes are stored"
 

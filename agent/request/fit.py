@@ -216,7 +216,7 @@ async def announce_final_turn(
     conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext
 ) -> tuple[Conversation, TurnEnding]:
     """If the window is full and the turn is to end for that reason, add a note that this is the final step. The tools
-    stay the same, so that the provider's cache stays valid; calls of other tools are rejected with a message."""
+    stay the same, so that the provider's cache stays valid; calls to other tools are rejected with a message."""
     if not ends_in_report(budget, window):
         return conversation, "none"
     if is_final_turn_announced(conversation):

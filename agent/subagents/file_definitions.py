@@ -39,8 +39,8 @@ def all_definitions(files: Sequence[AgentFile], skills: Sequence[Skill] = ()) ->
 
 
 def unknown_tools_notice(files: Sequence[AgentFile], known_tools: Collection[str]) -> tuple[str, ...]:
-    """Return a tuple with one line, which lists the tools that agents name but that do not exist here under any name;
-    empty if there are none. `known_tools`: the existing tools."""
+    """Return a tuple with one line, which lists the tools that agent definitions name but that have no counterpart
+    here; empty if there are none. `known_tools`: the existing tools."""
     agents_by_tool: dict[str, list[str]] = {}
     for file in files:
         for name in (*(file.allowed_tools or ()), *file.denied_tools):

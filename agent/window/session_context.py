@@ -93,7 +93,7 @@ class Servers(Protocol):
         """The status of all servers. Called at every key press."""
 
     def set_watcher(self, on_change: Callable[[], None] | None, /) -> None:
-        """Call `on_change` on every change of a server. Replaces any earlier callback."""
+        """Call `on_change` whenever a server's state changes. Replaces any earlier callback."""
 
     async def close(self) -> None: ...
 
@@ -220,7 +220,7 @@ class SessionTools:
 
     @property
     def available_specs(self) -> tuple[ToolSpec, ...]:
-        """The tools that the next call of `choose_tools` can choose from, including new ones of servers."""
+        """The tools that the next call to `choose_tools` can choose from, including new ones of servers."""
         return (*self.own_specs, *self.server_tools.available_specs)
 
 

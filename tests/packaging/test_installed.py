@@ -304,6 +304,6 @@ def test_what_is_missing_is_named_with_the_command_that_installs_it(plain: Place
     run = plain.ebb("serve")
     assert (run.code, run.err) == (
         2,
-        "ebb: `ebb serve` needs more packages; install them with: "
+        "ebb: `ebb serve` needs additional packages; install them with: "
         f"uv pip install --python {plain.installation.python} 'textual-serve<2,>=1.1.3'\n",
     )

@@ -101,7 +101,7 @@ async def test_what_cannot_be_shown_is_explained(workspace: Workspace, tmp_path:
     (root / "loop").symlink_to("loop")
     assert {name: await said(workspace, name) for name in ("prog", "setting.py", "pipe", "loop", "no/x")} == {
         "prog": "`prog` is an ELF program or library, not text: look at it in bash, with xxd or a program made for it",
-        "setting.py": "`setting.py` does not exist: is it `settings.py`?",
+        "setting.py": "`setting.py` does not exist; did you mean `settings.py`?",
         "pipe": "`ROOT/pipe` is a pipe, not a regular file: choose another path",
         "loop": "cannot read `ROOT/loop`: too many levels of symbolic links",
         "no/x": "`no/x` does not exist, nor does its folder; `ROOT` does: look there with glob",

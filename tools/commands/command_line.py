@@ -6,7 +6,7 @@ from ebbtide.tools.lazy import dataclass
 @dataclass(frozen=True, slots=True)
 class Word:
     text: str
-    """The word without quotes and escapes. Expansions are unchanged."""
+    """The word without quotes or escapes. Expansions are unchanged."""
     has_expansion: bool = False
     """Whether the shell expands it: a variable, command substitution or braces."""
     is_glob: bool = False
@@ -46,7 +46,7 @@ class Redirection:
 
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
-    """One call of a program. Its words include the assignments before the program."""
+    """One call to a program. Its words include the assignments before the program."""
 
     words: tuple[Word, ...]
     texts: tuple[str, ...]

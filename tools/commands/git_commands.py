@@ -100,7 +100,7 @@ def is_guarded_git_call(words: Sequence[Word]) -> bool:
 
 
 def _only_reads_config(arguments: Sequence[str]) -> bool:
-    """Whether a call of `git config` only reads."""
+    """Whether a call to `git config` only reads."""
     return len(arguments) == 1 or bool(
         {"--get", "--get-all", "--get-regexp", "-l", "--list", "get", "list"} & set(arguments)
     )
@@ -116,7 +116,7 @@ def _doubt_in_globals(words: Sequence[Word]) -> int | tuple[int, str]:
         elif text in _HARMLESS_GLOBAL_OPTIONS:
             index += 1
         elif text.startswith(_OTHER_FOLDER):
-            return index, "can lead to another repository, whose settings can run programs"
+            return index, "may lead to another repository, whose settings can run programs"
         else:
             return index, "can make git run other programs"
     return index
@@ -167,7 +167,7 @@ def _doubt_in_fetch(words: Sequence[Word], command_index: int) -> tuple[int, str
     operands = [index for index in range(command_index + 1, len(words)) if words[index].text[:1] != "-"]
     remote = words[operands[0]].text if operands else ""
     if remote[:1] in ("/", "~", ".") or (":" in remote and not _REMOTE_URL.fullmatch(remote)):
-        return operands[0], "can be another repository, whose settings can run programs"
+        return operands[0], "may be another repository, whose settings can run programs"
     return None
 
 
@@ -178,7 +178,7 @@ def _doubt_in_remote(words: Sequence[Word], subcommand_index: int) -> tuple[int,
     if local_index is None:
         return None
     has_helper = "::" in words[local_index].text
-    return local_index, "can run another program" if has_helper else "can be another repository, whose hooks can run"
+    return local_index, "can run another program" if has_helper else "may be another repository, whose hooks would run"
 
 
 def _option_doubt(command: str, text: str) -> str:

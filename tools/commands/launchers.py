@@ -1,5 +1,5 @@
 """Recognises tools that are started indirectly: `python -m pytest`, `uv run pytest`, `.venv/bin/pytest`, `CI=1 pytest`
-and `timeout 60 pytest` are all calls of pytest. No I/O.
+and `timeout 60 pytest` are all calls to pytest. No I/O.
 
 A rule for a tool covers these calls, because allowing `pytest` allows the project's tests in general. An unknown option
 or variable could change the meaning of a call, so such a call is not recognised.

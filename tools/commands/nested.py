@@ -22,7 +22,7 @@ WRAPPERS = {
     "setpriv", "prlimit", "numactl", "systemd-run", "unbuffer", "fakeroot", "dbus-run-session", "cpulimit", "catchsegv",
     "proot", "firejail", "entr", "linux32", "linux64", "capsh", "ssh-agent", "torsocks", "proxychains", "chronic",
 }  # fmt: skip
-"""Programs that run the command after them."""
+"""Programs and shell keywords that run the command after them."""
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"}
 _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 _STRING_RUNNERS = {"script", "su", "runuser", "flock", "sg"}

@@ -1,4 +1,4 @@
-"""Proves the simplest calls of programs whose arguments are a language of their own: find, sed, awk and tar.
+"""Proves the simplest calls to programs whose arguments are a language of their own: find, sed, awk and tar.
 
 Other calls are only tried in a sandbox in which they can do nothing but read (`ebbtide.tools.commands.looks`).
 """

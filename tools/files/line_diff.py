@@ -51,7 +51,7 @@ def find_differing_regions(old: Sequence[Hashable], new: Sequence[Hashable]) -> 
 
 
 def _trim_common(region: Region, old: Sequence[Hashable], new: Sequence[Hashable]) -> Region:
-    """Return the region without its common prefix and suffix."""
+    """Return the region without its common prefix or suffix."""
     start, new_start, end, new_end = region.old_start, region.new_start, region.old_end, region.new_end
     while start < end and new_start < new_end and old[start] == new[new_start]:
         start, new_start = start + 1, new_start + 1

@@ -27,7 +27,7 @@ def ascii_punctuation(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FilePunctuation:
-    """The file's choice of ASCII punctuation, where a model's text differs from the file."""
+    """The ASCII punctuation that a file uses where the model wrote typographic characters."""
 
     ascii_characters: frozenset[str] = frozenset()
     """ASCII characters that the file has wherever the model wrote typographic ones."""

@@ -28,7 +28,7 @@ _FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_P
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _SYSTEM_ATTRIBUTE_PREFIXES = ("security.", "trusted.")
-"""Prefixes of extended attributes that programs cannot set."""
+"""Prefixes of extended attributes that unprivileged programs cannot set."""
 
 _IN_PLACE_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -20,7 +20,7 @@ _UNPRINTABLE = regex(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def terminal_text(text: str) -> str:
-    """Return the text as a terminal would show it: without escape sequences and control characters, and with redrawn
+    """Return the text as a terminal would show it: without escape sequences or control characters, and with redrawn
     lines in their last state."""
     text = text.replace("\r\n", "\n")
     if "\x1b" in text:

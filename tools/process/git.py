@@ -13,7 +13,8 @@ from shutil import which
 GIT_TIMEOUT_S = 10.0
 """Timeout of one git call, in seconds."""
 _MAX_GIT_MEMORY_BYTES = 2 << 30
-"""Memory limit in bytes. It is needed because attributes may be read from an endless file."""
+"""Memory limit in bytes. It guards against a `.gitattributes` that is an endless file, such as a link to
+`/dev/zero`."""
 
 SAFE_SETTINGS = {
     "core.fsmonitor": "false",
@@ -79,7 +80,7 @@ def _entries(folder: Path) -> Sequence[Path]:
 
 
 def search_path_outside(root: Path, path: str | None = None) -> str:
-    """Return the search path for programs, without relative folders and folders inside `root`."""
+    """Return the search path for programs, without relative folders or folders inside `root`."""
     folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
     return os.pathsep.join(
         folder

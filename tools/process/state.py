@@ -20,8 +20,8 @@ class ProgramState:
     job: str = ""
     """The job id, if the program runs in the background."""
     is_silent: bool = False
-    """Whether the program printed nothing (since the last call). The text before `told` is then only a note about
-    that."""
+    """Whether the program has printed nothing; for a background job, nothing since the last call. The text before
+    `told` is then only a note about that."""
 
     @property
     def is_running(self) -> bool:

@@ -201,7 +201,7 @@ def _denials(output: str, boundary: Boundary, folder: str) -> Iterator[str]:
         if _LOGIN_REQUIRED.search(output)
         else []
     ):
-        yield f"it sees `{redacted_paths[0]}` without the passwords and tokens in it"
+        yield f"it sees `{redacted_paths[0]}` without the passwords or tokens in it"
     for path, access in boundary.access_by_path.items():
         if access.startswith("hidden") and path != "/" and path in output and path not in boundary.copies:
             yield f"it cannot see `{path}`"

@@ -20,7 +20,7 @@ from ebbtide.tools.sandbox.boundary import Boundary
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_CHANGES = 200
-"""Maximum number of changed settings; each takes one call of Git."""
+"""Maximum number of changed settings; each takes one Git call."""
 _MAX_REFUSALS = 8
 _GIT_TIMEOUT_S = 10.0
 _LOCK_SUFFIX = ".lock"

@@ -95,7 +95,7 @@ class JobPorts:
                         "until they type `/tasks forward`"
                     )
                 case "off":
-                    reason = "the user cannot reach it, since `sandbox.ports` is not `forward`"
+                    reason = "the user cannot reach it, because `sandbox.ports` is `off`"
                     self._jobs.pending_notes.append(f"{job.id} listens on port {port}, inside the sandbox: {reason}")
 
     async def _forward(self, job: Job, port: int) -> None:

@@ -85,7 +85,7 @@ class SearchOutcome:
 
 
 MatchDetail: TypeAlias = Literal["lines", "count", "first"]
-"""What to return for a file. `lines`: its matching lines; `count`: an entry without number and text for each matching
+"""What to return for a file. `lines`: its matching lines; `count`: an entry without number or text for each matching
 line; `first`: one such entry if any line matches."""
 
 

@@ -74,7 +74,7 @@ def query_terms(query: str) -> list[Mapping[str, float]]:
 
 
 def stem(word: str) -> str:
-    """Return a word without inflectional and derivational endings, so that `files` finds `file`, and `payment` finds
+    """Return a word without inflectional or derivational endings, so that `files` finds `file`, and `payment` finds
     `pay`."""
     if not word.isascii() or len(word) < 4:
         return word

@@ -21,7 +21,7 @@ def path_suggestion(path: Path, root: Path) -> str:
         :MAX_SUGGESTIONS
     ]
     names = names or _similar_paths_elsewhere(path, root, nearby_paths)
-    return f": is it {' or '.join(f'`{name}`' for name in names)}?" if names else ""
+    return f"; did you mean {' or '.join(f'`{name}`' for name in names)}?" if names else ""
 
 
 def _paths_with_same_name(path: Path, root: Path, nearby_paths: Sequence[str]) -> list[str]:

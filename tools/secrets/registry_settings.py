@@ -1,4 +1,4 @@
-"""Copies settings of package managers without passwords and tokens, so that commands can use the user's registries."""
+"""Copies settings of package managers without passwords or tokens, so that commands can use the user's registries."""
 
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.secrets.key_formats import detect_secrets

@@ -288,7 +288,7 @@ def confirm(question: str, *, as_json: bool) -> bool:
 
 def join_resume_id(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with `-r WORD` joined if WORD is meant as a session id: it looks like one, it is the only
-    word, or there is another prompt. Several words, or one with spaces, are a prompt."""
+    word, or there is another prompt. Several words, or a single argument with spaces, are taken as a prompt."""
     separator_index = arguments.index("--") if "--" in arguments else len(arguments)
     before_separator, after_separator = arguments[:separator_index], arguments[separator_index:]
     has_prompt = any(re.match(r"-p|--prompt(=|$)", word) for word in before_separator)

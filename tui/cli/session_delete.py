@@ -36,7 +36,7 @@ def delete(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("id", nargs="*", help="beginning of a session id; deleted without asking")
     filters = parser.add_argument_group("filters, instead of ids; sessions of this project must match all of them")
-    older_than_help = "not used for AGE (`30d`, `12h`, `2w`, `6mo`, `1y`) or since a day (`2026-01-31`)"
+    older_than_help = "not used for AGE (`30d`, `12h`, `2w`, `6mo`, `1y`) or since a date (`2026-01-31`)"
     filters.add_argument("--older-than", metavar="AGE", help=older_than_help)
     filters.add_argument("--tag", action="append", default=[], metavar="TAG", help="has this tag (repeatable)")
     filters.add_argument("--untagged", action="store_true", help="has no tags")

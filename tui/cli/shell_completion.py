@@ -103,7 +103,7 @@ def _positional_completion(
 
 
 def _positional_words(command_words: Sequence[str], parser: ArgumentParser) -> Iterator[str]:
-    """Yield the positional words, without flags and their values."""
+    """Yield the positional words, without flags or their values."""
     flags_with_value = {name for action in parser._actions if _takes_value(action) for name in action.option_strings}
     is_flag_value = False
     for word in command_words:

@@ -196,8 +196,8 @@ _MAX_FILE_BYTES = 4_000_000
 
 
 async def edit_file(path: Path, run_editor: Callable[[str], Awaitable[str]]) -> str:
-    """Edit a file and return the result as a sentence. `run_editor` lets the user edit the text and returns it. If
-    another program changes the file meanwhile, nothing is saved. Raises `UsageError`."""
+    """Let the user edit a file, and return a sentence that reports the outcome. `run_editor` lets the user edit the
+    text and returns it. If another program changes the file meanwhile, nothing is saved. Raises `UsageError`."""
     try:
         previous_content = _read_limited(path)
         text = previous_content.decode("utf-8", "surrogateescape")

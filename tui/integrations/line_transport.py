@@ -14,8 +14,8 @@ Message = dict[str, Any]
 
 CANCEL_REQUEST = "$/cancel_request"
 PREFIXED_METHODS = frozenset({"session/delete"})
-"""Protocol methods that the library does not know. They are renamed, because it passes on unknown methods only if their
-name starts with `_`."""
+"""Protocol methods that the library does not support. They are renamed, because it passes on unknown methods only if
+their name starts with `_`."""
 MAX_MESSAGE_BYTES = 32 << 20
 """Maximum size of a message in bytes; larger than what providers accept in one request."""
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600

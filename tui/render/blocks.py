@@ -128,7 +128,7 @@ class AnswerRenderer:
         self._is_plain = False
 
     def render(self, text: str) -> list[SegmentLine]:
-        """Return the lines of the text, which must start with the previous call's text."""
+        """Return the lines of the text, which must begin with the text passed the previous time."""
         text = stable_prefix(text)
         new_text, preceding_text = text[self._seen_chars :], text[max(0, self._seen_chars - 2) : self._seen_chars]
         markdown_char_count = 0 if self._is_plain else max(0, _MAX_MARKDOWN_CHARS - self._seen_chars)

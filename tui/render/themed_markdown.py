@@ -186,7 +186,7 @@ class PaletteConsole(Console):
         self.palette = palette
 
     def render_to_lines(self, renderable: Text | Markdown, width: int) -> list[list[Segment]]:
-        """Return the renderable at that width as lines of segments, without leading and trailing blank lines."""
+        """Return the renderable at that width as lines of segments, without leading or trailing blank lines."""
         options = self.options.update(width=max(1, width), height=None)
         lines = self.render_lines(renderable, options, pad=False)
         first = next((index for index, line in enumerate(lines) if not _is_blank(line)), 0)

@@ -204,7 +204,8 @@ class MainScreen(TypeaheadGuard[None]):
         self._fit_question()
 
     def action_to_question(self) -> None:
-        """Move the focus to the question or, if there is none, to the next widget."""
+        """Move the focus to the question or, if there is none and the prompt does not have the focus, to the next
+        widget."""
         if self.question is not None:
             self.question.take_focus()
             self.restart_guard()

@@ -16,7 +16,7 @@ COMMAND_NAMES = frozenset(command.name for command in COMMANDS)
 
 
 class SessionPromptCompleter:
-    """Completions for the current session, as returned by `get_session`; it returns None without one."""
+    """Completes the prompt for the current session. `get_session` returns that session, or None if there is none."""
 
     def __init__(self, get_session: "Callable[[], Session | None]") -> None:
         self._get_session = get_session

@@ -235,11 +235,11 @@ class SessionController:
             )
 
     async def resume_turn(self) -> None:
-        """If the session was left at a question, ask it again and continue the turn. Otherwise, ask for pending
-        approvals of the project's extensions, if there are any."""
+        """If the session was closed while a question was open, ask it again and continue the turn. Otherwise, ask
+        for pending approvals of the project's extensions, if there are any."""
         session = self.session
         if session is not None and session.is_at_question:
-            self.show_notice("this session was left at a question, which is asked again")
+            self.show_notice("this session was closed while a question was open; here it is again")
             await self._run_turn_events(session.resume_turn(self._steering_messages))
         elif session is not None and session.trust is not None and session.trust.has_undecided:
             await self._run_turn_events(session.trust.ask_now())

@@ -65,7 +65,7 @@ class TerminalReplies:
         return _REPLY.match(self.pending + typed) is not None
 
     def release(self) -> str:
-        """Stop holding input and return its keys; empty if it was certainly the start of a reply."""
+        """Stop holding back input and return what was held; empty if it was certainly the start of a reply."""
         keys, self.pending = "" if self.is_certain else self.pending, ""
         return keys
 

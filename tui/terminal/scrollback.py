@@ -35,7 +35,7 @@ def ansi_blocks(
 
 
 def _ansi_line(segments: list[Segment], colorless: bool) -> str:
-    """Return a line with colours, without hyperlinks and trailing spaces."""
+    """Return a line with colours, without hyperlinks or trailing spaces."""
     styled_texts = [(segment.text, segment.style) for segment in segments if not segment.control]
     while styled_texts and not styled_texts[-1][0].strip():
         styled_texts.pop()

@@ -178,7 +178,7 @@ def _fragment_diff(old: str, new: str) -> str:
 
 @lru_cache(maxsize=64)
 def _text_diff(old: str, new: str) -> str:
-    """Return a diff fragment without line numbers and file names."""
+    """Return a diff fragment without line numbers or file names."""
     return "\n".join(unified_diff("", old.replace("\r\n", "\n"), new.replace("\r\n", "\n"))[2:])
 
 

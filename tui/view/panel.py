@@ -190,7 +190,7 @@ class Panel:
     max_list_lines: int = 0
     """Maximum number of lines in the list above the details; 0: as many as fit."""
     starts_at_end: bool = False
-    """Whether the details are first scrolled to their end."""
+    """Whether the details are initially scrolled to the end."""
     is_newest_last: bool = False
     """Whether line mode lists the last row first."""
     is_guarded: bool = False

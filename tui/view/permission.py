@@ -31,8 +31,8 @@ def rule_description(rule: str, *, is_exact: bool = False) -> str:
         return f'"{prefix} …" commands{scope_suffix}' if prefix else f"all commands{scope_suffix}"
     if tool.startswith("mcp__"):
         server, _, name = tool.removeprefix("mcp__").partition("__")
-        return f"calls of {name} on {server}" if name else f"all tools of {server}"
-    noun = traits.rule_noun or "calls of " + tool
+        return f"calls to {name} on {server}" if name else f"all tools of {server}"
+    noun = traits.rule_noun or "calls to " + tool
     if not prefix:
         return f"all {noun}"
     if traits.role == "fetch_page":

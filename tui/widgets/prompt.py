@@ -52,7 +52,7 @@ _MODE_TITLES: Mapping[PromptMode, str] = {"message": "", "shell": "! run as your
 
 
 def message_text(text: str) -> str:
-    """Return the message to send: the text without leading blank lines and trailing spaces."""
+    """Return the message to send: the text without leading blank lines or trailing spaces."""
     stripped = text.strip()
     if stripped[:1] in COMMAND_STARTS:
         return stripped
@@ -270,8 +270,8 @@ class PromptInput(TextBox):
         return is_handled
 
     async def _run_edit_key(self, key: str) -> bool:
-        """Run an editing key immediately; return whether it is one. As a Textual binding, it would run after the next
-        character."""
+        """Run the action of an editing key immediately; return whether the key has one. As a Textual binding, the
+        action would run only after the next character."""
         action = _EDIT_ACTIONS.get(key)
         if action is not None:
             await self.run_action(action)

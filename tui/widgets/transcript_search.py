@@ -35,9 +35,9 @@ class TranscriptSearch:
         self._matches_by_row: dict[int, _RowMatches] = {}
         """Matches in drawn rows, by row number."""
 
-    def search(self, words: str) -> SearchResult:
-        """Search for the text. The current match is then the last one in or above the last visible row."""
-        self._search_text = words
+    def search(self, text: str) -> SearchResult:
+        """Search for `text`. The current match is then the last one in or above the last visible row."""
+        self._search_text = text
         self._matches_by_row.clear()
         numbers = self._match_numbers()
         self._current_match = numbers.match_at(max(0, numbers.count_up_to(self._bottom_row) - 1)) if numbers else None

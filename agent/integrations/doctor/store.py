@@ -100,7 +100,7 @@ def _check_references(store: SessionStore, report: ReportProgress, *, deep: bool
             if removed_count
             else f"all {reference_count:,}"
         )
-        removal_note = f"; {removed_count:,} were removed for their age or size" if removed_count else ""
+        removal_note = f"; {removed_count:,} removed because of age or size" if removed_count else ""
         yield CheckResult(
             "references",
             "well",

@@ -218,7 +218,7 @@ class Bundle:
             while chunk := entry.read(_CHUNK_BYTES):
                 remaining -= len(chunk)
                 if remaining < 0:
-                    raise self.damage_error(f"the output `{digest[:12]}` is longer than its manifest says")
+                    raise self.damage_error(f"the output `{digest[:12]}` is longer than the manifest says")
                 yield chunk
 
     def close(self) -> None:

@@ -105,7 +105,7 @@ def _outputs_for(
 
 @dataclass(frozen=True, slots=True)
 class ReadableSession:
-    """All exported content of a session. Each call of `entries` or `requests` reads the data again, in order."""
+    """All exported content of a session. Each call to `entries` or `requests` reads the data again, in order."""
 
     details: SessionDetails
     entries: Callable[[], Iterable[PositionedMessage]]

@@ -94,7 +94,7 @@ def _parse_settings(text: str, suffix: str) -> object:
 
 
 def without_comments(text: str) -> str:
-    """Return JSON without comments and trailing commas."""
+    """Return the JSON text without comments or trailing commas."""
     uncommented = _COMMENT.sub(lambda match: match[1] or " ", text)
     return _TRAILING_COMMA.sub(lambda match: match[1] or "", uncommented)
 

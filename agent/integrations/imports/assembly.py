@@ -162,7 +162,7 @@ class MessageAssembler:
         self._deferred_messages = []
 
     def _with_converted_calls(self, reply: Assistant) -> Assistant:
-        """Return the reply with its calls converted to calls of this program's tools where possible; other calls stay
+        """Return the reply with its calls converted to calls to this program's tools where possible; other calls stay
         unchanged."""
         resolved = resolve_calls(reply, self._tools, tuple(self._tools), self._root)
         parts = [

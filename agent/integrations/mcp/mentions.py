@@ -134,5 +134,6 @@ def _attachment_parts(pictures: Sequence[ImageData], files: Sequence[Attachment]
         yield Image(image.media_type, base64.b64encode(image.data).decode("ascii"))
     for file in files:
         yield Note(
-            f"[with a file that cannot be shown: {file.name}, {file.media_type}, {pluralize(len(file.data), 'byte')}]"
+            f"[A file is attached that cannot be shown: {file.name}, {file.media_type}, "
+            f"{pluralize(len(file.data), 'byte')}]"
         )

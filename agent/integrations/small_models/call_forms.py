@@ -240,7 +240,7 @@ def _parse_key_value_tags(text: str, start: int) -> tuple[list[TextCall], int] |
 def _parse_named_call(
     text: str, name: str, start: int, end_pattern: "re.Pattern[str] | None"
 ) -> tuple[list[TextCall], int] | None:
-    """Return the call of a tool whose name comes before its arguments."""
+    """Return the call to a tool whose name comes before its arguments."""
     if not text.startswith("{", start):
         return None
     try:

@@ -41,9 +41,9 @@ MAX_COMPARED_CALLS = 1_000
 """Maximum number of tagged calls in a shown text that are compared; if there are more, the reply counts as a
 quotation."""
 MAX_NO_TOOL_NOTES = 2
-"""Maximum number of notes to the model that a tool does not exist. After that, its text is the answer."""
+"""How often the model is told that a tool does not exist. After that, the reply counts as its answer."""
 MAX_LENGTH_RATIO = 8
-"""How many times longer a call can be in another form, for example with every character escaped."""
+"""How many times longer a call may be in another form, for example with every character escaped."""
 
 _LINE_NUMBERS = regex(r"(?m)^[ \t]*\d+[\t:→|-]")
 _LINE_PREFIXES = regex(r"(?m)^(?:[\w./-]+[:-]\d+[:-]|[ \t]*\d+[\t:→|-])?[+>|#*/ \t-]*")
@@ -89,7 +89,7 @@ def _are_intended(
     seen_texts: Iterable[str],
     parameters: Collection[str],
 ) -> bool:
-    """Whether calls of unknown tools are meant as calls, and the model has been told fewer than `MAX_NO_TOOL_NOTES`
+    """Whether calls to unknown tools are meant as calls, and the model has been told fewer than `MAX_NO_TOOL_NOTES`
     times that each tool does not exist."""
     if any(call.is_ambiguous for call in unknown_calls):
         return False

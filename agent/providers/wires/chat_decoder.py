@@ -291,7 +291,7 @@ class ChatDecoder:
     def _failure_error(self, error: object, reason: str) -> Exception:
         if error:
             return self.origin.response_error(200, {}, {"error": error})
-        return Overloaded(f"the server of {self.origin.model} could not complete its reply ({reason}). Try again.")
+        return Overloaded(f"the {self.origin.model} server could not complete its reply ({reason}). Try again.")
 
 
 def _added_delta(choice: Json, partial_choice: PartialChoice) -> Json:

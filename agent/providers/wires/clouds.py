@@ -48,7 +48,9 @@ def cloud_adapter(name: str, model: str, endpoint: Endpoint, wire: WireName) -> 
     cloud = CLOUDS[name]
     needs_sign_in = cloud.needs_extra or not endpoint.key
     if needs_sign_in and not all(map(_is_installed, cloud.modules)):
-        problem = f"`{name}/…` needs more packages" if cloud.needs_extra else f"`{name}/…` without a key needs packages"
+        problem = (
+            f"`{name}/…` needs additional packages" if cloud.needs_extra else f"`{name}/…` without a key needs packages"
+        )
         raise UsageError(f"{problem}: install them with `{install_command(cloud.extra)}`")
     match name:
         case "bedrock":
@@ -216,7 +218,7 @@ def _sign_in_error(error: BaseException, origin: Origin) -> ProviderError | None
     if package.startswith("botocore.eventstream"):
         return stream_cut_error(origin)
     if package.startswith(_SIGN_IN_PACKAGES) and name in _NETWORK_ERRORS:
-        return Unreachable(f"the sign-in server of {origin.model} cannot be reached: {reason}. Try again.")
+        return Unreachable(f"the {origin.model} sign-in server cannot be reached: {reason}. Try again.")
     if isinstance(error, ValueError) and "AWS region" in str(error):
         return AuthFailed(f"no region for {origin.model}. Set `AWS_REGION`, such as `us-east-1`.")
     is_missing = isinstance(error, RuntimeError) and "credentials" in str(error).lower()

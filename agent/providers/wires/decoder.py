@@ -132,7 +132,7 @@ class TolerantDecoder:
         if not self._decoder.is_complete and self._apis and self._decoder.api not in self._apis:
             api = min(self._apis)
             raise BadRequest(
-                f"the server of {origin.model} answers in the format of another API. Use `{api}/…` with its address.",
+                f"the {origin.model} server answers in the format of another API. Use `{api}/…` with its address.",
                 status=200,
             )
         if not self._decoder.is_complete:

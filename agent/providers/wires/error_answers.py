@@ -80,7 +80,7 @@ def parse_error_body(body: object, key: str | None = None) -> ErrorAnswer:
 
 
 def sanitise_message(text: str, key: str | None = None, max_chars: int = MAX_MESSAGE_CHARS) -> str:
-    """Return a server's text on one line, shortened, without control characters and keys."""
+    """Return a server's text on one line, shortened, without control characters or keys."""
     if key and len(key) >= MIN_KEY_CHARS:
         text = re.sub(re.escape(key), "***", text, flags=re.I)
     text = re.sub(_BEARER, r"\1\2***", text)

@@ -71,7 +71,7 @@ def _overflow_error(provider: str, answer: ErrorAnswer, status: int | None) -> C
 _TEXTS_BY_CAUSE: Mapping[str, tuple[str, str]] = {
     "proxy": ("a proxy rejected the request to {model} ({status})", "Check the proxy variable, such as `HTTPS_PROXY`."),
     "portal": ("a web page responded instead of {model}", "Log in to the network, or check `base_url`."),
-    "tls": ("the server of {model} requires TLS", "Write `https://` in `base_url`."),
+    "tls": ("the {model} server requires TLS", "Write `https://` in `base_url`."),
     "challenge": (
         "a page that blocks programs responded instead of {model} ({status})",
         "Try another network, or check `base_url`.",
@@ -102,10 +102,10 @@ def _sentences(
     """Return what happened, including the server's message, and what to do. `redirect_target`: the target of a
     redirect."""
     if 300 <= status < 400:
-        return f"the server of {provider} redirects to `{redirect_target}`.", "Set `base_url` to the server's address."
+        return f"the {provider} server redirects to `{redirect_target}`.", "Set `base_url` to the server's address."
     if meaning.cause not in _TEXTS_BY_CAUSE and meaning.kind is Overloaded:
         when = "in the middle of its reply" if status == 200 else "({status})"
-        happened, todo = f"the server of {{model}} failed {when}", "Try again later."
+        happened, todo = f"the {{model}} server failed {when}", "Try again later."
     else:
         happened, todo = _TEXTS_BY_CAUSE.get(meaning.cause) or _TEXTS_BY_KIND.get(meaning.kind, _DEFAULT_TEXTS)
     detail = f": {message}" if message else ""

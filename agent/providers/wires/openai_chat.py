@@ -177,7 +177,7 @@ def _assistant_messages(
     message: Assistant, ids: CallIds, is_own: bool, keeps_thoughts: bool, foreign_call_fields: Json
 ) -> list[Json]:
     if not message.text and not message.calls:
-        return []  # servers reject a message without text and calls, even if it has thoughts
+        return []  # servers reject a message without text or calls, even if it has thoughts
     thoughts = [part.native for part in message.parts if isinstance(part, Reasoning)] if keeps_thoughts else []
     converted: Json = {"role": "assistant", "content": sendable_text(message.text) or None}
     for name in THOUGHT_FIELDS:

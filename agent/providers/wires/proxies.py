@@ -30,7 +30,7 @@ class ProxySetting:
 
     @property
     def description(self) -> str:
-        """Description of the proxy for display, without user name and password."""
+        """Description of the proxy for display, without user name or password."""
         scheme, _, user_and_address = self.value.rpartition("://")
         address = user_and_address.rpartition("@")[2]
         return f"the proxy `{scheme}://{address}` (`{self.variable}`)" if scheme else f"the proxy `{address}`"
@@ -70,7 +70,7 @@ def _configured_proxy(scheme: str) -> ProxySetting | None:
 
 def _address_error(proxy: ProxySetting) -> RouteFailed:
     return RouteFailed(
-        f"`{proxy.variable}` is not a proxy address. Write `http://HOST:PORT` or `socks5://HOST:PORT`, "
+        f"`{proxy.variable}` does not contain a valid proxy address. Write `http://HOST:PORT` or `socks5://HOST:PORT`, "
         "or unset the variable.",
         cause="proxy",
     )

@@ -130,11 +130,11 @@ def parse_script(raw: bytes, *, is_json: bool) -> Script:
 def _parse_reply(number: int, table: Mapping[str, Any]) -> ScriptedReply:
     unknown = sorted(set(table) - _REPLY_KEYS)
     if unknown:
-        raise ValueError(f"reply {number} has the key `{unknown[0]}`; allowed are {', '.join(sorted(_REPLY_KEYS))}")
+        raise ValueError(f"reply {number} has the key `{unknown[0]}`; use one of {', '.join(sorted(_REPLY_KEYS))}")
     if table.get("error", "overloaded") not in _ERRORS:
-        raise ValueError(f"reply {number} has the error `{table['error']}`; allowed are {', '.join(_ERRORS)}")
+        raise ValueError(f"reply {number} has the error `{table['error']}`; use one of {', '.join(_ERRORS)}")
     if table.get("stop", "end") not in _STOP_REASONS:
-        raise ValueError(f"reply {number} stops with `{table['stop']}`; allowed are {', '.join(sorted(_STOP_REASONS))}")
+        raise ValueError(f"reply {number} stops with `{table['stop']}`; use one of {', '.join(sorted(_STOP_REASONS))}")
     calls = table.get("calls", [])
     if not isinstance(calls, list) or not all(isinstance(call, dict) and call.get("name") for call in calls):
         raise ValueError(f"reply {number}: each of its `calls` needs a name")

@@ -78,7 +78,7 @@ def test_what_a_tool_has_no_argument_for_is_left_out_and_the_model_is_told() -> 
     call = as_run("Read", {"file_path": "a", "as_json": True, "description": "Reads"})
     assert call.arguments == {"path": "a"}
     assert call.note == (
-        "[Left out, since `read` has no such argument: `as_json`; its arguments are `path`, `offset`, `limit`, "
+        "[Ignored, because `read` has no such argument: `as_json`; its arguments are `path`, `offset`, `limit`, "
         "`encoding`.]"
     )
 
@@ -91,7 +91,7 @@ def test_what_a_tool_has_no_argument_for_is_left_out_and_the_model_is_told() -> 
         ("Grep", {"pattern": "x", "head_limit": "2000", "context": -1}, {"pattern": "x", "limit": 1000, "context": 0},
          "[`context` was raised to its minimum, 0; `limit` was lowered to its maximum, 1000.]"),
         ("bash", {"command": "ls", "timeout": 900, "shell": "sh"}, {"command": "ls", "timeout": 600},
-         "[Left out, since `bash` has no such argument: `shell`; its arguments are `command`, `timeout`, `workdir`, "
+         "[Ignored, because `bash` has no such argument: `shell`; its arguments are `command`, `timeout`, `workdir`, "
          "`background`, `terminal`, `job`.]\n[`timeout` was lowered to its maximum, 600.]"),
     ],
 )  # fmt: skip
@@ -305,7 +305,7 @@ async def test_rules_the_log_and_the_terminal_see_the_call_that_runs_and_the_mod
     started = [(event.name, event.arguments) for event in events if isinstance(event, ToolStarted)]
     assert started == [("bash", {"command": "echo hello", "timeout": 9}), ("bash", {"command": "rm 'a b'"})]
     ((_, done, text), (_, denied, why)) = finished(events)
-    left_out = "[Left out, since `bash` has no such argument: `color`; its arguments are `command`, `timeout`, "
+    left_out = "[Ignored, because `bash` has no such argument: `color`; its arguments are `command`, `timeout`, "
     assert (done, text.startswith(left_out), text.endswith("hello\nexit code 0")) == ("done", True, True)
     assert (denied, why.startswith("denied: deny rule bash(rm)")) == ("denied", True)
     reply = model.requests[1].messages[1]

@@ -233,7 +233,7 @@ def test_an_evicted_output_is_a_line_and_an_evicted_message_says_what_it_was() -
     assert isinstance(lines[2], User)
     assert lines[2].outputs[0].text == "Ran: run 1 – exit 0 [recall:r1]"
     assert isinstance(lines[6], User)
-    assert lines[6].text.startswith("[The user said here, in 15,017 characters: please read this word word")
+    assert lines[6].text.startswith("[User message of 15,017 characters, beginning: please read this word word")
     assert item_key(lines[6].text.rpartition("[recall:")[2].removesuffix("]]"), LONG) == "m6"
 
 

@@ -30,7 +30,7 @@ READ, WRITE, FAILED = (
         ((GO, *READ), f"{EMPTY_NOTE}`read` a.py.]"),
         ((GO, *FAILED, *READ, *WRITE), f"{EMPTY_NOTE}`read` a.py; `write` a.py.]"),
         ((GO, *READ, Assistant((Text("So."),)), GO, *WRITE), f"{EMPTY_NOTE}`write` a.py.]"),
-        ((GO, *READ, *READ, *READ, *WRITE), f"{EMPTY_NOTE}`read` a.py; `read` a.py; `write` a.py, after 1 more.]"),
+        ((GO, *READ, *READ, *READ, *WRITE), f"{EMPTY_NOTE}`read` a.py; `read` a.py; `write` a.py; and 1 earlier.]"),
         ((GO, *step(1, "bash", command="make\n  all")), f"{EMPTY_NOTE}`bash` make all.]"),
         ((GO, *step(1, "todo", items=[])), f"{EMPTY_NOTE}`todo`.]"),
         ((GO, *READ, *FAILED), ""),

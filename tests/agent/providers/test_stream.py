@@ -74,7 +74,7 @@ async def test_a_reply_that_says_the_same_without_end_is_stopped_and_kept_once(h
     )
     session, events = await first_turn(home.open(provider))
     notices = [event.text for event in events if isinstance(event, Noticed)]
-    assert notices == ["the reply was stopped: the model said the same thing 200 times in a row; it is kept once"]
+    assert notices == ["the reply was stopped: the model said the same thing 200 times in a row; only one copy is kept"]
     assert events[-1] == TurnFinished("repeated_text", f"Well:\n{says.strip()}")
     assert sum(len(event.text) for event in events if isinstance(event, TextDelta)) < 7_000
     assert (await events_of(session, "go on"))[-1] == TurnFinished("repeated_text", "")

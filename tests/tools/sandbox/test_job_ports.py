@@ -143,7 +143,7 @@ async def test_where_it_is_off_the_model_is_told(session: Session) -> None:
     port = free_port()
     await session.serve(f"{SERVES} {port}")
     await soon(lambda: bool(session.jobs.pending_notes))
-    why = "the user cannot reach it, since `sandbox.ports` is not `forward`"
+    why = "the user cannot reach it, because `sandbox.ports` is `off`"
     assert session.jobs.take_pending_notes() == (f"job-1 listens on port {port}, inside the sandbox: {why}",)
     assert (session.notices, is_closed(port)) == ([], True)
 

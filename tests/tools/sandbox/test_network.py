@@ -114,7 +114,7 @@ async def test_a_refusal_of_the_proxy_is_not_taken_for_one_of_a_registry(boxed: 
     command = "curl -sS http://other.net/ ; echo npm error code E403; false"
     assert (await bash(boxed, command)).blocked_by_sandbox == ""
     alone = await bash(boxed, "echo npm error code E403; false")
-    assert alone.blocked_by_sandbox == f"it sees `{Path.home()}/.npmrc` without the passwords and tokens in it"
+    assert alone.blocked_by_sandbox == f"it sees `{Path.home()}/.npmrc` without the passwords or tokens in it"
 
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm")

@@ -9,17 +9,17 @@ from ebbtide.tools.search.similar_paths import MAX_SCANNED_NAMES, path_suggestio
 from tests.kit.files import write_files
 
 IS_IT = {
-    "src/app.py": ": is it `app.py` or `src/core/app.py`?",
-    "core/app.py": ": is it `src/core/app.py` or `app.py`?",
-    "src/core/apps.py": ": is it `src/core/app.py`?",
-    "src/core/APP.py": ": is it `src/core/app.py` or `app.py`?",
-    "lib/App.py": ": is it `app.py` or `src/core/app.py`?",
-    "lib/apps.py": ": is it `app.py` or `src/core/app.py`?",
+    "src/app.py": "; did you mean `app.py` or `src/core/app.py`?",
+    "core/app.py": "; did you mean `src/core/app.py` or `app.py`?",
+    "src/core/apps.py": "; did you mean `src/core/app.py`?",
+    "src/core/APP.py": "; did you mean `src/core/app.py` or `app.py`?",
+    "lib/App.py": "; did you mean `app.py` or `src/core/app.py`?",
+    "lib/apps.py": "; did you mean `app.py` or `src/core/app.py`?",
     "lib/apps.js": "",
     "nothing.txt": "",
     "no/such.txt": "",
     "core": "",
-    "app.txt": ": is it `app.py`?",
+    "app.txt": "; did you mean `app.py`?",
     "old.py": "",
     "out.o": "",
 }
@@ -52,7 +52,7 @@ async def test_a_path_that_begins_at_the_wrong_folder_is_answered_with_the_right
 ) -> None:
     with pytest.raises(ToolError) as caught:
         await tool.run(arguments, project)
-    sentence = "`/src/core/app.py` does not exist: is it `src/core/app.py` or `app.py`?"
+    sentence = "`/src/core/app.py` does not exist; did you mean `src/core/app.py` or `app.py`?"
     assert str(caught.value) == sentence
 
 
@@ -61,4 +61,4 @@ def test_a_workspace_of_any_size_is_looked_at_no_further_than_that(project: Work
     folder.mkdir()
     for number in range(MAX_SCANNED_NAMES):
         (folder / f"{number}").touch()
-    assert path_suggestion(project.root / "no/app.py", project.root) == ": is it `app.py`?"
+    assert path_suggestion(project.root / "no/app.py", project.root) == "; did you mean `app.py`?"

@@ -35,7 +35,10 @@ RECORDS: tuple[tuple[DeclaredHook, HookStatistics], ...] = (
     ),
     (hook("PreToolUse", FILE, matcher="Bash", condition="Bash(git *)", action=GUARD, timeout=10.0), HookStatistics(1)),
 )
-LEFT_OUT = "`.claude/settings.json`: a hook for `Stop` is skipped: its `type` is 'agent'; known are `command`, `http`"
+LEFT_OUT = (
+    "`.claude/settings.json`: a hook for `Stop` is skipped: its `type` is 'agent'; the known types are `command`, "
+    "`http`"
+)
 
 
 @dataclass

@@ -202,7 +202,7 @@ def test_a_branch_is_read_also_in_a_linked_work_tree_and_from_a_folder_inside(tm
 def test_only_parts_that_there_are_may_be_set() -> None:
     assert status_parts(["cost", "context"]) == ("cost", "context")
     for wrong in ("cost", ["cost", "weather"], ["cost", "cost"]):
-        with pytest.raises(ValueError, match=r'a list of some of "speed", "cache"'):
+        with pytest.raises(ValueError, match=r'a list of distinct values from "speed", "cache"'):
             status_parts(wrong)
 
 

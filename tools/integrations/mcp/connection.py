@@ -297,9 +297,7 @@ class McpConnection:
                 ) from error
             raise ToolError(f"the server `{label}` refused {subject}: {_detailed_error(error)}") from error
         except ValidationError as error:
-            raise ToolError(
-                f"the server `{label}` answered {subject} with something unknown to the protocol"
-            ) from error
+            raise ToolError(f"the server `{label}` sent an invalid response to {subject}") from error
         except RuntimeError as error:
             raise ToolError(f"{subject} of the server `{label}` failed: {one_line(str(error))}") from error
 

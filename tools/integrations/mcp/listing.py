@@ -65,7 +65,7 @@ async def fetch_all_pages(
         try:
             page = await fetch(cursor)
         except ValidationError as error:
-            raise ToolError(f"it lists something unknown to the protocol: {first_error_text(error)}") from error
+            raise ToolError(f"its list is invalid: {first_error_text(error)}") from error
         fetched += get_entries(page)
         cursor = page.next_cursor
         if len(fetched) > MAX_LIST_ENTRIES:

@@ -101,7 +101,7 @@ class McpServer:
         return await self.ready()
 
     async def login(self) -> ServerState:
-        """Restart the server, with a login by the user if it requires one. Cancelling aborts the login."""
+        """Restart the server and, if it requires a login, let the user log in. Cancelling aborts the login."""
         self._is_logging_in = True
         try:
             return await self.restart()

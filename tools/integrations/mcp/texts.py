@@ -16,7 +16,7 @@ _CONTROL_CHARS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def clean_text(text: str) -> str:
-    """Return the text without control sequences and hidden characters."""
+    """Return the text without control sequences or hidden characters."""
     return _HIDDEN_CHARS.sub("", terminal_text(text)).strip()
 
 

@@ -164,7 +164,7 @@ class AcpServer(Agent):
         return True
 
     async def _check_key(self) -> None:
-        """Check the key of the configured model. Raises `AgentError`."""
+        """Check that the configured model has a key. Raises `AgentError`."""
         sessions, _notices = self._open_folder(os.getcwd(), lambda config: config)
         try:
             sessions.check_key()
@@ -297,7 +297,7 @@ class AcpServer(Agent):
             await sessions.close()
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Handle protocol methods that the library does not know."""
+        """Handle protocol methods that the library does not support."""
         if method == "session/delete" and isinstance(session_id := params.get("sessionId"), str):
             await self.delete_session(session_id)
             return {}

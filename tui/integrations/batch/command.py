@@ -125,7 +125,7 @@ def _output_path(options: argparse.Namespace) -> Path:
     if options.output is None and options.file == "-":
         raise UsageError("the results need a file if the tasks come from stdin; give one with `--output`")
     if not Path(options.file).name:
-        raise UsageError(f"`{options.file}` is not a file with tasks; give the name of the file")
+        raise UsageError(f"`{options.file}` is not a task file; give its name")
     path = Path(options.output or Path(options.file).with_suffix(".results.jsonl"))
     if options.file != "-" and path.resolve() == Path(options.file).resolve():
         raise UsageError(f"the results would overwrite the tasks in `{path}`; give another file with `--output`")
@@ -166,7 +166,7 @@ def _read_tasks(options: argparse.Namespace) -> Sequence[BatchTask]:
         unlisted_count = len(problems) - MAX_NAMED_PROBLEMS
         lines = [
             *problems[:MAX_NAMED_PROBLEMS],
-            *([f"and {pluralize(unlisted_count, 'line')} more"] if unlisted_count > 0 else []),
+            *([f"and {pluralize(unlisted_count, 'more line')}"] if unlisted_count > 0 else []),
         ]
         problems_text = "\n".join(f"  {line}" for line in lines)
         raise UsageError(

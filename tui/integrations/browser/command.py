@@ -15,7 +15,7 @@ from ebbtide.tui.cli.arguments import (
 def run(arguments: Sequence[str]) -> int:
     """Serve the interface until Ctrl-C; return the exit code. Raises `UsageError`."""
     parser = create_subcommand_parser(
-        "serve", "Open the interface in a browser on this machine. Also takes the options of `ebb`."
+        "serve", "Serve the interface to a browser on this machine. Also takes the options of `ebb`."
     )
     parser.add_argument("--port", type=parse_integer, default=0, help="listen on this port (default: any free one)")
     options, remaining = parser.parse_known_args(arguments)
@@ -25,5 +25,7 @@ def run(arguments: Sequence[str]) -> int:
     except ImportError as error:
         from ebbtide.agent.extras import install_command  # noqa: PLC0415  # deferred: few lack it
 
-        raise UsageError(f"`ebb serve` needs more packages; install them with: {install_command('serve')}") from error
+        raise UsageError(
+            f"`ebb serve` needs additional packages; install them with: {install_command('serve')}"
+        ) from error
     return serve(remaining, options.port)

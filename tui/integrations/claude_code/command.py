@@ -136,7 +136,7 @@ def _mode_arguments(options: argparse.Namespace) -> Iterator[str]:
 def _system_prompt_arguments(options: argparse.Namespace, files: ExitStack) -> Iterator[str]:
     if options.system_prompt_file is not None:
         yield from ("--system-prompt-file", options.system_prompt_file)
-    elif options.system_prompt:  # the SDKs pass an empty prompt for none
+    elif options.system_prompt:  # the SDKs pass an empty string if there is no system prompt
         yield from ("--system-prompt-file", _write_temporary_file(options.system_prompt, ".md", files))
     if options.append_system_prompt is not None:
         yield from ("--append-system-prompt", options.append_system_prompt)

@@ -92,7 +92,7 @@ def test_a_proxy_that_is_none_is_broken(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("HTTPS_PROXY", "ftp://somewhere")
     (subject, state, text), _ = findings(tmp_path, {}, "agent.model=openai/gpt-6-sol")
     assert (subject, state) == ("network", "broken")
-    assert text.startswith("`HTTPS_PROXY` is not a proxy address.")
+    assert text.startswith("`HTTPS_PROXY` does not contain a valid proxy address.")
 
 
 def test_the_providers_in_use_are_those_of_all_models_and_those_with_an_address(tmp_path: Path) -> None:

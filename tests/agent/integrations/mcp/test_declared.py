@@ -224,7 +224,7 @@ def test_a_projects_configuration_declares_no_server(project: McpProject) -> Non
     [
         ("[mcp]\nservers = 3", "`mcp.servers` must contain one table per server"),
         ("[mcp.servers]\nforge = 3", "`mcp.servers` must contain one table per server"),
-        ("[mcp.servers.forge]\ncomand = 'x'", "unknown key `mcp.servers.forge.comand`; allowed are command, args"),
+        ("[mcp.servers.forge]\ncomand = 'x'", "unknown key `mcp.servers.forge.comand`; use one of command, args"),
         ("[mcp.servers.forge]\nargs = 'x'", "`mcp.servers.forge.args` is 'x', but must be a list of texts in quotes"),
         ("[mcp.servers.\"a\\nb\"]\ncommand = 'x'", "'a\\nb' is not a valid server name"),
         ("[mcp]\nwait = -1", "`mcp.wait` is -1, but must be a number of seconds, or 0"),

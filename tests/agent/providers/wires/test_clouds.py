@@ -472,7 +472,7 @@ async def test_the_sdk_is_used_with_a_key_where_it_is_set() -> None:
 
 async def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clouds, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"`bedrock/…` needs more packages: install them with `.*boto3"):
+    with pytest.raises(UsageError, match=r"`bedrock/…` needs additional packages: install them with `.*boto3"):
         await connect("bedrock/m", {"AWS_REGION": "eu-west-1", "AWS_BEARER_TOKEN_BEDROCK": "k"})
     with pytest.raises(UsageError, match=r"`azure/…` without a key needs packages: .*azure-identity"):
         await connect("azure/m", {"AZURE_OPENAI_ENDPOINT": "https://n.openai.azure.com"})

@@ -240,7 +240,7 @@ def test_a_redirect_shows_no_secret() -> None:
 )
 def test_where_a_redirect_leads_is_told_without_secrets(location: str, place: str) -> None:
     error = classify_error(302, {"Location": location}, b"", "p/m", "plain-key-of-mine")
-    assert str(error) == f"the server of p/m redirects to `{place}`. Set `base_url` to the server's address."
+    assert str(error) == f"the p/m server redirects to `{place}`. Set `base_url` to the server's address."
 
 
 @pytest.mark.parametrize("secret", ["Bearer plain-key-of-mine", "PLAIN-KEY-OF-MINE", "Basic dTpwYXNzd29yZA=="])

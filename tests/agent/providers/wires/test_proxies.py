@@ -146,7 +146,7 @@ async def test_a_proxy_without_an_address(name: str, value: str) -> None:
     with set_variables({name: value}):
         error = await failure_at(ADAPTERS[0], "http", "http://127.0.0.1:1")
     assert (type(error), error.code, error.cause) == (RouteFailed, "network", "proxy")
-    assert str(error).startswith(f"`{name}` is not a proxy address.")
+    assert str(error).startswith(f"`{name}` does not contain a valid proxy address.")
 
 
 async def test_a_proxy_without_an_address_is_told_on_every_wire(adapter: Adapter, wire: Library) -> None:

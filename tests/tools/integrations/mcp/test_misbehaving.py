@@ -45,7 +45,7 @@ CALLS = [
         "the server `raw` refused `echo`: the answer cannot be read: it has 1,500,073 bytes, which is too large",
     ),
     ("invalid json", "the server `raw` refused `echo`: the answer cannot be read: it is not a valid message"),
-    ("wrong result", "the server `raw` answered `echo` with something unknown to the protocol"),
+    ("wrong result", "the server `raw` sent an invalid response to `echo`"),
     (
         "many questions",
         "the server `raw` was lost during `echo` (it sends more requests than can be answered); it may be partly done",
@@ -138,7 +138,7 @@ async def test_the_details_of_an_error_are_told(start: Starts) -> None:
 NOT_LISTED = [
     ("fail", 'no database ({"at": "%s"})'),
     ("nothing", "the answer cannot be read: it is not a valid message"),
-    ("text", "it lists something unknown to the protocol: `%s`: Input should be a valid list"),
+    ("text", "its list is invalid: `%s`: Input should be a valid list"),
     ("null", ""),
     ("none", ""),
 ]
