@@ -14,7 +14,7 @@ from ebbtide.agent.budget.cache_lifetime import (
 )
 from ebbtide.agent.compose_project import (
     enable_hook_judges,
-    unknown_tools_notices,
+    unknown_tools_notice,
 )
 from ebbtide.agent.compose_session import (
     ProjectSetup,
@@ -112,10 +112,8 @@ class Composer:
         enable_hook_judges(turn.hooks, ctx, self.connect_model, self.create_agent_session)
         if project.servers is not None:
             project.servers.start(window, turn)
-        notices = (
-            *startup_notices(setup, ctx, rules_problem),
-            *unknown_tools_notices(project.extensions, calls.runner.tools),
-        )
+        tools_notice = unknown_tools_notice(project.extensions, calls.runner.tools)
+        notices = (*startup_notices(setup, ctx, rules_problem), *filter(None, (tools_notice,)))
         setup.store.notice = ""
         session_exit_stack = AsyncExitStack()
         session = Session(

@@ -140,10 +140,10 @@ class AgentsOnDemand:
         return tuple(Task(self.descriptions, self._delegate) if isinstance(tool, Task) else tool for tool in tools)
 
 
-def unknown_tools_notices(extensions: "SessionExtensions | None", known_tools: Collection[str]) -> tuple[str, ...]:
-    """Return one line for each unknown tool that an agent's definition names."""
+def unknown_tools_notice(extensions: "SessionExtensions | None", known_tools: Collection[str]) -> str:
+    """Return a line that lists the unknown tools that agent definitions name; empty if there are none."""
     if extensions is None or not extensions.agents:
-        return ()
+        return ""
     return subagents.file_definitions.unknown_tools_notice(extensions.usable_agents(), known_tools)
 
 

@@ -1,5 +1,6 @@
 """Messages and conversations as plain values, independent of providers' wire formats and of time."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import field, replace
 from operator import is_
@@ -107,6 +108,11 @@ class ToolCall:
     """A note to the model, sent with the output, about what was changed or ignored in the call."""
     native: Native | None = None
     """Fields that the provider requires to be sent back with the call, such as Gemini's thought signature."""
+
+    @property
+    def arguments_text(self) -> str:
+        """The arguments as JSON, as the model wrote them if that is known."""
+        return self.source if self.source.strip() else json.dumps(dict(self.arguments), ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)

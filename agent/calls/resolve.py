@@ -1,9 +1,10 @@
 """Resolves a model's call: finds the tool it means, by our name, by another agent's name or through `call_tool`, and
 converts its arguments."""
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from operator import is_not
+from typing import NamedTuple
 
 from ebbtide import tools as ebbtide_tools
 from ebbtide.agent import calls
@@ -37,7 +38,7 @@ def resolve_calls(reply: Assistant, tools: Mapping[str, Tool], offered_names: Co
         else part
         for part in reply.parts
     ]
-    return replace(reply, parts=tuple(parts)) if any(map(_is_different_object, parts, reply.parts)) else reply
+    return replace(reply, parts=tuple(parts)) if any(map(is_not, parts, reply.parts)) else reply
 
 
 def is_callable_name(name: str, arguments: Arguments, tools: Mapping[str, Tool], offered: Collection[str]) -> bool:
@@ -84,10 +85,6 @@ def _is_encodable(value: object) -> bool:
             return True
 
 
-def _is_different_object(part: object, original: object) -> bool:
-    return part is not original
-
-
 def _with_storable_text(call: ToolCall) -> ToolCall:
     """Return the call in a form that can be stored. Calls written as text, and JSON in strings, may contain lone
     surrogates."""
@@ -120,9 +117,13 @@ def _resolve_call(call: ToolCall, tools: Mapping[str, Tool], offered: Collection
         return replace(call, problem=str(error))
     if name == call.name and arguments == call.arguments and not has_float(call.arguments):  # 2 == 2.0
         return call
-    source = call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
     return replace(
-        call, name=name, arguments=arguments, source=source, called=call.name if name != call.name else "", note=note
+        call,
+        name=name,
+        arguments=arguments,
+        source=call.arguments_text,
+        called=call.name if name != call.name else "",
+        note=note,
     )
 
 
@@ -139,12 +140,13 @@ def _equivalent_command(name: str, arguments: Arguments) -> str | None:
 
 def _as_bash_call(call: ToolCall, command: str) -> ToolCall:
     """Return a call to `bash` with `command`, which replaces the call to a tool that does not exist here."""
-    source = call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
     note = (
         f"[There is no tool `{ellipsize(call.name, MAX_VISIBLE_NAME_CHARS)}`: `bash` ran this "
         f"command instead: {command}]"
     )
-    return replace(call, name=Bash.name, arguments={"command": command}, source=source, called=call.name, note=note)
+    return replace(
+        call, name=Bash.name, arguments={"command": command}, source=call.arguments_text, called=call.name, note=note
+    )
 
 
 def _as_patch_call(arguments: Arguments, note: str) -> tuple[str, Arguments, str]:
@@ -175,11 +177,14 @@ def _resolve_wrapped_call(
     resolved = _resolve_call(inner_call, tools, offered, root)
     if resolved.problem:
         return replace(call, problem=resolved.problem)
-    source = call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
     if isinstance(tools[resolved.name], Deferrable):
         arguments = {"name": resolved.name, "arguments": dict(resolved.arguments)}
-        return call if resolved is inner_call else replace(call, arguments=arguments, source=source, note=resolved.note)
-    return replace(resolved, source=source, called=call.name)
+        return (
+            call
+            if resolved is inner_call
+            else replace(call, arguments=arguments, source=call.arguments_text, note=resolved.note)
+        )
+    return replace(resolved, source=call.arguments_text, called=call.name)
 
 
 def _fitted_arguments(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments, str]:
@@ -256,7 +261,7 @@ def _unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered: Coll
     good_fits = {
         tool_name: fit
         for tool_name, fit in fit_by_tool.items()
-        if fit[0] > 1 or (fit[0] and fit[1] and tool_name not in path_only_tools)
+        if fit.required_count > 1 or (fit.required_count and fit.exact_name_count and tool_name not in path_only_tools)
     }
     suggestions = [tool_name for tool_name in similar_names if tool_name in good_fits] or similar_names
     suggestions = suggestions or [tool_name for tool_name, fit in good_fits.items() if fit == max(good_fits.values())]
@@ -277,9 +282,17 @@ def _unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered: Coll
     return f"{NO_TOOL.format(name)}; the tools are {', '.join(builtin_names)}{edit_hint}{bash_hint}{search_hint}"
 
 
-def _argument_fit(arguments: Arguments, tool: Tool) -> tuple[int, int] | None:
-    """Return how well the arguments fit a tool; None if any argument does not fit. The first number is the count of
-    required arguments, or 0 if one of these is missing; the second, the count of arguments that need not be renamed."""
+class _ArgumentFit(NamedTuple):
+    """How well the arguments of a call fit a tool. A better fit compares greater."""
+
+    required_count: int
+    """Number of required arguments; 0 if one of them is missing."""
+    exact_name_count: int
+    """Number of arguments that need not be renamed."""
+
+
+def _argument_fit(arguments: Arguments, tool: Tool) -> _ArgumentFit | None:
+    """Return how well the arguments fit a tool; None if any argument does not fit."""
     properties, required = tool.schema.get("properties"), tool.schema.get("required")
     if isinstance(tool, Deferrable) or not isinstance(properties, Mapping) or not isinstance(required, list | tuple):
         return None
@@ -289,7 +302,8 @@ def _argument_fit(arguments: Arguments, tool: Tool) -> tuple[int, int] | None:
         return None
     if not our_arguments or not our_arguments.keys() <= set(properties):
         return None
-    return len(required) if set(required) <= our_arguments.keys() else 0, len(arguments.keys() & set(properties))
+    has_required = set(required) <= our_arguments.keys()
+    return _ArgumentFit(len(required) if has_required else 0, len(arguments.keys() & set(properties)))
 
 
 def find_similar_names(name: str, names: Iterable[str]) -> tuple[str, ...]:

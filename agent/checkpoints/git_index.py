@@ -3,7 +3,7 @@
 import hashlib
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _STAT_BYTES = 40
 """Number of bytes in an entry that describe its file: times, device, inode, mode, owner and size."""
@@ -143,13 +143,7 @@ def replace_staged(data: bytes, replacements: Mapping[bytes, bytes], written_at:
 def _with_comparable_stat(entry: IndexEntry, written_at: int) -> IndexEntry:
     if int.from_bytes(entry.stat[_MTIME_OFFSET : _MTIME_OFFSET + 4], "big") < written_at:
         return entry
-    return IndexEntry(
-        entry.path,
-        entry_without_stat(entry.path, entry.staged_bytes).stat,
-        entry.oid,
-        entry.flags,
-        entry.extended_flags,
-    )
+    return replace(entry, stat=entry_without_stat(entry.path, entry.staged_bytes).stat)
 
 
 def _hash_name(data: bytes) -> str:

@@ -31,7 +31,7 @@ from ebbtide.tools.outputs.recall_scope import RECALL_SCOPES, RecallScope
 
 Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
 
-MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan", "auto")
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 ThemeName: TypeAlias = Literal[
     "auto",
@@ -51,28 +51,28 @@ ThemeName: TypeAlias = Literal[
 
 KeysName: TypeAlias = Literal["usual", "vim"]
 
-KEY_NAMES: tuple[KeysName, ...] = ("usual", "vim")
+KEY_NAMES: tuple[KeysName, ...] = get_args(KeysName)
 
 THEMES: tuple[ThemeName, ...] = get_args(ThemeName)
 
 DetailName: TypeAlias = Literal["compact", "normal", "full"]
 
-DETAIL_NAMES: tuple[DetailName, ...] = ("compact", "normal", "full")
+DETAIL_NAMES: tuple[DetailName, ...] = get_args(DetailName)
 
 ThoughtsName: TypeAlias = Literal["line", "open", "hidden"]
-THOUGHTS_NAMES: tuple[ThoughtsName, ...] = ("line", "open", "hidden")
+THOUGHTS_NAMES: tuple[ThoughtsName, ...] = get_args(ThoughtsName)
 
 NotifyName: TypeAlias = Literal["auto", "bell", "osc", "desktop", "off"]
 
-NOTIFY_NAMES: tuple[NotifyName, ...] = ("auto", "bell", "osc", "desktop", "off")
+NOTIFY_NAMES: tuple[NotifyName, ...] = get_args(NotifyName)
 
 StatusPart: TypeAlias = Literal["speed", "cache", "branch", "mode", "turn", "model", "cost", "context"]
 
-STATUS_PARTS: tuple[StatusPart, ...] = ("speed", "cache", "branch", "mode", "turn", "model", "cost", "context")
+STATUS_PARTS: tuple[StatusPart, ...] = get_args(StatusPart)
 
 PortRule: TypeAlias = Literal["off", "ask", "forward"]
 
-PORT_RULES: tuple[PortRule, ...] = ("off", "ask", "forward")
+PORT_RULES: tuple[PortRule, ...] = get_args(PortRule)
 
 _PERMISSIVENESS = {"plan": 0, "ask": 1, "accept-edits": 2, "auto": 3}
 
@@ -110,12 +110,12 @@ def status_parts(value: object) -> tuple[StatusPart, ...]:
     raise ValueError("a list of distinct values from " + ", ".join(f'"{part}"' for part in STATUS_PARTS))
 
 
-def stricter_mode(one: Mode, other_mode: Mode) -> Mode:
-    return min(one, other_mode, key=lambda mode: _PERMISSIVENESS[mode])
+def stricter_mode(first: Mode, second: Mode) -> Mode:
+    return min(first, second, key=lambda mode: _PERMISSIVENESS[mode])
 
 
 def _stricter(current: object, project: object) -> object:
-    return min(current, project, key=lambda mode: _PERMISSIVENESS[str(mode)])
+    return stricter_mode(cast(Mode, current), cast(Mode, project))
 
 
 def _narrower_scope(current: object, project: object) -> object:

@@ -38,16 +38,16 @@ def all_definitions(files: Sequence[AgentFile], skills: Sequence[Skill] = ()) ->
     return tuple(definitions.values())
 
 
-def unknown_tools_notice(files: Sequence[AgentFile], known_tools: Collection[str]) -> tuple[str, ...]:
-    """Return a tuple with one line, which lists the tools that agent definitions name but that have no counterpart
-    here; empty if there are none. `known_tools`: the existing tools."""
+def unknown_tools_notice(files: Sequence[AgentFile], known_tools: Collection[str]) -> str:
+    """Return a line that lists the tools that agent definitions name but that have no counterpart here; empty if there
+    are none. `known_tools`: the existing tools."""
     agents_by_tool: dict[str, list[str]] = {}
     for file in files:
         for name in (*(file.allowed_tools or ()), *file.denied_tools):
             if _is_unknown(name, known_tools):
                 agents_by_tool.setdefault(name, []).append(file.name)
     unknown_tools = [f"`{name}` ({join_limited(agents, _MAX_LISTED_NAMES)})" for name, agents in agents_by_tool.items()]
-    return (f"agents name unknown tools: {join_limited(unknown_tools, _MAX_LISTED_NAMES)}",) if unknown_tools else ()
+    return f"agents name unknown tools: {join_limited(unknown_tools, _MAX_LISTED_NAMES)}" if unknown_tools else ""
 
 
 def _is_unknown(name: str, known_tools: Collection[str]) -> bool:

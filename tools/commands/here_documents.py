@@ -8,7 +8,7 @@ determined twice: by the grammar and line by line.
 
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ebbtide.tools.bash_tree import parse_syntax_tree
 from ebbtide.tools.commands.line_limits import MAX_LINE_CHARS, is_too_complex
@@ -27,6 +27,14 @@ _WORDS_AND_QUOTES = re.compile(rb"(?:[\w \t\n./:,+%@=|&;<>*?~^\[\]\x80-\xff-]|\$
 _JOINING_NODES = {"program", "list", "pipeline", "redirected_statement"}
 _HAS_OLD_BASH = sys.platform == "darwin"
 """The bash of macOS searches for the end of a substitution even inside its here-document."""
+
+
+class _Body(NamedTuple):
+    """The text of a here-document."""
+
+    text: bytes
+    end: int
+    """Offset at which the end marker ends."""
 
 
 def inline_here_documents(text: str) -> str:
@@ -72,7 +80,7 @@ def _file_replacements(source: bytes, node: "Node") -> "Iterator[tuple[int, int,
     if not _WORDS_AND_QUOTES.fullmatch(source, start_match.end(), body_start):
         return  # a quote opened there would continue into the text
     body = _heredoc_text(source[body_start:], start_match)
-    if body is not None and body_start + body[1] == body_end:
+    if body is not None and body_start + body.end == body_end:
         yield start_match.start(), start_match.end(), _FILE_REDIRECTION
         yield body_start, body_end, b""
 
@@ -81,20 +89,19 @@ def _quoted_word(text: bytes) -> bytes | None:
     """Return the quoted word equivalent to a `"$(cat <<'EOF' …)"` string, or None for anything else."""
     match = None if _HAS_OLD_BASH else _CAT_SUBSTITUTION.fullmatch(text)
     body = _heredoc_text(match["text"], match) if match is not None else None
-    if match is None or body is None or match["text"][body[1] :].strip():
+    if match is None or body is None or match["text"][body.end :].strip():
         return None
-    if any(line.lstrip().startswith(match["end"]) for line in body[0].split(b"\n")):
+    if any(line.lstrip().startswith(match["end"]) for line in body.text.split(b"\n")):
         return None  # an older bash would take `EOF)` for the end
-    return b"'" + body[0].rstrip(b"\n").replace(b"'", b"'\"'\"'") + b"'"
+    return b"'" + body.text.rstrip(b"\n").replace(b"'", b"'\"'\"'") + b"'"
 
 
-def _heredoc_text(text: bytes, start_match: re.Match[bytes]) -> tuple[bytes, int] | None:
-    """Return the text of a here-document and the offset at which its end marker ends; None if there is no marker, or if
-    the text contains expansions."""
+def _heredoc_text(text: bytes, start_match: re.Match[bytes]) -> _Body | None:
+    """Return the text of a here-document; None if there is no end marker, or if the text contains expansions."""
     offset = 0
     for line in text.split(b"\n"):
         if (line.lstrip(b"\t") if start_match["dash"] else line) == start_match["end"]:
             is_text = bool(start_match["quote"]) or not _EXPANDED_CHARACTER.search(text[:offset])
-            return (text[:offset], offset + len(line)) if is_text else None
+            return _Body(text[:offset], offset + len(line)) if is_text else None
         offset += len(line) + 1
     return None

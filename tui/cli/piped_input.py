@@ -7,6 +7,7 @@ import sys
 
 from ebbtide.agent import view
 from ebbtide.agent.errors import UsageError
+from ebbtide.agent.providers.loose_json import is_encodable
 from ebbtide.tools import files
 
 _FIRST_BYTE_TIMEOUT_S = 2.0
@@ -53,7 +54,7 @@ def _decode_other_encoding(data: bytes) -> str:
 
 def is_attachment(piped: str) -> bool:
     """Whether piped input becomes an attachment, because it is long or is not plain text."""
-    return len(piped) > _MAX_INLINE_CHARS or "\0" in piped or not _is_text(piped)
+    return len(piped) > _MAX_INLINE_CHARS or "\0" in piped or not is_encodable(piped)
 
 
 def reattach_terminal() -> bool:
@@ -67,12 +68,4 @@ def reattach_terminal() -> bool:
         return False
     os.dup2(terminal_descriptor, sys.stdin.fileno())
     os.close(terminal_descriptor)
-    return True
-
-
-def _is_text(piped: str) -> bool:
-    try:
-        piped.encode()
-    except UnicodeEncodeError:
-        return False
     return True

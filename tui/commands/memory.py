@@ -44,11 +44,10 @@ async def save_note(controller: SessionController, text: str, path: Path) -> Non
     return controller.advance(remembered)
 
 
-async def announce_forgotten(controller: SessionController, note: Memory) -> None:
-    """Inform the model that a note was removed."""
-    entry, path = note.text, str(note.path)
+async def announce_removal(controller: SessionController, text: str, path: str) -> None:
+    """Inform the model that a note was removed. `path`: the file that contained it."""
     await controller.run_with_activity(
-        "forgetting", lambda session: session.change_conversation(announce_memory, entry, path, is_removed=True)
+        "forgetting", lambda session: session.change_conversation(announce_memory, text, path, is_removed=True)
     )
 
 
@@ -62,10 +61,7 @@ async def undo_last_note(controller: SessionController) -> bool:
             except AgentError as error:
                 controller.show_notice(str(error))
                 return True
-            entry, path = remembered.entry, remembered.path
-            await controller.run_with_activity(
-                "forgetting", lambda session: session.change_conversation(announce_memory, entry, path, is_removed=True)
-            )
+            await announce_removal(controller, remembered.entry, remembered.path)
             controller.show_notice(f"removed from `{remembered.path}`")
             return True
         case _:
@@ -132,7 +128,7 @@ def _note_row(index: int, note: Memory) -> PanelRow:
         *(((sanitise_line(line), "text"),) for line in note.text.split("\n")),
     )
     return PanelRow(
-        f"{index}",
+        str(index),
         ((f"  {text}", "text"), (f"  {sanitise_line(note.label)}", "dim")),
         details=details,
     )
@@ -158,7 +154,7 @@ async def show_memory(context: CommandContext, _: str) -> None:
     async def remove_note(row: PanelRow, _: str) -> Outcome:
         note = notes[int(row.value)]
         await asyncio.to_thread(delete_memory, note)
-        await announce_forgotten(context.controller, note)
+        await announce_removal(context.controller, note.text, str(note.path))
         return replace(await updated_panel(), message=ShowMessage("note removed"))
 
     async def updated_panel() -> Panel:

@@ -1,6 +1,5 @@
 """The Chat Completions API, for any compatible server: request bodies and stream events."""
 
-import json
 from typing import cast
 
 from ebbtide.agent.messages import (
@@ -203,7 +202,7 @@ def _arguments_text(call: ToolCall) -> str:
     the request fail."""
     if call.problem and not parse_arguments(call.source)[0]:
         return "{}"
-    return call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
+    return call.arguments_text
 
 
 ADAPTER = Adapter(

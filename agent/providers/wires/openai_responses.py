@@ -270,7 +270,7 @@ def _call_item(call: ToolCall, ids: CallIds, namespace: str) -> Json:
         "type": "function_call",
         "call_id": ids[call.id],
         "name": RESERVED_NAME_ALIASES.get(name := call.called or call.name) or wire_name(name),
-        "arguments": call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False),
+        "arguments": call.arguments_text,
     }
     return item | {"namespace": namespace} if namespace else item
 

@@ -3,7 +3,8 @@
 import asyncio
 import functools
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
@@ -165,9 +166,15 @@ class AcpServer(Agent):
 
     async def _check_key(self) -> None:
         """Check that the configured model has a key. Raises `AgentError`."""
-        sessions, _notices = self._open_folder(os.getcwd(), lambda config: config)
-        try:
+        async with self._briefly_opened_sessions(os.getcwd()) as sessions:
             sessions.check_key()
+
+    @asynccontextmanager
+    async def _briefly_opened_sessions(self, cwd: str) -> AsyncIterator[Sessions]:
+        """Open the sessions of a folder, and close them afterwards."""
+        sessions, _notices = self._open_folder(cwd, lambda config: config)
+        try:
+            yield sessions
         finally:
             await sessions.close()
 
@@ -231,11 +238,8 @@ class AcpServer(Agent):
         self, cwd: str | None = None, cursor: str | None = None, **_: object
     ) -> ListSessionsResponse:
         start = int(cursor) if cursor is not None and cursor.isdecimal() and len(cursor) < 9 else 0
-        sessions, _notices = self._open_folder(cwd or os.getcwd(), lambda config: config)
-        try:
+        async with self._briefly_opened_sessions(cwd or os.getcwd()) as sessions:
             infos = await sessions.recent_sessions(in_all_projects=cwd is None, limit=start + SESSIONS_PER_PAGE + 1)
-        finally:
-            await sessions.close()
         page = [
             SessionInfo(
                 session_id=info.id,
@@ -288,13 +292,10 @@ class AcpServer(Agent):
         """Delete a session, closing it first if it is open. Does nothing if the session does not exist."""
         if (session := self._sessions.pop(session_id, None)) is not None:
             await session.close()
-        sessions, _notices = self._open_folder(os.getcwd(), lambda config: config)
-        try:
+        async with self._briefly_opened_sessions(os.getcwd()) as sessions:
             library = await sessions.open_library()
             if await library.has_session(session_id):
                 await library.delete(session_id)
-        finally:
-            await sessions.close()
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Handle protocol methods that the library does not support."""

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
+from ebbtide.agent.config.options import MODES
 from ebbtide.agent.crash import log_stray_errors
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
@@ -55,8 +56,12 @@ def run(arguments: Sequence[str]) -> int:
         "added.",
     )
     parser.add_argument("file", help="file with the tasks; `-` reads stdin")
-    output_help = "file for the results; by default next to the tasks: `tasks.results.jsonl`"
-    parser.add_argument("-o", "--output", metavar="FILE", help=output_help)
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="file for the results; by default next to the tasks: `tasks.results.jsonl`",
+    )
     parser.add_argument(
         "-j",
         "--jobs",
@@ -65,17 +70,18 @@ def run(arguments: Sequence[str]) -> int:
         metavar="N",
         help=f"run N tasks at a time (default: {DEFAULT_JOBS})",
     )
-    max_cost_help = "stop when all tasks together have cost USD"
-    parser.add_argument("--max-cost", type=parse_number, metavar="USD", help=max_cost_help)
+    parser.add_argument(
+        "--max-cost", type=parse_number, metavar="USD", help="stop when all tasks together have cost USD"
+    )
     parser.add_argument("--max-turns", type=parse_integer, metavar="N", help="stop a task after N model requests")
     parser.add_argument("--max-time", metavar="SECONDS", help="stop a task after SECONDS")
-    worktree_help = "run each task in its own git worktree; its changes become a branch, and a diff in the result"
-    parser.add_argument("--worktree", action="store_true", help=worktree_help)
-    retry_help = "rerun tasks whose exit code was not 0"
-    parser.add_argument("--retry-failed", action="store_true", help=retry_help)
     parser.add_argument(
-        "--permission-mode", choices=("ask", "accept-edits", "plan", "auto"), help="what may run without asking"
+        "--worktree",
+        action="store_true",
+        help="run each task in its own git worktree; its changes become a branch, and a diff in the result",
     )
+    parser.add_argument("--retry-failed", action="store_true", help="rerun tasks whose exit code was not 0")
+    parser.add_argument("--permission-mode", choices=MODES, help="what may run without asking")
     parser.add_argument(
         "--allow", action="append", metavar="RULE", help="always allow matching calls, e.g. 'bash(git status)'"
     )
