@@ -47,7 +47,7 @@ from ebbtide.agent.config.values import Config
 from ebbtide.agent.control_calls import PLAN_TOOL
 from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.events.session import Resumed
-from ebbtide.agent.input.instruction_updates import FileInstructionUpdates
+from ebbtide.agent.input.instruction_updates import InstructionTracker
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers.base import Provider
@@ -586,7 +586,7 @@ def create_window_context(
         reminders=Reminders(
             read_facts, conversation, config.context_note_at, system_text.mode, system_text.is_interactive
         ),
-        instruction_updates=FileInstructionUpdates(
+        instruction_updates=InstructionTracker(
             setup.root, config.project_folder, lambda: approver.policy.added_folders, instructions, emit
         ),
         debug=debug,

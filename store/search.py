@@ -137,7 +137,7 @@ class SearchIndex:
     def add_documents(self, progress: IndexProgress, documents: Iterable[SearchDocument], start: int = 0) -> None:
         """Add documents of a session for the messages from `start` on. `progress` is the progress after that. If the
         index has been emptied since, so that earlier messages are missing from it, nothing is added."""
-        self._prepare()
+        self._ensure_words_index()
         with self._store.transaction() as db:
             indexed_row = db.execute(
                 "select i.position, i.summaries, s.project from sessions s left join indexed i on i.session = s.id "
@@ -207,7 +207,7 @@ class SearchIndex:
 
     def ranked_hits(self, query: SearchQuery, min_limit: int = 0) -> list[SearchHit]:
         """Search without reading the documents. `min_limit` raises the limit on the number of hits in each step."""
-        self._prepare()
+        self._ensure_words_index()
         limit, query = query.limit, replace(query, limit=max(query.limit, min_limit))
         if not query.words.strip():
             return [SearchHit(document_id, "newest", accesses) for document_id, accesses in self._newest(query)]
@@ -255,7 +255,7 @@ class SearchIndex:
             drop_index(db, "parts")
             db.execute("delete from terms")
 
-    def rebuild(self) -> None:
+    def clear(self) -> None:
         """Empty the index, even if it is damaged."""
         with self._store.transaction() as db:
             db.execute("drop trigger if exists documents_forgotten")
@@ -266,7 +266,7 @@ class SearchIndex:
             create_tables(db)
             create_words_index(db)
 
-    def _prepare(self) -> None:
+    def _ensure_words_index(self) -> None:
         """Create the index if necessary. Requires SQLite with FTS5."""
         if self._store.query("select 1 from sqlite_master where name = 'words'"):
             return
@@ -337,11 +337,11 @@ class SearchIndex:
             f"where d.id in ({', '.join('?' * len(hits))})",
             *(hit.id for hit in hits),
         )
-        fields_by_id = {row[0]: (row[1], row[2], SearchDocument(*row[3:])) for row in document_rows}
+        documents_by_id = {row[0]: (row[1], row[2], SearchDocument(*row[3:])) for row in document_rows}
         return tuple(
-            SearchMatch(*fields_by_id[hit.id], way=hit.way, accesses=hit.accesses, part=hit.part)
+            SearchMatch(*documents_by_id[hit.id], way=hit.way, accesses=hit.accesses, part=hit.part)
             for hit in hits
-            if hit.id in fields_by_id
+            if hit.id in documents_by_id
         )
 
     def _terms_for_piece(self, piece: str, limit: int) -> tuple[str, ...]:

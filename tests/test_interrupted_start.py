@@ -62,7 +62,7 @@ def test_ctrl_c_ends_it_without_a_word(tmp_path: Path, where: str, arguments: li
     ("where", "arguments"),
     [
         ("ebbtide.store.sessions", ["sessions"]),
-        ("ebbtide.agent.archive.session_page", ["sessions"]),
+        ("ebbtide.agent.archive.session_listing", ["sessions"]),
         ("ebbtide.agent.archive.library", ["sessions", "fork", "ab"]),
         ("ebbtide.tui.integrations.mcp.command", ["mcp", "list"]),
         ("ebbtide.tui.integrations.doctor.subcommand", []),

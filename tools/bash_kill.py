@@ -34,6 +34,6 @@ class BashKill:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         job = require_job(arguments, workspace)
-        job.is_end_known = True
+        job.is_end_reported = True
         await job.program.close()
         return replace(job_update_result(job), has_failed=False)

@@ -16,7 +16,7 @@ from ebbtide.tools.edit_notebook import EditNotebook
 from ebbtide.tools.final_report import FinalReport
 from ebbtide.tools.glob import Glob
 from ebbtide.tools.grep import Grep
-from ebbtide.tools.integration_registry import RARE_TOOLS, load_integration
+from ebbtide.tools.integration_registry import RARE_TOOL_LOCATIONS, load_integration
 from ebbtide.tools.memory import Memory
 from ebbtide.tools.read import Read
 from ebbtide.tools.read_result import ReadResult
@@ -31,7 +31,7 @@ from ebbtide.tools.web_fetch import WebFetch
 from ebbtide.tools.web_search import WebSearch
 from ebbtide.tools.write import Write
 
-_OFFERED_TOOLS: tuple[OfferedTool, ...] = (
+_STANDARD_TOOLS: tuple[OfferedTool, ...] = (
     Read,
     Write,
     Edit,
@@ -54,18 +54,18 @@ _OFFERED_TOOLS: tuple[OfferedTool, ...] = (
     CallTool,
 )
 """The tools in the order in which models see them. The last two are shown only while tools are deferred."""
-_RARE_TOOLS = tuple(cast(RareTool, load_integration(location)) for location in RARE_TOOLS)
+_RARE_TOOLS = tuple(cast(RareTool, load_integration(location)) for location in RARE_TOOL_LOCATIONS)
 _CONDITIONAL_TOOLS: tuple[BuiltinTool, ...] = (Memory, SubmitPlan, FinalReport, ToolOutputCache, ToolOutputCacheGrep)
 """Tools that a session adds if its settings, mode or model require them."""
 
 TRAITS_BY_NAME: Mapping[str, ToolTraits] = {
-    tool.name: tool.traits for tool in (*_OFFERED_TOOLS, *_RARE_TOOLS, *_CONDITIONAL_TOOLS)
+    tool.name: tool.traits for tool in (*_STANDARD_TOOLS, *_RARE_TOOLS, *_CONDITIONAL_TOOLS)
 }
 
 
 def create_builtin_tools() -> tuple[Tool, ...]:
     """Return the tools that every session may offer, in the order models see them."""
-    return tuple(tool() for tool in _OFFERED_TOOLS)
+    return tuple(tool() for tool in _STANDARD_TOOLS)
 
 
 def create_rare_tools(support: ToolSupport) -> tuple[Tool, ...]:

@@ -4,7 +4,7 @@ the rest of the program works without it."""
 from collections.abc import Sequence
 from importlib import import_module
 
-RARE_TOOLS: Sequence[str] = (
+RARE_TOOL_LOCATIONS: Sequence[str] = (
     "code_map.repo_map:RepoMap",
     "lsp.diagnostics_tool:Diagnostics",
     "lsp.symbols_tool:Symbols",

@@ -66,7 +66,7 @@ def require_job(arguments: Arguments, workspace: Workspace) -> Job:
 def job_update_result(job: Job) -> Result:
     """Return the job's output since the last call, and its state."""
     program = job.program
-    job.is_end_known = job.is_end_known or program.code is not None
+    job.is_end_reported = job.is_end_reported or program.code is not None
     log = take_unread_output(job)
     state = program_state(program.code, job.id)
     notes = (program.output.problem, dropped_output_note(program), f"{job.id}: {state.outcome_text}{job.ports_text}")

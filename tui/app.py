@@ -33,7 +33,7 @@ from ebbtide.tui.widgets.transcript import TranscriptView
 from ebbtide.tui.widgets.transcript_pane import TranscriptPane
 
 if TYPE_CHECKING:  # session and command modules load only after the first paint
-    from ebbtide.agent.config.options import KeysName, NotifyName, StatusPart, ThemeName
+    from ebbtide.agent.config.options import KeyBindingStyle, NotifyName, StatusPart, ThemeName
     from ebbtide.agent.config.settings import Settings
     from ebbtide.agent.sessions import Sessions
     from ebbtide.tui.screen_context import ScreenContext
@@ -73,7 +73,7 @@ class EbbApp(CaretApp, App[str]):
         first_message: str | None = None,
         guard_s: float = ANSWER_GUARD_S,
         theme: "ThemeName" = "dark",
-        key_set: "KeysName" = "usual",
+        key_set: "KeyBindingStyle" = "usual",
         drafts: Drafts | None = None,
         notify: "NotifyName" = "off",
         status_parts: "tuple[StatusPart, ...] | None" = None,

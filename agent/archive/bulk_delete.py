@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from ebbtide.agent.archive.session_page import session_agents, with_agents
+from ebbtide.agent.archive.session_listing import session_agents, with_agents
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.records.session_lookup import SessionInfo, find_session, project_name

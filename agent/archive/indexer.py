@@ -109,7 +109,7 @@ class Indexer:
     async def repair(self, on_progress: OnProgress = no_progress, first: str = "") -> None:
         """Rebuild the index from the messages, within the time limit of a search."""
         self.repair_count += 1
-        await self._thread.run(self.index.rebuild)
+        await self._thread.run(self.index.clear)
         await self._catch_up(on_progress, first, INDEX_TIMEOUT_S)
 
     async def _catch_up(self, on_progress: OnProgress, first: str = "", seconds: float = inf, only: str = "") -> int:

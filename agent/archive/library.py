@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ebbtide.agent.archive.excerpt import make_excerpt
 from ebbtide.agent.archive.fork import fork_session
 from ebbtide.agent.archive.indexer import INDEX_TIMEOUT_S, Indexer
-from ebbtide.agent.archive.session_page import info_from_listing, session_agents, with_agents
+from ebbtide.agent.archive.session_listing import session_agents, session_info_from_row, with_agents
 from ebbtide.agent.archive.tags import MAX_TAGS
 from ebbtide.agent.archive.tree import Tree, session_tree
 from ebbtide.agent.errors import UsageError
@@ -101,7 +101,9 @@ class Library:
             excerpts.setdefault(match.session, make_excerpt(match.document.text, pieces, MAX_EXCERPT_CHARS))
         rows = await self._thread.run(self._catalogue.sessions_by_id, tuple(excerpts))
         return tuple(
-            SessionMatch(info_from_listing(row), excerpts[row.session.id]) for row in rows if not row.session.is_unused
+            SessionMatch(session_info_from_row(row), excerpts[row.session.id])
+            for row in rows
+            if not row.session.is_unused
         )
 
     async def last_messages(self, session_id: str, count: int) -> tuple[Message, ...]:

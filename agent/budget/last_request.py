@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from hashlib import blake2b
 
-from ebbtide.agent.budget.prefix import DIGEST_BYTES, Fingerprint, digest
+from ebbtide.agent.budget.prefix import DIGEST_BYTES, RequestFingerprint, digest
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.budget.server_truncation import CountRecord
 from ebbtide.agent.prompt.build import Section
@@ -59,7 +59,7 @@ class RequestMark:
 
 
 def request_mark(
-    request: Fingerprint,
+    request: RequestFingerprint,
     sections: Sequence[Section],
     *,
     is_rewritten: bool = False,
@@ -73,7 +73,7 @@ def request_mark(
     return RequestMark(request.model, request.settings, request.tools, request.system, section_digests, messages, count)
 
 
-def messages_digest(request: Fingerprint, count: int) -> str:
+def messages_digest(request: RequestFingerprint, count: int) -> str:
     """Return a digest of the first `count` messages of a request; empty if `count` is 0."""
     parts = (part for message in request.messages[:count] for part in message)
     return digest(" ".join(parts).encode()) if count else ""
@@ -105,7 +105,7 @@ class RequestChain:
         return self._digest.value_for(messages).hasher.copy().hexdigest() if messages else ""
 
 
-def changes_since(mark: RequestMark, request: Fingerprint, sections: Sequence[Section]) -> tuple[str, ...]:
+def changes_since(mark: RequestMark, request: RequestFingerprint, sections: Sequence[Section]) -> tuple[str, ...]:
     """Return the differences between the last request and the first one of the resumed session, as short phrases."""
     changes: list[str] = []
     if mark.model != request.model:

@@ -75,16 +75,15 @@ def plan_breakpoints(
     share. `static_tokens`: the size of system prompt and tools. `part_counts`: the part counts of the messages, if
     already computed."""
     counts = part_counts or PartCounter(min_tokens - static_tokens).counts_for(tuple(messages))
-    part_count, first = counts.part_count, counts.first_allowed
+    part_count, min_position = counts.part_count, max(counts.first_allowed_position, 1)
     system_ends: tuple[int, ...] = (len(system),) if system and static_tokens >= min_tokens else ()
-    first_allowed = max(first, 1)
     parts = {
         position
         for position in (part_count, min(previous_part_count, part_count), min(settled_part_count, part_count))
-        if position >= first_allowed
+        if position >= min_position
     }
     extra_positions = range(
-        part_count - BREAKPOINT_SPACING_PARTS, max(previous_part_count, first_allowed - 1), -BREAKPOINT_SPACING_PARTS
+        part_count - BREAKPOINT_SPACING_PARTS, max(previous_part_count, min_position - 1), -BREAKPOINT_SPACING_PARTS
     )
     parts |= set(extra_positions[: MAX_BREAKPOINTS - len(parts) - len(system_ends)])
     if (
@@ -111,7 +110,7 @@ class PartCounts:
     parts_at_minimum: int | None = None
     """Number of leading parts that together reach the minimum; None if even all parts do not."""
 
-    def plus(self, message: Message) -> "PartCounts":
+    def add(self, message: Message) -> "PartCounts":
         if self.settled_part_count is None and isinstance(message, User):
             maskable_indices = (index for index, output in enumerate(message.outputs) if is_worth_masking(output))
             first_index = next(maskable_indices, None)
@@ -123,7 +122,7 @@ class PartCounts:
         return self
 
     @property
-    def first_allowed(self) -> int:
+    def first_allowed_position(self) -> int:
         """First position where a breakpoint is allowed; if there is none, a position after the last part."""
         return (
             0
@@ -139,7 +138,7 @@ class PartCounter:
 
     def __init__(self, min_tokens: int = 0) -> None:
         self._counts: IncrementalFold[PartCounts, Message] = IncrementalFold(
-            lambda: PartCounts(min_tokens=min_tokens), PartCounts.plus
+            lambda: PartCounts(min_tokens=min_tokens), PartCounts.add
         )
 
     def counts_for(self, messages: tuple[Message, ...]) -> PartCounts:
@@ -159,7 +158,7 @@ class RequestDigester:
     again."""
 
     _tools: tuple[tuple[ToolSpec, ...], str] = ((), "")
-    _last_messages: tuple[tuple[Message, ...], tuple[tuple[str, ...], ...]] = ((), ())
+    _last_message_digests: tuple[tuple[Message, ...], tuple[tuple[str, ...], ...]] = ((), ())
 
     def tools_digest(self, tools: Sequence[ToolSpec]) -> str:
         known_tools, known_digest = self._tools
@@ -171,10 +170,10 @@ class RequestDigester:
     def message_digests(self, messages: tuple[Message, ...]) -> tuple[tuple[str, ...], ...]:
         """Return the role and part digests of each message."""
         digested_messages, known_digests = (
-            self._last_messages if is_prefix(self._last_messages[0], messages) else ((), ())
+            self._last_message_digests if is_prefix(self._last_message_digests[0], messages) else ((), ())
         )
         digests = extend_tuple(known_digests, *map(part_digests, messages[len(digested_messages) :]))
-        self._last_messages = messages, digests
+        self._last_message_digests = messages, digests
         return digests
 
 
@@ -216,7 +215,7 @@ def digest(content: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Fingerprint:
+class RequestFingerprint:
     """A request as digests."""
 
     model: str
@@ -242,14 +241,16 @@ def create_fingerprint(
     model: str = "",
     settings: str = "",
     digests: RequestDigester | None = None,
-) -> Fingerprint:
+) -> RequestFingerprint:
     """Return the fingerprint of a request. With the session's `digests`, only new content is hashed."""
     digester = digests if digests is not None else RequestDigester()
     system_digest = digest(system.encode("utf-8", "surrogatepass"))
-    return Fingerprint(model, settings, system_digest, digester.tools_digest(tools), digester.message_digests(messages))
+    return RequestFingerprint(
+        model, settings, system_digest, digester.tools_digest(tools), digester.message_digests(messages)
+    )
 
 
-def first_difference(previous: Fingerprint, current: Fingerprint) -> str | None:
+def first_difference(previous: RequestFingerprint, current: RequestFingerprint) -> str | None:
     """Return where a request first differs from the previous one: `model`, `settings`, `system`, `tools` or `message
     N`. None if it begins with the full previous request. The last message of that request may have grown, because
     adjacent messages of the same role are merged."""
@@ -266,7 +267,9 @@ def first_difference(previous: Fingerprint, current: Fingerprint) -> str | None:
     return None
 
 
-def difference_after_rewrite(previous: Fingerprint, current: Fingerprint, unchanged_count: int) -> str | None:
+def difference_after_rewrite(
+    previous: RequestFingerprint, current: RequestFingerprint, unchanged_count: int
+) -> str | None:
     """Return where the first request after a rewrite has changed although no rewrite may change it: in `system`,
     `tools`, or one of the first `unchanged_count` messages. Model and settings may differ."""
     expected = replace(
@@ -279,7 +282,7 @@ MIN_CACHE_DROP_TOKENS = 2_000
 MIN_CACHE_DROP_SHARE = 0.05
 
 
-def is_cache_broken(cached_tokens: int, usage: Usage) -> bool:
+def is_cache_miss(cached_tokens: int, usage: Usage) -> bool:
     """Whether a request read far fewer tokens from the cache than the previous request had left in it."""
     drop = cached_tokens - usage.cache_read
     return drop > MIN_CACHE_DROP_TOKENS and drop > MIN_CACHE_DROP_SHARE * cached_tokens
@@ -291,7 +294,9 @@ def tokens_left_cached(usage: Usage) -> int:
     return usage.cache_read + usage.cache_write
 
 
-def cache_break_cause(previous: Fingerprint, current: Fingerprint, idle_seconds: float, ttl: float) -> BreakCause:
+def cache_break_cause(
+    previous: RequestFingerprint, current: RequestFingerprint, idle_seconds: float, ttl: float
+) -> BreakCause:
     """Return the likely reason for a cache miss. `idle_seconds`: seconds since the cache was last used."""
     match first_difference(previous, current):
         case "model":

@@ -16,7 +16,7 @@ from ebbtide.agent.calls.output_budget import ArchivedOutput, OutputBudget, Stor
 from ebbtide.agent.calls.permission_request import PermissionRequest
 from ebbtide.agent.calls.plan_approval import NOT_RUN_AFTER_PLAN, approve_plan, is_plan_decided
 from ebbtide.agent.calls.policy import runs_unsandboxed
-from ebbtide.agent.calls.resolve import require_tool, unwrap_call_tool
+from ebbtide.agent.calls.resolve import require_tool, unwrap_deferred_call
 from ebbtide.agent.calls.secret_arguments import arguments_with_secrets
 from ebbtide.agent.calls.unsandboxed import retry_unsandboxed
 from ebbtide.agent.channel import Interrupt
@@ -139,7 +139,9 @@ async def run_calls(
     `output_budget`; once it is used up, no further call runs. `first_position`: the position of the first call."""
     outputs: list[ToolOutput] = []
     store_functions: list[StoreOutput] = []
-    for group in _concurrent_groups([unwrap_call_tool(call, call_runner.tools) for call in calls], call_runner.tools):
+    for group in _concurrent_groups(
+        [unwrap_deferred_call(call, call_runner.tools) for call in calls], call_runner.tools
+    ):
         positions = [
             replace(first_position, output_number=first_position.output_number + len(outputs) + index)
             for index in range(len(group))

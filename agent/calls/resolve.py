@@ -24,7 +24,7 @@ from ebbtide.tools.write import Write
 
 MAX_SIMILAR_NAMES = 3
 """Maximum number of similar names suggested for an unknown one."""
-MAX_VISIBLE_NAME_CHARS = 80
+MAX_QUOTED_NAME_CHARS = 80
 """Maximum length of an unknown name in messages, in characters."""
 
 
@@ -33,7 +33,7 @@ def resolve_calls(reply: Assistant, tools: Mapping[str, Tool], offered_names: Co
     call keeps the model's original text, which is sent back to the model. `tools`: all tools that may be called;
     `offered_names`: the names of the tools that the model was given."""
     parts = [
-        _with_storable_text(_resolve_call(_with_storable_text(part), tools, offered_names, root))
+        _without_lone_surrogates(_resolve_call(_without_lone_surrogates(part), tools, offered_names, root))
         if isinstance(part, ToolCall)
         else part
         for part in reply.parts
@@ -41,67 +41,71 @@ def resolve_calls(reply: Assistant, tools: Mapping[str, Tool], offered_names: Co
     return replace(reply, parts=tuple(parts)) if any(map(is_not, parts, reply.parts)) else reply
 
 
-def is_callable_name(name: str, arguments: Arguments, tools: Mapping[str, Tool], offered: Collection[str]) -> bool:
+def is_callable_name(
+    name: str, arguments: Arguments, tools: Mapping[str, Tool], offered_names: Collection[str]
+) -> bool:
     """Whether a name refers to a tool that was offered or is deferred, by its own name or an alias."""
     try:
-        if name not in tools and Bash.name in offered and _equivalent_command(name, arguments) is not None:
+        if name not in tools and Bash.name in offered_names and _equivalent_command(name, arguments) is not None:
             return True
-        name = _our_name(ToolCall("", name, arguments), tools, offered)
+        name = _resolve_name(ToolCall("", name, arguments), tools, offered_names)
     except ToolError:
         return False
-    return name in offered or isinstance(tools[name], Deferrable)
+    return name in offered_names or isinstance(tools[name], Deferrable)
 
 
-def known_argument_names(tools: Mapping[str, Tool], offered: Collection[str]) -> frozenset[str]:
+def known_argument_names(tools: Mapping[str, Tool], offered_names: Collection[str]) -> frozenset[str]:
     """Return the normalised names of all arguments of the offered tools, including other agents' names for them."""
     return frozenset(
         name
-        for tool_name in offered
+        for tool_name in offered_names
         if tool_name in tools
         for name in ebbtide_tools.foreign_calls.argument_names(tool_name, tools[tool_name].schema)
     )
 
 
-def matches_tool_exactly(name: str, arguments: Arguments, tools: Mapping[str, Tool], offered: Collection[str]) -> bool:
-    """Whether a tool of exactly this name was offered and has all of these arguments, by our names or other agents'
-    names."""
-    if name not in offered or name not in tools:
+def matches_tool_exactly(
+    name: str, arguments: Arguments, tools: Mapping[str, Tool], offered_names: Collection[str]
+) -> bool:
+    """Whether a tool of exactly this name was offered and has all of these arguments, by our names or other
+    agents' names."""
+    if name not in offered_names or name not in tools:
         return False
     return {ebbtide_tools.foreign_calls.normalise_name(argument_name) for argument_name in arguments} <= set(
         ebbtide_tools.foreign_calls.argument_names(name, tools[name].schema)
     )
 
 
-def _is_encodable(value: object) -> bool:
+def _is_fully_encodable(value: object) -> bool:
     """Whether all text in a value can be encoded, that is, contains no lone surrogates."""
     match value:
         case str():
             return value.isascii() or is_encodable(value)
         case Mapping():
-            return all(_is_encodable(key) and _is_encodable(item) for key, item in value.items())
+            return all(_is_fully_encodable(key) and _is_fully_encodable(item) for key, item in value.items())
         case list() | tuple():
-            return all(map(_is_encodable, value))
+            return all(map(_is_fully_encodable, value))
         case _:
             return True
 
 
-def _with_storable_text(call: ToolCall) -> ToolCall:
+def _without_lone_surrogates(call: ToolCall) -> ToolCall:
     """Return the call in a form that can be stored. Calls written as text, and JSON in strings, may contain lone
     surrogates."""
-    if _is_encodable(call.name) and _is_encodable(call.arguments) and _is_encodable(call.source):
+    if _is_fully_encodable(call.name) and _is_fully_encodable(call.arguments) and _is_fully_encodable(call.source):
         return call
     name = call.name.encode("utf-8", "replace").decode()
     return replace(call, name=name, arguments={}, source="", problem=call.problem or SURROGATE_ERROR)
 
 
-def _resolve_call(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str], root: str) -> ToolCall:
+def _resolve_call(call: ToolCall, tools: Mapping[str, Tool], offered_names: Collection[str], root: str) -> ToolCall:
     """Return the call with our tool's name and arguments. Arguments that match the schema are unchanged. For tools that
     are not built in, the arguments are not renamed."""
     if call.problem:
         return call
     inner_call = unwrapped_call(call)
     if inner_call is not call:
-        return _resolve_wrapped_call(call, inner_call, tools, offered, root)
+        return _resolve_wrapped_call(call, inner_call, tools, offered_names, root)
     try:
         if (
             call.name not in tools
@@ -109,8 +113,8 @@ def _resolve_call(call: ToolCall, tools: Mapping[str, Tool], offered: Collection
             and (command := _equivalent_command(call.name, call.arguments))
         ):
             return _as_bash_call(call, command)
-        name = call.name if call.name in tools else _our_name(call, tools, offered)
-        arguments, note = _fitted_arguments(tools[name], call, root)
+        name = call.name if call.name in tools else _resolve_name(call, tools, offered_names)
+        arguments, note = _adapt_arguments(tools[name], call, root)
         if name == Bash.name and ApplyPatch.name in tools:
             name, arguments, note = _as_patch_call(arguments, note)
     except ToolError as error:
@@ -141,7 +145,7 @@ def _equivalent_command(name: str, arguments: Arguments) -> str | None:
 def _as_bash_call(call: ToolCall, command: str) -> ToolCall:
     """Return a call to `bash` with `command`, which replaces the call to a tool that does not exist here."""
     note = (
-        f"[There is no tool `{ellipsize(call.name, MAX_VISIBLE_NAME_CHARS)}`: `bash` ran this "
+        f"[There is no tool `{ellipsize(call.name, MAX_QUOTED_NAME_CHARS)}`: `bash` ran this "
         f"command instead: {command}]"
     )
     return replace(
@@ -162,19 +166,19 @@ def _as_patch_call(arguments: Arguments, note: str) -> tuple[str, Arguments, str
     )
 
 
-def _our_name(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str]) -> str:
+def _resolve_name(call: ToolCall, tools: Mapping[str, Tool], offered_names: Collection[str]) -> str:
     name = calls.tool_aliases.resolve_alias(call.name, call.arguments, tools)
     if name is None:
-        raise ToolError(_unknown_tool_error(call, tools, offered))
+        raise ToolError(_unknown_tool_error(call, tools, offered_names))
     return name
 
 
 def _resolve_wrapped_call(
-    call: ToolCall, inner_call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str], root: str
+    call: ToolCall, inner_call: ToolCall, tools: Mapping[str, Tool], offered_names: Collection[str], root: str
 ) -> ToolCall:
     """Resolve the inner call of a `call_tool`. Return the outer call with it, or only the inner call if its tool is
     built in."""
-    resolved = _resolve_call(inner_call, tools, offered, root)
+    resolved = _resolve_call(inner_call, tools, offered_names, root)
     if resolved.problem:
         return replace(call, problem=resolved.problem)
     if isinstance(tools[resolved.name], Deferrable):
@@ -187,15 +191,15 @@ def _resolve_wrapped_call(
     return replace(resolved, source=call.arguments_text, called=call.name)
 
 
-def _fitted_arguments(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments, str]:
+def _adapt_arguments(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments, str]:
     """Return the arguments in the tool's form, and a note for the model about arguments that were dropped or
     clamped."""
     is_json_list = tool.name == Bash.name and str(call.arguments.get("command")).startswith(
         '["'
     )  # a command given as a JSON list: no program's name begins like this
     has_edits = tool.name == Edit.name and "edits" in call.arguments  # not described by the schema
-    is_exact = not (is_json_list or has_edits or has_float(call.arguments))
-    if is_exact and not schema_violations(call.arguments, tool.schema):
+    needs_no_coercion = not (is_json_list or has_edits or has_float(call.arguments))
+    if needs_no_coercion and not schema_violations(call.arguments, tool.schema):
         return call.arguments, ""
     if isinstance(tool, Deferrable):
         return calls.coercion.coerce_arguments(call.arguments, tool.schema), ""
@@ -210,13 +214,13 @@ def _fitted_arguments(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments,
     )
     if not unknown_names:
         return fitted_arguments, clamping_note
-    names = ellipsize(", ".join(f"`{name}`" for name in unknown_names), MAX_VISIBLE_NAME_CHARS)
+    names = ellipsize(", ".join(f"`{name}`" for name in unknown_names), MAX_QUOTED_NAME_CHARS)
     parameter_list = f"its arguments are {', '.join(f'`{name}`' for name in parameters)}"
     dropped_note = f"[Ignored, because `{tool.name}` has no such argument: {names}; {parameter_list}.]"
     return fitted_arguments, "\n".join(filter(None, (dropped_note, clamping_note)))
 
 
-def unwrap_call_tool(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall:
+def unwrap_deferred_call(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall:
     """Return the call to a server's tool that is inside a `call_tool`; other calls unchanged. Code that examines calls
     then finds the tool by its own name."""
     inner_call = unwrapped_call(call)
@@ -240,13 +244,13 @@ def require_tool(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
     return tool
 
 
-def _unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str]) -> str:
-    """Return the error for an unknown tool. It suggests similar names that were offered or are deferred and accept
-    these arguments, or else tools that accept the arguments."""
+def _unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered_names: Collection[str]) -> str:
+    """Return the error for an unknown tool. It suggests similar names that were offered or are deferred and
+    accept these arguments, or else tools that accept the arguments."""
     callable_names = [
-        tool_name for tool_name, tool in tools.items() if tool_name in offered or isinstance(tool, Deferrable)
+        tool_name for tool_name, tool in tools.items() if tool_name in offered_names or isinstance(tool, Deferrable)
     ]
-    name = ellipsize(call.name, MAX_VISIBLE_NAME_CHARS)
+    name = ellipsize(call.name, MAX_QUOTED_NAME_CHARS)
     fit_by_tool = {
         tool_name: fit
         for tool_name in callable_names
@@ -254,7 +258,7 @@ def _unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered: Coll
     }
     similar_names = [
         tool_name
-        for tool_name in find_similar_names(call.name[:MAX_VISIBLE_NAME_CHARS], callable_names)
+        for tool_name in find_similar_names(call.name[:MAX_QUOTED_NAME_CHARS], callable_names)
         if not call.arguments or tool_name in fit_by_tool or isinstance(tools[tool_name], Deferrable)
     ]
     path_only_tools = (Read.name, Edit.name) if len(call.arguments) == 1 else (Read.name,)  # a path alone says little
@@ -272,10 +276,12 @@ def _unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered: Coll
         for tool_name in callable_names
         if not isinstance(tools[tool_name], Deferrable) and tool_name not in (SEARCH_TOOL, CALL_TOOL)
     ]
-    can_search = SEARCH_TOOL in offered and any(isinstance(tool, Deferrable) for tool in tools.values())
+    can_search = SEARCH_TOOL in offered_names and any(isinstance(tool, Deferrable) for tool in tools.values())
     search_hint = f"; `{SEARCH_TOOL}` finds others" if can_search else ""
-    changers = " and ".join(f"`{tool_name}`" for tool_name in (Edit.name, Write.name) if tool_name in builtin_names)
-    edit_hint = f"; {changers} change files" if changers and call.arguments else ""
+    editing_tools = " and ".join(
+        f"`{tool_name}`" for tool_name in (Edit.name, Write.name) if tool_name in builtin_names
+    )
+    edit_hint = f"; {editing_tools} change files" if editing_tools and call.arguments else ""
     bash_hint = (
         f"{',' if edit_hint else ';'} `bash` runs any command" if Bash.name in builtin_names and call.arguments else ""
     )

@@ -5,7 +5,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-_STAT_BYTES = 40
+_STAT_SIZE = 40
 """Number of bytes in an entry that describe its file: times, device, inode, mode, owner and size."""
 _MODE_OFFSET, _MTIME_OFFSET = 24, 8
 """Offsets of the mode and the modification time within these bytes."""
@@ -43,19 +43,19 @@ class IndexEntry:
 
 def entry_without_stat(path: bytes, staged_bytes: bytes) -> IndexEntry:
     """Return an entry without file attributes, so that git compares the file the next time it reads the index."""
-    stat = bytes(_MODE_OFFSET) + staged_bytes[:4] + bytes(_STAT_BYTES - _MODE_OFFSET - 4)
+    stat = bytes(_MODE_OFFSET) + staged_bytes[:4] + bytes(_STAT_SIZE - _MODE_OFFSET - 4)
     return IndexEntry(
         path, stat, staged_bytes[8:], int.from_bytes(staged_bytes[4:6], "big"), int.from_bytes(staged_bytes[6:8], "big")
     )
 
 
-def read_index(data: bytes) -> tuple[IndexEntry, ...]:
+def parse_index(data: bytes) -> tuple[IndexEntry, ...]:
     """Return the entries, in order. Raises `ValueError` if the index is invalid, or not complete in itself, such as a
     split index or a sparse index with folder entries."""
     if not data:
         return ()
-    hash_name = _hash_name(data)
-    digest_bytes = hashlib.new(hash_name).digest_size
+    hash_name = _hash_algorithm(data)
+    digest_size = hashlib.new(hash_name).digest_size
     try:
         signature, version, count = struct.unpack_from(">4sII", data)
         if signature != b"DIRC" or version not in (2, 3, 4):
@@ -63,9 +63,9 @@ def read_index(data: bytes) -> tuple[IndexEntry, ...]:
         entries, offset, path = [], 12, b""
         for _ in range(count):
             start = offset
-            stat = data[offset : offset + _STAT_BYTES]
-            offset += _STAT_BYTES + digest_bytes
-            oid = data[offset - digest_bytes : offset]
+            stat = data[offset : offset + _STAT_SIZE]
+            offset += _STAT_SIZE + digest_size
+            oid = data[offset - digest_size : offset]
             (flags,) = struct.unpack_from(">H", data, offset)
             offset += 2
             extended_flags = 0
@@ -73,9 +73,9 @@ def read_index(data: bytes) -> tuple[IndexEntry, ...]:
                 (extended_flags,) = struct.unpack_from(">H", data, offset)
                 offset += 2
             if version == 4:
-                dropped_bytes, offset = _decode_varint(data, offset)
+                dropped_count, offset = _decode_varint(data, offset)
                 end = data.index(b"\0", offset)
-                path = path[: len(path) - dropped_bytes] + data[offset:end]
+                path = path[: len(path) - dropped_count] + data[offset:end]
                 offset = end + 1
             else:
                 end = data.index(b"\0", offset)
@@ -84,7 +84,7 @@ def read_index(data: bytes) -> tuple[IndexEntry, ...]:
             if len(path) > _MAX_PATH_BYTES:
                 raise ValueError("an index with a path that is too long")
             entries.append(IndexEntry(path, stat, oid, flags, extended_flags))
-        while offset + 8 <= len(data) - digest_bytes:
+        while offset + 8 <= len(data) - digest_size:
             name, length = struct.unpack_from(">4sI", data, offset)
             if not name[:1].isupper():
                 raise ValueError("an index with a required extension that is not supported")
@@ -94,7 +94,7 @@ def read_index(data: bytes) -> tuple[IndexEntry, ...]:
     return tuple(entries)
 
 
-def staged_by_path(entries: Iterable[IndexEntry]) -> dict[bytes, bytes]:
+def staged_bytes_by_path(entries: Iterable[IndexEntry]) -> dict[bytes, bytes]:
     """Return the staged entry of each path; the entries of a conflict are joined."""
     staged: dict[bytes, bytes] = {}
     for entry in entries:
@@ -102,12 +102,12 @@ def staged_by_path(entries: Iterable[IndexEntry]) -> dict[bytes, bytes]:
     return staged
 
 
-def read_staged(staged: bytes) -> list[tuple[int, bytes]]:
+def parse_staged(staged: bytes) -> list[tuple[int, bytes]]:
     """Return the mode and object id of each staged entry of a path. A path with a conflict has several entries."""
-    entry_bytes = 28 if len(staged) % 28 == 0 else 40
+    entry_size = 28 if len(staged) % 28 == 0 else 40
     return [
-        (int.from_bytes(staged[offset : offset + 4], "big"), staged[offset + 8 : offset + entry_bytes])
-        for offset in range(0, len(staged), entry_bytes)
+        (int.from_bytes(staged[offset : offset + 4], "big"), staged[offset + 8 : offset + entry_size])
+        for offset in range(0, len(staged), entry_size)
     ]
 
 
@@ -115,13 +115,13 @@ def replace_staged(data: bytes, replacements: Mapping[bytes, bytes], written_at:
     """Return the bytes of the index `data` with the staged entries of these paths replaced; empty bytes remove an
     entry. `written_at`: when `data` was written, in Unix seconds. Files modified at or after that time are marked so
     that git compares them again. Raises `ValueError` if the index cannot be read."""
-    hash_name = _hash_name(data) if data else "sha1"
-    entry_bytes = 8 + hashlib.new(hash_name).digest_size
-    entries = [_with_comparable_stat(entry, written_at) for entry in read_index(data) if entry.path not in replacements]
+    hash_name = _hash_algorithm(data) if data else "sha1"
+    entry_size = 8 + hashlib.new(hash_name).digest_size
+    entries = [_clear_racy_stat(entry, written_at) for entry in parse_index(data) if entry.path not in replacements]
     for path, staged in replacements.items():
         entries += [
-            entry_without_stat(path, staged[offset : offset + entry_bytes])
-            for offset in range(0, len(staged), entry_bytes)
+            entry_without_stat(path, staged[offset : offset + entry_size])
+            for offset in range(0, len(staged), entry_size)
         ]
     entries.sort(key=lambda entry: (entry.path, entry.stage))
     version = 3 if any(entry.extended_flags for entry in entries) else 2
@@ -140,13 +140,13 @@ def replace_staged(data: bytes, replacements: Mapping[bytes, bytes], written_at:
     return content + hashlib.new(hash_name, content).digest()
 
 
-def _with_comparable_stat(entry: IndexEntry, written_at: int) -> IndexEntry:
+def _clear_racy_stat(entry: IndexEntry, written_at: int) -> IndexEntry:
     if int.from_bytes(entry.stat[_MTIME_OFFSET : _MTIME_OFFSET + 4], "big") < written_at:
         return entry
     return replace(entry, stat=entry_without_stat(entry.path, entry.staged_bytes).stat)
 
 
-def _hash_name(data: bytes) -> str:
+def _hash_algorithm(data: bytes) -> str:
     """Return the name of the repository's hash algorithm."""
     if hashlib.sha256(data[:-32]).digest() == data[-32:]:
         return "sha256"

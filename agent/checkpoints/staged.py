@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ebbtide.agent.checkpoints.comparison import StateChange
 from ebbtide.agent.checkpoints.file_state import UNREADABLE_INDEX_SUFFIX, FileState, PathChange
-from ebbtide.agent.checkpoints.git_index import read_index, read_staged, replace_staged, staged_by_path
+from ebbtide.agent.checkpoints.git_index import parse_index, parse_staged, replace_staged, staged_bytes_by_path
 from ebbtide.agent.checkpoints.nofollow_paths import open_parent
 from ebbtide.agent.checkpoints.restore import TEMPORARY_PREFIX
 from ebbtide.agent.checkpoints.work_tree import TICK_NS
@@ -177,7 +177,7 @@ class StagedFiles:
 
 def staged_description(state: FileState) -> bytes | None:
     """Return the mode and object id of a staged entry, as in `git ls-files -s`; None if nothing is staged."""
-    staged = read_staged(_staged_bytes(state))
+    staged = parse_staged(_staged_bytes(state))
     return b"".join(b"%o %s\n" % (mode, oid.hex().encode()) for mode, oid in staged) or None
 
 
@@ -190,7 +190,7 @@ def _read_snapshot(index: str, metadata: Path, common_folder: Path, previous: _I
             if previous is not None and previous.identity == identity:
                 return _IndexSnapshot(identity, head, previous.staged)
             content, identity = _read_index(folder, name)
-            staged: Mapping[bytes, bytes] = staged_by_path(read_index(content))
+            staged: Mapping[bytes, bytes] = staged_bytes_by_path(parse_index(content))
     except (OSError, ValueError):
         return _IndexSnapshot((), head, None, hashlib.sha256(content).hexdigest())
     if previous is not None and previous.staged == staged:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from ebbtide.agent.checkpoints.comparison import StateChange, stat_numbers
 from ebbtide.agent.checkpoints.file_state import FileState
 from ebbtide.agent.checkpoints.folder_record import CHANGED_FIELD, Folder
-from ebbtide.agent.checkpoints.git_index import read_staged
+from ebbtide.agent.checkpoints.git_index import parse_staged
 from ebbtide.agent.checkpoints.work_tree import TICK_NS, FolderTooLarge, ScanLimits
 
 StagedEntries = Mapping[bytes, bytes]
@@ -106,6 +106,6 @@ def _path_prefixes(work_tree: str, root: str) -> tuple[bytes, bytes]:
 
 def _is_expected_file(entry: bytes, staged_bytes: bytes) -> bool:
     """Whether an entry is a file or link that should exist in the work tree."""
-    file_types = [stat.S_IFMT(mode) for mode, _ in read_staged(staged_bytes)]
+    file_types = [stat.S_IFMT(mode) for mode, _ in parse_staged(staged_bytes)]
     is_expected = file_types[0] in (stat.S_IFREG, stat.S_IFLNK) and not staged_bytes[_FLAGS_OFFSET] & _SKIP_WORKTREE
     return is_expected and _IMPOSSIBLE_NAMES.isdisjoint(entry.split(b"/"))

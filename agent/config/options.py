@@ -49,15 +49,15 @@ ThemeName: TypeAlias = Literal[
     "tokyo-night",
 ]
 
-KeysName: TypeAlias = Literal["usual", "vim"]
+KeyBindingStyle: TypeAlias = Literal["usual", "vim"]
 
-KEY_NAMES: tuple[KeysName, ...] = get_args(KeysName)
+KEY_BINDING_STYLES: tuple[KeyBindingStyle, ...] = get_args(KeyBindingStyle)
 
 THEMES: tuple[ThemeName, ...] = get_args(ThemeName)
 
-DetailName: TypeAlias = Literal["compact", "normal", "full"]
+DetailLevel: TypeAlias = Literal["compact", "normal", "full"]
 
-DETAIL_NAMES: tuple[DetailName, ...] = get_args(DetailName)
+DETAIL_LEVELS: tuple[DetailLevel, ...] = get_args(DetailLevel)
 
 ThoughtsName: TypeAlias = Literal["line", "open", "hidden"]
 THOUGHTS_NAMES: tuple[ThoughtsName, ...] = get_args(ThoughtsName)
@@ -145,7 +145,7 @@ def _both_enabled(current: object, project: object) -> object:
     return flag(current) and flag(project)
 
 
-def _fewer_ports(current: object, project: object) -> object:
+def _stricter_port_rule(current: object, project: object) -> object:
     return min(current, project, key=lambda rule: PORT_RULES.index(cast(PortRule, rule)))
 
 
@@ -310,7 +310,7 @@ OPTIONS: tuple[Option, ...] = (
         one_of(*PORT_RULES),
         "whether ports of background jobs in the sandbox are reachable at 127.0.0.1: always (`forward`), or with "
         "`/tasks forward`",
-        tighten=_fewer_ports,
+        tighten=_stricter_port_rule,
     ),
     Option(
         "jobs.wake",
@@ -385,14 +385,14 @@ OPTIONS: tuple[Option, ...] = (
         flag,
         "also send prompts, answers, arguments and outputs, with recognised keys and passwords removed",
     ),
-    Option("tui.keys", "usual", one_of(*KEY_NAMES), "key bindings of the prompt; `vim` for vi keys"),
+    Option("tui.keys", "usual", one_of(*KEY_BINDING_STYLES), "key bindings of the prompt; `vim` for vi keys"),
     Option("tui.theme", "auto", one_of(*THEMES), "colour theme; `auto` follows the terminal"),
     Option("tui.panel", True, flag, "side panel with the task list, files, context and servers (from 140 columns)"),
     Option("tui.animation", True, flag, "animated indicator in the status line while the agent works"),
     Option(
         "tui.detail",
         "normal",
-        one_of(*DETAIL_NAMES),
+        one_of(*DETAIL_LEVELS),
         "how much of each call is shown: one line; also its diff, list or last output lines; or everything",
     ),
     Option(

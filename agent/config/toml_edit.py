@@ -15,22 +15,22 @@ TomlEdit: TypeAlias = Callable[[dict[str, Any]], None]
 """Edits a file's tables in place, as a tomlkit document or as plain dictionaries."""
 
 
-def edit_toml_file(path: Path, edit: TomlEdit, apply_expected: TomlEdit, manual_instruction: str) -> None:
+def edit_toml_file(path: Path, edit: TomlEdit, apply_expected: TomlEdit, manual_advice: str) -> None:
     """Apply `edit` to the document and write it atomically. As a check, `apply_expected` is applied to the parsed
-    tables, and the edited text must parse to the same tables. If it does not, nothing is written, and the error ends
-    with `manual_instruction`, which tells the user what to do instead. Raises `ConfigError`."""
+    tables, and the edited text must parse to the same tables. If it does not, nothing is written, and the error
+    ends with `manual_advice`, which tells the user what to do instead. Raises `ConfigError`."""
     text, expected_tables = read_toml_text(path)
     apply_expected(expected_tables)
-    edited = _apply_edit(text, edit)
+    edited_text = _apply_edit(text, edit)
     try:
-        matches_expected = edited is not None and tomllib.loads(edited) == expected_tables
+        matches_expected = edited_text is not None and tomllib.loads(edited_text) == expected_tables
     except tomllib.TOMLDecodeError:
         matches_expected = False
-    if edited is None or not matches_expected:
-        raise ConfigError(f"cannot edit `{path}` safely; {manual_instruction}")
+    if edited_text is None or not matches_expected:
+        raise ConfigError(f"cannot edit `{path}` safely; {manual_advice}")
     try:
         create_private_folder(path.parent)
-        write_bytes(path.resolve(), edited.encode(), 0o600)
+        write_bytes(path.resolve(), edited_text.encode(), 0o600)
     except OSError as error:
         raise ConfigError(f"cannot write `{path}`: {error.strerror or error}") from error
     except ToolError as error:
@@ -45,8 +45,8 @@ def _apply_edit(text: str, edit: TomlEdit) -> str | None:
     try:
         document = tomlkit.parse(text)
         edit(document)
-        edited = tomlkit.dumps(document).rstrip("\n")
-        return f"{edited}\n" if edited else ""
+        edited_text = tomlkit.dumps(document).rstrip("\n")
+        return f"{edited_text}\n" if edited_text else ""
     except TOMLKitError:
         return None
 
@@ -58,12 +58,12 @@ def set_key(path: Path, key: str, value: object) -> None:
     def edit(document: dict[str, Any]) -> None:
         import tomlkit  # noqa: PLC0415  # deferred: as above
 
-        table_content: Any = document
+        table: Any = document
         for table_name in table_names:
-            if table_name not in table_content:
-                table_content[table_name] = tomlkit.table(is_super_table=table_name != table_names[-1])
-            table_content = table_content[table_name]
-        table_content[name] = value
+            if table_name not in table:
+                table[table_name] = tomlkit.table(is_super_table=table_name != table_names[-1])
+            table = table[table_name]
+        table[name] = value
 
     def expected(tables: dict[str, Any]) -> None:
         for table_name in table_names:
@@ -79,9 +79,9 @@ def remove_key(path: Path, key: str) -> None:
     table_name, _, name = key.partition(".")
 
     def remove(tables: dict[str, Any]) -> None:
-        if isinstance(table_content := tables.get(table_name), MutableMapping):
-            table_content.pop(name, None)
-            if not table_content:
+        if isinstance(table := tables.get(table_name), MutableMapping):
+            table.pop(name, None)
+            if not table:
                 tables.pop(table_name)
 
     edit_toml_file(path, remove, remove, f"remove `{name}` from `[{table_name}]` there by hand")

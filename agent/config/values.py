@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.config.options import (
-    DetailName,
-    KeysName,
+    DetailLevel,
+    KeyBindingStyle,
     Mode,
     NotifyName,
     PortRule,
@@ -159,11 +159,11 @@ class Config:
     hooks_after_tool: tuple[AfterToolHook, ...]
     telemetry_endpoint: str | None
     telemetry_content: bool
-    tui_keys: KeysName
+    tui_keys: KeyBindingStyle
     tui_theme: ThemeName
     tui_panel: bool
     tui_animation: bool
-    tui_detail: DetailName
+    tui_detail: DetailLevel
     tui_thoughts: ThoughtsName
     tui_notify: NotifyName
     tui_status: tuple[StatusPart, ...]

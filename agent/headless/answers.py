@@ -46,7 +46,7 @@ def schema_instruction(schema: Mapping[str, object]) -> str:
     return f"{instruction}\n{json.dumps(schema)}"
 
 
-def read_answer(answer: str, schema: Mapping[str, object]) -> tuple[str, list[str]]:
+def parse_answer(answer: str, schema: Mapping[str, object]) -> tuple[str, list[str]]:
     """Return the bare JSON text of an answer, and the reasons why it does not match the schema."""
     fence_match = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n```\s*", answer, re.DOTALL)
     text = (fence_match[1] if fence_match else answer).strip()

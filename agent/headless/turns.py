@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 from ebbtide.agent.errors import SchemaNotMet
 from ebbtide.agent.events.session import Event
-from ebbtide.agent.headless.answers import read_answer, schema_instruction
+from ebbtide.agent.headless.answers import parse_answer, schema_instruction
 from ebbtide.agent.headless.result import RunOutcome
 from ebbtide.agent.headless.stop import RunStopper
 from ebbtide.agent.messages import Image, Note, User
@@ -56,7 +56,7 @@ class HeadlessTurns:
         matches, replace it with its bare JSON text."""
         if self.outcome.stop_reason not in ("answered", "denied"):
             return []
-        text, problems = read_answer(self.outcome.result, schema)
+        text, problems = parse_answer(self.outcome.result, schema)
         if not problems:
             self.outcome.result, self.outcome.is_json = text, True
         return problems

@@ -56,14 +56,14 @@ class _KnownFile:
 
 
 @dataclass(frozen=True, slots=True)
-class _UsedPaths:
-    """Paths used by calls and messages. `used` includes those that were changed."""
+class _TouchedPaths:
+    """Paths used by calls and messages. `touched` includes those that were changed."""
 
-    used: tuple[Path, ...]
+    touched: tuple[Path, ...]
     written: tuple[Path, ...]
 
 
-class FileInstructionUpdates:
+class InstructionTracker:
     """Tracks the instructions that the model of one session has seen. The state is rebuilt from the notes in the
     conversation when a session is resumed."""
 
@@ -90,7 +90,7 @@ class FileInstructionUpdates:
         self._reader = InstructionReader(
             seen_paths=set(map(_real_path, self._initial_texts)), seen_texts=set(self._initial_texts.values())
         )
-        self._epoch: int | None = None
+        self._rewrite_count: int | None = None
 
     def add_instructions(
         self, message: User, conversation: Conversation, runner: CallRunner, window: WindowContext
@@ -106,9 +106,9 @@ class FileInstructionUpdates:
             self._searched_folders.clear()  # search again, because files may have been added between turns
             self._rules.clear()
             self._folder_chains.clear()
-        restored_notes = self._lost_notes(conversation, window.prefix_watch.rewrite_count)
+        replacement_notes = self._replacement_notes(conversation, window.prefix_watch.rewrite_count)
         notes = [
-            *restored_notes,
+            *replacement_notes,
             *self._changed_notes(),
             *self._discovered_notes(used, is_first_message=not message.outputs),
         ]
@@ -134,12 +134,12 @@ class FileInstructionUpdates:
         except UnreadableFile:
             return _KnownFile(signature, "")
 
-    def _lost_notes(self, conversation: Conversation, epoch: int) -> list[Note]:
+    def _replacement_notes(self, conversation: Conversation, rewrite_count: int) -> list[Note]:
         """Return notes that replace those that a rewrite has removed from the view. On the first call, restore the
         state from the existing notes instead."""
-        if epoch == self._epoch:
+        if rewrite_count == self._rewrite_count:
             return []
-        is_first, self._epoch = self._epoch is None, epoch
+        is_first, self._rewrite_count = self._rewrite_count is None, rewrite_count
         notes = {note.name: note for note in instruction_notes(conversation)}
         if is_first:
             self._restore_from_notes(notes.values())
@@ -191,20 +191,20 @@ class FileInstructionUpdates:
             full_note = f"[`{name}` has changed. It now says:]\n\n{current.text}"
             diff_note = f"[`{name}` has changed since you last saw its content:]\n\n{diff}"
             text = min(diff_note, full_note, key=len)
-        return _note(path, text, current.text)
+        return _make_note(path, text, current.text)
 
     def _full_note(self, path: str) -> Note:
         current = self._known_files[path]
         self._announced_digests[path] = _digest(current.text)
-        return _note(path, f"# Instructions from {printable_name(path)}\n\n{current.text}", current.text)
+        return _make_note(path, f"# Instructions from {printable_name(path)}\n\n{current.text}", current.text)
 
-    def _discovered_notes(self, used: _UsedPaths, *, is_first_message: bool) -> Iterator[Note]:
+    def _discovered_notes(self, used: _TouchedPaths, *, is_first_message: bool) -> Iterator[Note]:
         """Yield notes with instruction files and rules that apply to the used paths and that the model has not seen."""
         project_folders = folders_down_to(self._root, self._project)
         for folder in project_folders if is_first_message else ():
             yield from self._notes_of_folder(folder, self._project)
         top_folders = [self._root, *map(Path, self._added_folders())]
-        for path in used.used:
+        for path in used.touched:
             top = next((top_folder for top_folder in top_folders if path.is_relative_to(top_folder)), None)
             if top is None:
                 continue
@@ -251,7 +251,7 @@ class FileInstructionUpdates:
         self._known_files[file.path] = _KnownFile(_signature(file.path), file.text)
         if file.text:
             self._announced_digests[file.path] = _digest(file.text)
-            yield _note(file.path, file.section, file.text)
+            yield _make_note(file.path, file.section, file.text)
             self._emit(
                 Noticed(
                     f"`{printable_name(display_path(Path(file.path), self._root))}` loaded: its instructions "
@@ -272,16 +272,16 @@ def _iter_project_folders(folder: Path, top: Path) -> Iterator[Path]:
     scope = search.walk.walk_scope(str(top))
     rules = search.walk.rules_in_folder(str(top), scope.outer_rules, scope.is_tracked)
     yield top
-    folder_below = top
+    subfolder = top
     for name in folder.relative_to(top).parts:
-        folder_below = folder_below / name
-        if name in _FOREIGN_FOLDERS or search.walk.is_ignored(str(folder_below), True, rules):
+        subfolder = subfolder / name
+        if name in _FOREIGN_FOLDERS or search.walk.is_ignored(str(subfolder), True, rules):
             return
-        yield folder_below
-        rules = search.walk.rules_in_folder(str(folder_below), rules, scope.is_tracked)
+        yield subfolder
+        rules = search.walk.rules_in_folder(str(subfolder), rules, scope.is_tracked)
 
 
-def _used_paths(message: User, conversation: Conversation, runner: CallRunner) -> _UsedPaths:
+def _used_paths(message: User, conversation: Conversation, runner: CallRunner) -> _TouchedPaths:
     """Return the files and folders used by the calls whose outputs are in the message, and those attached to it."""
     used, written = dict[Path, None](), dict[Path, None]()
     last_message = conversation.messages[-1] if conversation.messages else None
@@ -308,8 +308,8 @@ def _used_paths(message: User, conversation: Conversation, runner: CallRunner) -
     for name in attached:
         with suppress(ToolError):
             used[locate_path(name, runner.workspace)] = None
-    existing_candidates = (*used, *(path for path in written if path not in used))
-    return _UsedPaths(tuple(path for path in existing_candidates if os.path.lexists(path)), tuple(written))
+    candidates = (*used, *(path for path in written if path not in used))
+    return _TouchedPaths(tuple(path for path in candidates if os.path.lexists(path)), tuple(written))
 
 
 def instruction_notes(conversation: Conversation) -> Iterator[Note]:
@@ -319,7 +319,7 @@ def instruction_notes(conversation: Conversation) -> Iterator[Note]:
             yield from (part for part in message.parts if isinstance(part, Note) and part.kind == "instructions")
 
 
-def _note(path: str, text: str, content: str) -> Note:
+def _make_note(path: str, text: str, content: str) -> Note:
     return Note(text, kind="instructions", name=path, about=_digest(content))
 
 

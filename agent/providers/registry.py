@@ -99,7 +99,7 @@ def registry_facts(
     )
 
 
-def with_live_facts(
+def with_server_facts(
     facts: ModelFacts,
     max_window: int | None,
     capabilities: tuple[str, ...] | None,
@@ -127,7 +127,7 @@ def with_live_facts(
 def parameter_count(name: str) -> float | None:
     """Return the number of parameters stated in a model's name, such as `qwen2.5-coder:1.5b`; None if there is none. If
     there are several numbers, the largest is used, since a smaller one counts only active parameters."""
-    counts = [int(times or 1) * float(number) * 1e9 for times, number in _MODEL_SIZE.findall(name)]
+    counts = [int(expert_count or 1) * float(number) * 1e9 for expert_count, number in _MODEL_SIZE.findall(name)]
     return max(counts, default=None)
 
 
@@ -168,7 +168,7 @@ def registry_models(provider: str, updates: Path | None = None) -> tuple[str, ..
     return tuple(registry_rows(PROVIDER_TABLES.get(provider, (provider,))[0], updates))
 
 
-def is_updated(provider: str, updates: Path) -> bool:
+def is_table_updated(provider: str, updates: Path) -> bool:
     """Whether a provider's table comes from an update."""
     table = PROVIDER_TABLES.get(provider, (provider,))[0]
     return _registry_table(table, updates) is not _registry_table(table, None)
@@ -234,16 +234,16 @@ def _default_facts(provider: str, name: str) -> dict[str, Any]:
 
 def _validate_override(provider: str, name: str, key: str, value: object) -> object:
     fact_type = SETTABLE_FACTS[key]
-    allowed_words = TOOL_SEARCH_KINDS.get(provider, ("none",)) if key == "tool_search" else THINKING_KINDS
+    allowed_values = TOOL_SEARCH_KINDS.get(provider, ("none",)) if key == "tool_search" else THINKING_KINDS
     is_number = fact_type is int and isinstance(value, int) and not isinstance(value, bool) and value > 0
     if is_number or (
-        fact_type is not int and isinstance(value, fact_type) and (fact_type is not str or value in allowed_words)
+        fact_type is not int and isinstance(value, fact_type) and (fact_type is not str or value in allowed_values)
     ):
         return value
     expectation_by_type = {
         int: "a whole number above 0",
         bool: "true or false",
-        str: f"one of {', '.join(allowed_words)}",
+        str: f"one of {', '.join(allowed_values)}",
     }
     raise ConfigError(
         f'`providers.{provider}.models."{name}".{key}` is {value!r}: '

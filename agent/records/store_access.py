@@ -61,7 +61,7 @@ def delete_session_rows(store: SessionStore, session: str) -> None:
     except StoreError as error:
         if error.reason not in ("corrupt", "unreadable"):
             raise
-        SearchIndex(store).rebuild()  # a damaged index must not prevent deletion
+        SearchIndex(store).clear()  # a damaged index must not prevent deletion
         store.delete(session)
 
 

@@ -17,19 +17,19 @@ LOCK_TIMEOUT_S, RETRY_DELAY_S = 600.0, 0.2
 """Seconds that a write waits for a locked database, and seconds between attempts."""
 INTERRUPT_GRACE_S = 0.5
 """Seconds that a write may take before an interrupt stops the wait for it."""
-LOCKED_NOTE = "another program has locked the session database; changes wait in memory until it is free"
-CLOSING_NOTE = (
+LOCKED_NOTICE = "another program has locked the session database; changes wait in memory until it is free"
+CLOSING_NOTICE = (
     "another program has locked the session database; the session will close once its changes are stored; "
     "if you quit now, they are lost"
 )
-UNLOCKED_NOTE = "the session database is free again; all changes are stored"
+UNLOCKED_NOTICE = "the session database is free again; all changes are stored"
 
 P = ParamSpec("P")
 
 
 @dataclass(slots=True)
 class _Write:
-    work: Callable[[], None]
+    operation: Callable[[], None]
     done: asyncio.Future[None]
     is_abandoned: bool = False
     """Whether the caller has stopped waiting for the write."""
@@ -58,16 +58,16 @@ class WriteQueue:
         """Whether another program is known to have locked the database."""
         return self._blocked_since is not None or any(write.is_abandoned for write in self._writes)
 
-    async def write(self, work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Run `work` in the store's thread, after all earlier writes. While another program locks the database, notify
-        the user and wait for up to ten minutes. If the user interrupts the wait, return immediately; the queue still
-        does the work later. Raises `StoreFailed`."""
+    async def write(self, operation: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Run `operation` in the store's thread, after all earlier writes. While another program locks the database,
+        notify the user and wait for up to ten minutes. If the user interrupts the wait, return immediately; the queue
+        still runs it later. Raises `StoreFailed`."""
         unreported_error, self._unreported_error = self._unreported_error, None
         if unreported_error is not None:
             raise unreported_error
         is_interrupted = self.interrupt.is_requested()
         self._has_notified = self._has_notified and is_interrupted
-        write = _Write(partial(work, *args, **kwargs), asyncio.get_running_loop().create_future())
+        write = _Write(partial(operation, *args, **kwargs), asyncio.get_running_loop().create_future())
         self._writes.append(write)
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._run_writes())
@@ -90,7 +90,7 @@ class WriteQueue:
         cancellation, unwritten rows are discarded."""
         try:
             if self.is_blocked:
-                self.notify(CLOSING_NOTE)
+                self.notify(CLOSING_NOTICE)
                 self._has_notified = True
             await self.wait_until_written()
         finally:
@@ -99,23 +99,23 @@ class WriteQueue:
 
     async def _run_writes(self) -> None:
         while self._writes:
-            error = await self._try_write(self._writes[0].work)
+            error = await self._try_write(self._writes[0].operation)
             write = self._writes.popleft()
             if error is not None and write.is_abandoned:
-                self._fail_later_writes(error)
+                self._discard_later_writes(error)
             elif error is not None:
                 write.done.set_exception(error)
             elif not write.is_abandoned:
                 write.done.set_result(None)
         if self._has_notified:
             self._has_notified = False
-            self.notify(UNLOCKED_NOTE)
+            self.notify(UNLOCKED_NOTICE)
 
-    async def _try_write(self, work: Callable[[], None]) -> BaseException | None:
-        """Run `work`, retrying while the database is locked. Return the error, or None on success."""
+    async def _try_write(self, operation: Callable[[], None]) -> BaseException | None:
+        """Run `operation`, retrying while the database is locked. Return the error, or None on success."""
         start_time = time.monotonic()
         while True:
-            attempt = self._thread.run(work if self._blocked_since is None else partial(self._try_once, work))
+            attempt = self._thread.run(operation if self._blocked_since is None else partial(self._try_once, operation))
             (error,) = await asyncio.gather(attempt, return_exceptions=True)
             if not (isinstance(error, StoreFailed) and error.reason == "locked"):
                 self._blocked_since = None
@@ -125,15 +125,15 @@ class WriteQueue:
                 return error
             if not self._has_notified:
                 self._has_notified = True
-                self.notify(LOCKED_NOTE)
+                self.notify(LOCKED_NOTICE)
             await asyncio.sleep(RETRY_DELAY_S)
 
-    def _try_once(self, work: Callable[[], None]) -> None:
-        """Run `work` once, without waiting for the lock, so that the store's thread is free between attempts."""
+    def _try_once(self, operation: Callable[[], None]) -> None:
+        """Run `operation` once, without waiting for the lock, so that the store's thread is free between attempts."""
         with self._store.without_waiting():
-            work()
+            operation()
 
-    def _fail_later_writes(self, error: BaseException) -> None:
+    def _discard_later_writes(self, error: BaseException) -> None:
         """Discard the writes queued after a failed one, because a message must not be stored without its
         predecessor."""
         later_writes, self._writes = self._writes, deque()

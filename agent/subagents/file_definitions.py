@@ -44,13 +44,13 @@ def unknown_tools_notice(files: Sequence[AgentFile], known_tools: Collection[str
     agents_by_tool: dict[str, list[str]] = {}
     for file in files:
         for name in (*(file.allowed_tools or ()), *file.denied_tools):
-            if _is_unknown(name, known_tools):
+            if _is_unknown_tool(name, known_tools):
                 agents_by_tool.setdefault(name, []).append(file.name)
     unknown_tools = [f"`{name}` ({join_limited(agents, _MAX_LISTED_NAMES)})" for name, agents in agents_by_tool.items()]
     return f"agents name unknown tools: {join_limited(unknown_tools, _MAX_LISTED_NAMES)}" if unknown_tools else ""
 
 
-def _is_unknown(name: str, known_tools: Collection[str]) -> bool:
+def _is_unknown_tool(name: str, known_tools: Collection[str]) -> bool:
     (our_name,) = to_our_names([name])
     if (
         our_name in known_tools

@@ -33,7 +33,7 @@ from ebbtide.tools.outputs.extent import join_limited
 from ebbtide.tools.task import MAX_LISTED_AGENTS
 
 MAX_CONCURRENT_AGENTS = 10
-HIDDEN_EVENTS = (TextDelta, ReasoningDelta, CallDelta, ToolProgress, ContextMeasured)
+UNFORWARDED_EVENTS = (TextDelta, ReasoningDelta, CallDelta, ToolProgress, ContextMeasured)
 """Frequent events that are not forwarded to the parent session."""
 
 ComposeAgentSession: TypeAlias = Callable[[AgentDefinition, SessionContext, AsyncExitStack], Awaitable[Session]]
@@ -64,8 +64,8 @@ class SessionAgents:
         parent: SessionContext,
     ) -> None:
         """`get_definitions` returns the agents that may be started now."""
-        self._definitions = get_definitions
-        self._compose = compose_session
+        self._get_definitions = get_definitions
+        self._compose_session = compose_session
         self._slots = asyncio.Semaphore(max(1, min(max_concurrent, MAX_CONCURRENT_AGENTS)))
         self._delegations: dict[str, _Delegation] = {}
         self._watcher: Callable[[], None] | None = None
@@ -97,7 +97,7 @@ class SessionAgents:
 
     async def delegate(self, name: str, prompt: str, workspace: Workspace) -> Result:
         """Run an agent and return its result. Raises `ToolError` if it cannot be started."""
-        definitions = self._definitions()
+        definitions = self._get_definitions()
         definition = find_definition(definitions, name)
         if definition is None:
             names = [agent.name for agent in definitions]
@@ -112,7 +112,7 @@ class SessionAgents:
                 if await delegation.stop_request.race(self._take_slot(exit_stack)) is None:
                     raise ToolError("the user stopped the agent before it started: ask before you start it again")
                 try:
-                    session = await self._compose(definition, self._parent, exit_stack)
+                    session = await self._compose_session(definition, self._parent, exit_stack)
                 except AgentError as error:
                     raise ToolError(f"the agent could not be started: {error}") from error
                 exit_stack.push_async_callback(session.close)
@@ -147,7 +147,7 @@ class SessionAgents:
             progress.record(event)
             if isinstance(event, PermissionAnswered):
                 turn.emit(replace(event, id=f"{event.id}-{agent_id}"))
-            elif not isinstance(event, HIDDEN_EVENTS):
+            elif not isinstance(event, UNFORWARDED_EVENTS):
                 turn.emit(AgentActivity(agent_id, call_id, name, round(time.monotonic() - started_at, 1), event))
                 self._notify_watcher()
 
@@ -155,12 +155,12 @@ class SessionAgents:
         try:
             next_prompt = "" if delegation.stop_request.is_requested() else prompt
             was_continued = False
-            attachments = await _hook_notes(session, name, turn) if next_prompt else ()
+            attachments = await _run_start_hooks(session, name, turn) if next_prompt else ()
             while next_prompt and not delegation.stop_request.is_requested():
                 async with aclosing(session.send(next_prompt, attachments)) as events:
                     async for event in events:
                         report(event)
-                next_prompt = await _reason_to_continue(
+                next_prompt = await _run_stop_hooks(
                     progress, session, name, self._parent.calls, turn, was_continued=was_continued
                 )
                 was_continued, attachments = True, ()
@@ -170,13 +170,13 @@ class SessionAgents:
         return finished
 
 
-async def _hook_notes(session: Session, name: str, turn: TurnContext) -> tuple[Note, ...]:
+async def _run_start_hooks(session: Session, name: str, turn: TurnContext) -> tuple[Note, ...]:
     """Run `SubagentStart` hooks, and return their context as notes."""
     context = await turn.hooks.subagent_context(session.id, name) if turn.hooks is not None else ""
     return (Note(f"{HOOK_NOTE_PREFIX}`SubagentStart` notes:]\n{context}"),) if context else ()
 
 
-async def _reason_to_continue(
+async def _run_stop_hooks(
     progress: AgentProgress, session: Session, name: str, calls: CallContext, turn: TurnContext, *, was_continued: bool
 ) -> str:
     """Run `SubagentStop` hooks, and return why the agent should continue after its answer. Empty if it may stop or has

@@ -19,14 +19,16 @@ from ebbtide.agent.messages import (
 )
 
 
-def with_unique_ids(reply: Assistant, earlier: Set[str]) -> Assistant:
-    """Return the reply with new ids for calls whose id is already in `earlier`. Some servers restart their numbering in
-    each reply. State is stored by call id, so a later output with a reused id might count as masked."""
-    if not any(call.id in earlier for call in reply.calls):
+def with_unique_ids(reply: Assistant, earlier_ids: Set[str]) -> Assistant:
+    """Return the reply with new ids for calls whose id is already in `earlier_ids`. Some servers restart their
+    numbering in each reply. State is stored by call id, so a later output with a reused id might count as masked."""
+    if not any(call.id in earlier_ids for call in reply.calls):
         return reply
-    used_ids = {*earlier, *(call.id for call in reply.calls)}
+    used_ids = {*earlier_ids, *(call.id for call in reply.calls)}
     parts = [
-        replace(part, id=_unused_id(part.id, used_ids)) if isinstance(part, ToolCall) and part.id in earlier else part
+        replace(part, id=_unused_id(part.id, used_ids))
+        if isinstance(part, ToolCall) and part.id in earlier_ids
+        else part
         for part in reply.parts
     ]
     return replace(reply, parts=tuple(parts))

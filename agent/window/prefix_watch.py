@@ -8,14 +8,14 @@ from dataclasses import replace
 from ebbtide.agent.budget.last_request import RequestChain, RequestMark, changes_since, request_mark
 from ebbtide.agent.budget.prefix import (
     Breakpoints,
-    Fingerprint,
     PartCounter,
     RequestDigester,
+    RequestFingerprint,
     cache_break_cause,
     create_fingerprint,
     difference_after_rewrite,
     first_difference,
-    is_cache_broken,
+    is_cache_miss,
     plan_breakpoints,
     tokens_left_cached,
 )
@@ -38,7 +38,7 @@ tokens."""
 class CachedRequest:
     """What an answered request left in the cache."""
 
-    fingerprint: Fingerprint
+    fingerprint: RequestFingerprint
     usage: Usage
     answered_at: float
     rewrite_count: int
@@ -93,7 +93,7 @@ class PrefixWatch:
         """A system prompt and tools, with their size in tokens."""
         self._sent_part_count = self._settled_part_count = 0
         """Number of parts of the last request, and how many of them the next masking will probably leave unchanged."""
-        self._sent: Fingerprint | None = None
+        self._sent: RequestFingerprint | None = None
         self._is_rewritten = self._has_other_tools = False
         self._is_reloaded = False
         self._unchanged_count = 0
@@ -231,7 +231,7 @@ class PrefixWatch:
         )
         return request
 
-    def _difference(self, sent: Fingerprint) -> str | None:
+    def _difference(self, sent: RequestFingerprint) -> str | None:
         """Return the place where a request differs from the last one although it must not; None if there is none.
         Differences after a restart are only emitted as events."""
         if self._sent is not None and self._is_rewritten:
@@ -286,7 +286,7 @@ class PrefixWatch:
         if (
             previously_cached is not None
             and previously_cached.rewrite_count == self.rewrite_count
-            and is_cache_broken(previously_cached.cached_tokens, usage)
+            and is_cache_miss(previously_cached.cached_tokens, usage)
         ):
             cause = cache_break_cause(previously_cached.fingerprint, self._sent, idle_seconds, self._cache_ttl)
             if cause != "unknown" or not self._is_first_of_turn:

@@ -18,7 +18,7 @@ from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted, PrefixRen
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.records import store_access, write_queue
 from ebbtide.agent.records.recorder import UNREADABLE_SNAPSHOT
-from ebbtide.agent.records.write_queue import LOCKED_NOTE, UNLOCKED_NOTE
+from ebbtide.agent.records.write_queue import LOCKED_NOTICE, UNLOCKED_NOTICE
 from ebbtide.agent.session import Session
 from ebbtide.agent.sessions import Sessions
 from ebbtide.agent.tokens.estimate import count_text, estimate_text
@@ -259,7 +259,10 @@ async def test_what_is_to_be_stored_waits_for_a_database_that_another_program_ho
             session, Noticed, lambda _: other.in_transaction and other.execute("rollback"), "two"
         )
     assert events[-1] == TurnFinished("answered", "Yes.")
-    assert [event for event in events if isinstance(event, Noticed)] == [Noticed(LOCKED_NOTE), Noticed(UNLOCKED_NOTE)]
+    assert [event for event in events if isinstance(event, Noticed)] == [
+        Noticed(LOCKED_NOTICE),
+        Noticed(UNLOCKED_NOTICE),
+    ]
     assert_whole(session, project, "one", "two")
 
 
@@ -270,10 +273,10 @@ async def test_a_turn_can_be_interrupted_while_another_program_holds_the_databas
     session.set_listener(between.append)
     with held(project):
         events = await turn_in_which(session, Noticed, lambda _: session.interrupt(), "two")
-        assert [event for event in events if isinstance(event, Noticed)] == [Noticed(LOCKED_NOTE)]
+        assert [event for event in events if isinstance(event, Noticed)] == [Noticed(LOCKED_NOTICE)]
         assert events[-1] == TurnFinished("interrupted", "")
     await until(lambda: bool(between))
-    assert between == [Noticed(UNLOCKED_NOTE)]
+    assert between == [Noticed(UNLOCKED_NOTICE)]
     await goes_on(session, project, "three", "one", "two", "Yes.")
     await session.close()
     again = await project.session(resume="")

@@ -190,7 +190,7 @@ def test_what_another_process_added_first_is_not_added_again(opened: Opened) -> 
 def test_an_index_that_was_emptied_meanwhile_gets_no_gap(opened: Opened) -> None:
     opened.store.write("a", [MessageRow(at, "user", "{}", 5.0) for at in range(4)])
     opened.index.add_documents(IndexProgress("a", 2, 0, 0, 0, 0), [doc(0, "one"), doc(1, "two")])
-    opened.index.rebuild()
+    opened.index.clear()
     opened.index.add_documents(IndexProgress("a", 4, 0, 0, 0, 0), [doc(2, "three"), doc(3, "four")], 2)
     assert opened.index.unfinished_sessions() == (IndexProgress("a", 0, 0, 0, 4, 0),)
     assert opened.texts("three") == []
@@ -229,7 +229,7 @@ def test_a_damaged_index_is_made_anew(tmp_path: Path, damage: str) -> None:
         db.execute(damage)
     db.close()
     opened = Opened(tmp_path / "s.db")
-    opened.index.rebuild()
+    opened.index.clear()
     opened.add("a", doc(0, "some words"))
     assert opened.texts("words") == opened.texts("ome") == ["some words"]
 

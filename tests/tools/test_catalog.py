@@ -21,7 +21,7 @@ MAX_FIRST_REQUEST = 3_700
 the estimate for an unknown tokenizer is 1.6 times too high here."""
 DEFER = (
     "the first request is too large. Defer a tool that few sessions need (`kind` is `rare`, and its place is in "
-    "`RARE_TOOLS`), offer it only where it is useful (`is_useful` of its traits), or shorten its text"
+    "`RARE_TOOL_LOCATIONS`), offer it only where it is useful (`is_useful` of its traits), or shorten its text"
 )
 
 

@@ -22,7 +22,7 @@ from ebbtide.tui.app import EbbApp
 from ebbtide.tui.screens.context import ContextScreen
 from ebbtide.tui.session.compaction import begin_compaction, preview_undo, undo_last_rewrite
 from ebbtide.tui.session.view_edits import propose, propose_undo, run_action
-from ebbtide.tui.text.numbers import format_dollars, tokens
+from ebbtide.tui.text.numbers import format_dollars, format_tokens
 from ebbtide.tui.view.compaction_preview import compaction_headline
 from ebbtide.tui.view.component_table import build_component_table
 from ebbtide.tui.view.context import overview_lines
@@ -143,12 +143,12 @@ async def same_everywhere(t: Driven, home: Home, bill: Bill) -> Overview:
     assert here == there
     line = plain(status_line(StatusLineState(view, visible_parts=("model", "cost", "context")), 200))
     figures = figure(r"(\S+)  (\S+)  \S* ~?(\S+) of (\S+) \((\d+)%\)$", line)
-    used, room = tokens(here.used_tokens), tokens(here.effective)
+    used, room = format_tokens(here.used_tokens), format_tokens(here.effective)
     share = f"{here.used_tokens / here.effective:.0%}"[:-1]
     assert figures == (here.model, format_dollars(bill.cost), used, room, share)
     head, rows = await screen_of(t)
     of_screen = figure(r"(\S+) of (\S+) usable, (\d+)%  \S+ free  window (\S+)  (\S+)$", head)
-    assert of_screen == (used, room, share, tokens(here.window.tokens), here.model)
+    assert of_screen == (used, room, share, format_tokens(here.window.tokens), here.model)
     assert rows == [f"{row.name}: {row.tokens}" for row in build_component_table(there).rows()]
     assert sum(row.tokens for row in build_component_table(there).rows() if row.level == 0) == here.used_tokens
     printed = "\n".join(plain(text) for text in overview_lines(there, 120))

@@ -19,7 +19,7 @@ from ebbtide.tui.slash_commands import (
     command_completions,
     parse_command,
 )
-from ebbtide.tui.text.numbers import format_age, format_dollars, format_duration, tokens
+from ebbtide.tui.text.numbers import format_age, format_dollars, format_duration, format_tokens
 
 
 def test_a_command_is_found_with_its_argument() -> None:
@@ -120,7 +120,8 @@ def test_every_key_says_what_it_does() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (tokens(950), "950"), (tokens(12_340), "12.3k"), (tokens(200_000), "200k"), (tokens(999_999), "1.0M"),
+        (format_tokens(950), "950"), (format_tokens(12_340), "12.3k"), (format_tokens(200_000), "200k"),
+        (format_tokens(999_999), "1.0M"),
         (format_dollars(None), "unknown"), (format_dollars(0.0), "$0.00"), (format_dollars(0.01234), "$0.0123"),
         (format_dollars(12.345), "$12.35"),
         (format_duration(59), "59s"), (format_duration(185), "3m 05s"), (format_age(5), "now"),

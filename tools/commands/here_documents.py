@@ -22,10 +22,10 @@ _FILE_REDIRECTION = b" < here-document "
 _HEREDOC_START = re.compile(rb"<<(?P<dash>-?)[ \t]*(?P<quote>['\"]?)(?P<end>[A-Za-z_]\w*)(?P=quote)(?=[ \t\n;|&>])")
 _INPUT_HEREDOC = re.compile(rb"(?<![\d<>&}])" + _HEREDOC_START.pattern)
 _CAT_SUBSTITUTION = re.compile(rb'"\$\(cat ' + _HEREDOC_START.pattern + rb"[ \t]*\n(?P<text>.*)\)\"", re.DOTALL)
-_EXPANDED_CHARACTER = re.compile(rb"[$`\\]")
+_EXPANSION_CHARACTER = re.compile(rb"[$`\\]")
 _WORDS_AND_QUOTES = re.compile(rb"(?:[\w \t\n./:,+%@=|&;<>*?~^\[\]\x80-\xff-]|\$\?|'[^']*'|\"(?:[^\"\\$`]|\$\?)*\")*+")
-_JOINING_NODES = {"program", "list", "pipeline", "redirected_statement"}
-_HAS_OLD_BASH = sys.platform == "darwin"
+_TRANSPARENT_NODES = {"program", "list", "pipeline", "redirected_statement"}
+_MAY_HAVE_OLD_BASH = sys.platform == "darwin"
 """The bash of macOS searches for the end of a substitution even inside its here-document."""
 
 
@@ -59,16 +59,16 @@ def _replacements(source: bytes, root: "Node") -> "Iterator[tuple[int, int, byte
     """Yield the start and end byte offset and the replacement of each text to replace."""
     pending = [(root, True)]
     while pending:
-        node, is_joined = pending.pop()
+        node, is_top_level = pending.pop()
         if node.type == "string" and (word := _quoted_word(source[node.start_byte : node.end_byte])) is not None:
             yield node.start_byte, node.end_byte, word
             continue
         if node.type == "herestring_redirect" and _WORDS_AND_QUOTES.fullmatch(source, node.start_byte, node.end_byte):
             yield node.start_byte, node.end_byte, _FILE_REDIRECTION
-        if node.type == "heredoc_redirect" and is_joined:
+        if node.type == "heredoc_redirect" and is_top_level:
             yield from _file_replacements(source, node)
-        is_joined = is_joined and node.type in _JOINING_NODES
-        pending += [(child, is_joined) for child in node.children]
+        is_top_level = is_top_level and node.type in _TRANSPARENT_NODES
+        pending += [(child, is_top_level) for child in node.children]
 
 
 def _file_replacements(source: bytes, node: "Node") -> "Iterator[tuple[int, int, bytes]]":
@@ -87,7 +87,7 @@ def _file_replacements(source: bytes, node: "Node") -> "Iterator[tuple[int, int,
 
 def _quoted_word(text: bytes) -> bytes | None:
     """Return the quoted word equivalent to a `"$(cat <<'EOF' …)"` string, or None for anything else."""
-    match = None if _HAS_OLD_BASH else _CAT_SUBSTITUTION.fullmatch(text)
+    match = None if _MAY_HAVE_OLD_BASH else _CAT_SUBSTITUTION.fullmatch(text)
     body = _heredoc_text(match["text"], match) if match is not None else None
     if match is None or body is None or match["text"][body.end :].strip():
         return None
@@ -101,7 +101,7 @@ def _heredoc_text(text: bytes, start_match: re.Match[bytes]) -> _Body | None:
     offset = 0
     for line in text.split(b"\n"):
         if (line.lstrip(b"\t") if start_match["dash"] else line) == start_match["end"]:
-            is_text = bool(start_match["quote"]) or not _EXPANDED_CHARACTER.search(text[:offset])
-            return _Body(text[:offset], offset + len(line)) if is_text else None
+            is_literal = bool(start_match["quote"]) or not _EXPANSION_CHARACTER.search(text[:offset])
+            return _Body(text[:offset], offset + len(line)) if is_literal else None
         offset += len(line) + 1
     return None

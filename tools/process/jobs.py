@@ -36,7 +36,7 @@ class Job:
     ports: dict[int, int | None] = field(default_factory=dict)
     """The ports that the job listens on in that namespace, each with the port of 127.0.0.1 that is forwarded to it, if
     any."""
-    is_end_known: bool = False
+    is_end_reported: bool = False
     """Whether the model knows that the job has ended, because it was notified or ended the job itself."""
 
     @property
@@ -118,13 +118,13 @@ class BackgroundJobs:
     @property
     def unfinished(self) -> tuple[Job, ...]:
         """Jobs whose end neither this session nor the model knows of."""
-        return tuple(job for job in self.by_id.values() if job.end is None and not job.is_end_known)
+        return tuple(job for job in self.by_id.values() if job.end is None and not job.is_end_reported)
 
     @property
     def unreported_ends(self) -> dict[str, EndedJob]:
         """Ended jobs that have not been reported to the model."""
         ends_in_this_run = {
-            job.id: job.end for job in self.by_id.values() if job.end is not None and not job.is_end_known
+            job.id: job.end for job in self.by_id.values() if job.end is not None and not job.is_end_reported
         }
         return self._jobs_of_earlier_runs | ends_in_this_run
 
@@ -133,7 +133,7 @@ class BackgroundJobs:
         for job_id in ids:
             self._jobs_of_earlier_runs.pop(job_id, None)
             if job_id in self.by_id:
-                self.by_id[job_id].is_end_known = True
+                self.by_id[job_id].is_end_reported = True
 
     async def wait_for_end(self, excluded_ids: Collection[str] = ()) -> None:
         """Wait until there is an ended job that has not been reported to the model and is not in `excluded_ids`."""
@@ -144,7 +144,7 @@ class BackgroundJobs:
     async def _watch(self, job: Job, summarise_end: Callable[[Job], EndedJob]) -> None:
         await job.program.wait_for_exit()
         job.end = summarise_end(job)
-        if not job.is_end_known:
+        if not job.is_end_reported:
             self._job_ended.set()
             await self.on_end(job.end)
 

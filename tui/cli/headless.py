@@ -13,7 +13,7 @@ from ebbtide.agent.headless.run import HeadlessJob
 from ebbtide.agent.headless.run import run as run_job
 from ebbtide.agent.records.session_lookup import is_session_id
 from ebbtide.tui.cli.arguments import open_sessions
-from ebbtide.tui.cli.piped_input import has_piped_input, is_attachment, read_piped_input
+from ebbtide.tui.cli.piped_input import has_piped_input, needs_attachment, read_piped_input
 from ebbtide.tui.text.sanitise import sanitise
 
 
@@ -62,7 +62,7 @@ def _prompt_and_input(prompt: str, words: Sequence[str]) -> tuple[str, str]:
     if prompt == "-" and sys.stdin.isatty():
         print("ebb: type the prompt, then press Ctrl-D on an empty line", file=sys.stderr)
     piped = read_piped_input() if prompt == "-" or has_piped_input() else ""
-    is_extra_input = prompt != "-" or is_attachment(piped)
+    is_extra_input = prompt != "-" or needs_attachment(piped)
     if is_extra_input and piped.strip() and (joined_texts := _join_texts(texts)):
         return joined_texts, piped
     full_prompt = _join_texts([*texts, piped])

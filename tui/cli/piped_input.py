@@ -41,10 +41,10 @@ def read_piped_input() -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return _decode_other_encoding(data)
+        return _decode_non_utf8(data)
 
 
-def _decode_other_encoding(data: bytes) -> str:
+def _decode_non_utf8(data: bytes) -> str:
     if files.text.binary_kind(data) is None and not view.long_texts.is_binary_text(
         text := files.text.decode_file(data).text
     ):
@@ -52,9 +52,9 @@ def _decode_other_encoding(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def is_attachment(piped: str) -> bool:
+def needs_attachment(text: str) -> bool:
     """Whether piped input becomes an attachment, because it is long or is not plain text."""
-    return len(piped) > _MAX_INLINE_CHARS or "\0" in piped or not is_encodable(piped)
+    return len(text) > _MAX_INLINE_CHARS or "\0" in text or not is_encodable(text)
 
 
 def reattach_terminal() -> bool:

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from ebbtide.tui.cli.arguments import SUBCOMMANDS, action_names, first_positional_index, parse_integer
 
-ListNames = Callable[[], Iterable[tuple[str, str]]]
+ListCandidates = Callable[[], Iterable[tuple[str, str]]]
 """Names with descriptions, looked up on demand."""
 
 
@@ -21,15 +21,15 @@ class GetParser(Protocol):
 class CompletionSources:
     """Functions that list names for completion, from stored sessions, settings and the model registry."""
 
-    list_sessions: ListNames
+    list_sessions: ListCandidates
     """Session ids with titles, newest first."""
-    list_models: ListNames
+    list_models: ListCandidates
     """Models as PROVIDER/NAME."""
-    list_settings: ListNames
+    list_settings: ListCandidates
     """Configuration keys with their help texts."""
-    list_servers: ListNames
+    list_servers: ListCandidates
     """Names of MCP servers."""
-    list_tags: ListNames
+    list_tags: ListCandidates
     """Session tags, each with its number of sessions."""
 
 
@@ -50,44 +50,44 @@ def complete(
     parser, command_words = _parser_for(preceding_words, get_parser)
     flags = {name: action for action in parser._actions for name in action.option_strings}
     if command_words and (action := flags.get(command_words[-1])) and _takes_value(action) and not word.startswith("-"):
-        return _filter_by_prefix(_value_completion(action, sources), word)
+        return _filter_by_prefix(_complete_value(action, sources), word)
     flag, equals, value = word.partition("=")
     if equals and (action := flags.get(flag)) and _takes_value(action):
-        completion = _filter_by_prefix(_value_completion(action, sources), value)
+        completion = _filter_by_prefix(_complete_value(action, sources), value)
         return ShellCompletion(
             tuple((f"{flag}={name}", description) for name, description in completion.words), completion.paths
         )
     if word.startswith("-"):
         return _filter_by_prefix(
-            ShellCompletion(tuple((name, action.help or "") for name, action in _longest_names(flags))), word
+            ShellCompletion(tuple((name, action.help or "") for name, action in _flags_by_longest_name(flags))), word
         )
-    return _filter_by_prefix(_positional_completion(parser, command_words, sources), word)
+    return _filter_by_prefix(_complete_positional(parser, command_words, sources), word)
 
 
-def _parser_for(preceding_words: Sequence[str], parsers: GetParser) -> tuple[ArgumentParser, Sequence[str]]:
+def _parser_for(preceding_words: Sequence[str], get_parser: GetParser) -> tuple[ArgumentParser, Sequence[str]]:
     """Return the parser of the command in `preceding_words`, and the words without the command's name."""
     command_index = first_positional_index(preceding_words)
     if command_index is None or preceding_words[command_index] not in SUBCOMMANDS:
-        return parsers(), preceding_words
+        return get_parser(), preceding_words
     name = preceding_words[command_index]
     command_words = [*preceding_words[:command_index], *preceding_words[command_index + 1 :]]
-    parser = parsers(name)
+    parser = get_parser(name)
     action_index = first_positional_index(command_words)
     if action_index is not None and command_words[action_index] in action_names(parser):
-        action_parser = parsers(name, command_words[action_index])
+        action_parser = get_parser(name, command_words[action_index])
         if action_parser.prog != parser.prog:
             return action_parser, [*command_words[:action_index], *command_words[action_index + 1 :]]
     return parser, command_words
 
 
-def _longest_names(flags: dict[str, Action]) -> Iterator[tuple[str, Action]]:
+def _flags_by_longest_name(flags: dict[str, Action]) -> Iterator[tuple[str, Action]]:
     """Yield each flag once, under the longest of its names."""
     for name, action in flags.items():
         if name == max(action.option_strings, key=len):
             yield name, action
 
 
-def _positional_completion(
+def _complete_positional(
     parser: ArgumentParser, command_words: Sequence[str], sources: CompletionSources
 ) -> ShellCompletion:
     words = [*_positional_words(command_words, parser)]
@@ -99,7 +99,7 @@ def _positional_completion(
     action = positionals[min(len(words), len(positionals) - 1)]
     if len(words) >= len(positionals) and action.nargs not in ("*", "+"):
         return ShellCompletion()
-    return _value_completion(action, sources)
+    return _complete_value(action, sources)
 
 
 def _positional_words(command_words: Sequence[str], parser: ArgumentParser) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _takes_value(action: Action) -> bool:
     return bool(action.option_strings) and action.nargs != 0
 
 
-def _value_completion(action: Action, sources: CompletionSources) -> ShellCompletion:
+def _complete_value(action: Action, sources: CompletionSources) -> ShellCompletion:
     if action.choices is not None:
         return ShellCompletion(tuple((str(choice), "") for choice in action.choices))
     if action.type is parse_integer:

@@ -78,7 +78,7 @@ def _action_function(name: str) -> Subcommand | None:
 def _list(options: argparse.Namespace) -> None:
     """List sessions. This runs often, so it imports no models, tools or event loop."""
     tags = archive.tags.normalise_tags(options.tag)
-    sessions, problem = archive.session_page.newest_sessions(
+    sessions, problem = archive.session_listing.newest_sessions(
         cli.arguments.read_settings_with_warnings(options)[1], options.limit + 1, in_all_projects=options.all, tags=tags
     )
     if problem:

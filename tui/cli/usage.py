@@ -17,7 +17,7 @@ from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings_with_warnings
 from ebbtide.tui.cli.time_arguments import parse_time_argument
 from ebbtide.tui.text.locale import is_ascii_locale
-from ebbtide.tui.text.numbers import format_dollars, tokens
+from ebbtide.tui.text.numbers import format_dollars, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 
 MAX_VISIBLE_ROWS = 62
@@ -60,7 +60,7 @@ def cost_text(line: UsageLine) -> str:
 
 
 def tokens_text(line: UsageLine) -> str:
-    return tokens(line.tokens) if line.requests else ""
+    return format_tokens(line.tokens) if line.requests else ""
 
 
 def cached_share(line: UsageLine) -> str:
@@ -75,8 +75,9 @@ def total_lines(report: UsageReport, omitted_count: int) -> list[str]:
     group = {"day": "day", "month": "month", "model": "model", "project": "project"}[report.group_by]
     notes = [
         f"{format_dollars(total.cost) if total.requests else '$0.00'} for {pluralize(total.requests, 'request')} in "
-        f"{pluralize(total.sessions, 'session')}: {tokens(total.cache_read)} tokens read from the cache, "
-        f"{tokens(total.cache_write)} written to it, {tokens(total.input)} fresh, {tokens(total.output)} output"
+        f"{pluralize(total.sessions, 'session')}: {format_tokens(total.cache_read)} tokens read from the cache, "
+        f"{format_tokens(total.cache_write)} written to it, {format_tokens(total.input)} fresh, "
+        f"{format_tokens(total.output)} output"
     ]
     if total.unpriced:
         cost_note = "" if total.cost is None else "; costs marked `+` are higher"

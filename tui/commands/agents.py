@@ -11,7 +11,7 @@ from ebbtide.agent.records.session_lookup import SessionInfo
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.session.session_list import MAX_PREVIEW_MESSAGES
 from ebbtide.tui.slash_commands import Invocation, command_by_name
-from ebbtide.tui.text.numbers import tokens as format_tokens
+from ebbtide.tui.text.numbers import format_tokens
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 from ebbtide.tui.text.spans import Line, Span
 from ebbtide.tui.view.blocks import Call

@@ -13,7 +13,7 @@ from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.session.compaction import begin_compaction, preview_undo, undo_last_rewrite
 from ebbtide.tui.text.cells import fit_width
-from ebbtide.tui.text.numbers import format_age, format_size, tokens
+from ebbtide.tui.text.numbers import format_age, format_size, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
 from ebbtide.tui.view.call_titles import call_title
@@ -154,7 +154,7 @@ def _archive_row(item: ArchiveItem, now: float) -> ArchiveRow:
     return ArchiveRow(
         item.ref,
         title,
-        f"{tokens(item.line_count)} {'line' if item.line_count == 1 else 'lines'}",
+        f"{format_tokens(item.line_count)} {'line' if item.line_count == 1 else 'lines'}",
         format_size(item.size),
         format_age(now - item.created_at).removesuffix(" ago"),
         STATE_LABELS.get(item.state, item.state),

@@ -15,12 +15,12 @@ from ebbtide.agent.input.memory import (
     Memory,
     MemoryFile,
     announce_memory,
+    append_memory,
     delete_memory,
     list_memories,
     list_memory_files,
     undo_append,
 )
-from ebbtide.agent.input.memory import append_memory as store_note
 from ebbtide.agent.session import Session
 from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tui.commands.command_context import CommandContext
@@ -35,7 +35,7 @@ from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMe
 async def save_note(controller: SessionController, text: str, path: Path) -> None:
     """Append a note to `path`, an instruction file, and inform the model. Errors are shown."""
     try:
-        remembered = store_note(text, path)
+        remembered = append_memory(text, path)
     except AgentError as error:
         return controller.show_failure(error)
     await controller.run_with_activity(
@@ -68,7 +68,7 @@ async def undo_last_note(controller: SessionController) -> bool:
             return False
 
 
-def note_files_panel(files: Sequence[MemoryFile]) -> Panel:
+def note_target_panel(files: Sequence[MemoryFile]) -> Panel:
     return Panel(
         "remember",
         ((("Save this note in", "strong"),),),
@@ -85,11 +85,11 @@ def note_files_panel(files: Sequence[MemoryFile]) -> Panel:
     )
 
 
-FILE_PREFIX = "file:"
+FILE_VALUE_PREFIX = "file:"
 """Prefix of the row values of instruction files; other values are indexes of notes."""
 
 
-def instructions_panel(
+def memory_panel(
     files: Sequence[tuple[Path, int]],
     notes: Sequence[Memory],
     root: Path,
@@ -108,7 +108,7 @@ def instructions_panel(
         empty_message="No notes and no instructions yet.",
         actions=(
             PanelAction(("enter",), "open"),
-            PanelAction(("x",), "forget", forget, is_available=lambda row: not row.value.startswith(FILE_PREFIX)),
+            PanelAction(("x",), "forget", forget, is_available=lambda row: not row.value.startswith(FILE_VALUE_PREFIX)),
         ),
         search_placeholder="",
         max_list_lines=20,
@@ -117,7 +117,7 @@ def instructions_panel(
 
 def _file_row(path: Path, byte_count: int, root: Path) -> PanelRow:
     name = sanitise_line(str(path.relative_to(root) if path.is_relative_to(root) else path))
-    return PanelRow(f"{FILE_PREFIX}{path}", ((f"  {name}", "text"), (f"  {format_size(byte_count)}", "dim")))
+    return PanelRow(f"{FILE_VALUE_PREFIX}{path}", ((f"  {name}", "text"), (f"  {format_size(byte_count)}", "dim")))
 
 
 def _note_row(index: int, note: Memory) -> PanelRow:
@@ -138,7 +138,7 @@ async def remember(context: CommandContext, text: str) -> None:
     if not text or context.settings is None:
         return context.controller.show_notice("type a note after `#`, such as `# tests run with tox`")
     files_by_path = {str(file.path): file for file in list_memory_files(context.settings.config)}
-    choice = await context.show(note_files_panel(tuple(files_by_path.values())))
+    choice = await context.show(note_target_panel(tuple(files_by_path.values())))
     if choice is not None:
         return await save_note(context.controller, text, files_by_path[choice.value].path)
     return context.set_prompt_text(f"# {text}")
@@ -155,18 +155,18 @@ async def show_memory(context: CommandContext, _: str) -> None:
         note = notes[int(row.value)]
         await asyncio.to_thread(delete_memory, note)
         await announce_removal(context.controller, note.text, str(note.path))
-        return replace(await updated_panel(), message=ShowMessage("note removed"))
+        return replace(await reload_panel(), message=ShowMessage("note removed"))
 
-    async def updated_panel() -> Panel:
+    async def reload_panel() -> Panel:
         nonlocal files, notes
         files, notes = await asyncio.to_thread(_files_and_notes, settings, session)
-        return instructions_panel(files, notes, session.working_folder, remove_note)
+        return memory_panel(files, notes, session.working_folder, remove_note)
 
-    choice = await context.show(instructions_panel(files, notes, session.working_folder, remove_note))
+    choice = await context.show(memory_panel(files, notes, session.working_folder, remove_note))
     if choice is not None:
         path = (
-            Path(choice.value.removeprefix(FILE_PREFIX))
-            if choice.value.startswith(FILE_PREFIX)
+            Path(choice.value.removeprefix(FILE_VALUE_PREFIX))
+            if choice.value.startswith(FILE_VALUE_PREFIX)
             else notes[int(choice.value)].path
         )
         try:

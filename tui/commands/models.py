@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ebbtide.agent.providers.choices import ModelChoice, describe_model, list_model_choices, switch_cost
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tui.commands.command_context import CommandContext
-from ebbtide.tui.text.numbers import format_dollars, tokens
+from ebbtide.tui.text.numbers import format_dollars, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle
 from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, heading_row
@@ -86,7 +86,7 @@ def plain_model_line(offer: ModelChoice, current: str) -> str:
     """Return a model as one line, for line mode."""
     phrases = [offer.model + (" (in use)" if offer.model == current else "")]
     if offer.window_tokens is not None:
-        phrases.append(f"window {tokens(offer.window_tokens)}")
+        phrases.append(f"window {format_tokens(offer.window_tokens)}")
     if prices := offer.prices:
         cache_read = _price_text(prices.cache_read)
         phrases.append(f"in {_price_text(prices.input)}, out {_price_text(prices.output)}, cache read {cache_read}")
@@ -100,7 +100,7 @@ def plain_model_line(offer: ModelChoice, current: str) -> str:
 def model_line(offer: ModelChoice, is_current: bool) -> Line:
     name = ellipsize(sanitise_line(offer.model), 28)
     prices = offer.prices
-    cells = [UNKNOWN_TEXT if offer.window_tokens is None else tokens(offer.window_tokens)]
+    cells = [UNKNOWN_TEXT if offer.window_tokens is None else format_tokens(offer.window_tokens)]
     if prices is None:
         cells += [UNKNOWN_TEXT] * 3
     else:
@@ -127,7 +127,7 @@ def model_details(offer: ModelChoice, current: str, used_tokens: int) -> tuple[L
         lines.append(((f"$ per million tokens: {prices_text}", "dim"),))
         if prices.long_above is not None and prices.long_input is not None and prices.long_output is not None:
             long_prices = f"in {_price_text(prices.long_input)}, out {_price_text(prices.long_output)}"
-            lines.append(((f"above {tokens(prices.long_above)} tokens per request: {long_prices}", "dim"),))
+            lines.append(((f"above {format_tokens(prices.long_above)} tokens per request: {long_prices}", "dim"),))
     else:
         lines.append((("price unknown", "dim"),))
     if not offer.has_key:
@@ -143,7 +143,7 @@ def switch_cost_text(offer: ModelChoice, used_tokens: int) -> str:
         return "no messages yet: switching is free"
     cost = switch_cost(offer, used_tokens)
     price = "price unknown" if cost is None else f"≈ {format_dollars(cost)}" if cost else "free"
-    return f"switching resends about {tokens(used_tokens)} uncached tokens ({price})"
+    return f"switching resends about {format_tokens(used_tokens)} uncached tokens ({price})"
 
 
 def _price_text(price: float) -> str:

@@ -13,7 +13,7 @@ from ebbtide.agent.records.usage import RequestUsage
 from ebbtide.agent.session import Session
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.commands.command_context import CommandContext
-from ebbtide.tui.text.numbers import format_dollars, format_duration, tokens
+from ebbtide.tui.text.numbers import format_dollars, format_duration, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.file_changes import change_rows
@@ -66,10 +66,14 @@ def _status_rows(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str,
     yield "mode", f"{facts.mode}, {sandbox_text}", "/mode"
     yield "folder", sanitise_line(facts.folder) + (f"   {sanitise_line(facts.branch)}" if facts.branch else ""), ""
     share = 100 * overview.used_tokens / max(overview.effective, 1)
-    yield "window", f"{tokens(overview.used_tokens)} of {tokens(overview.effective)} ({share:.0f}%)", "/context"
+    yield (
+        "window",
+        f"{format_tokens(overview.used_tokens)} of {format_tokens(overview.effective)} ({share:.0f}%)",
+        "/context",
+    )
     yield "cost", _cost_text(requests), ""
     cached_text = f" ({100 * usage.cache_read / usage.prompt:.0f}% cached)" if usage.prompt else ""
-    yield "tokens", f"{tokens(usage.prompt)} sent{cached_text}, {tokens(usage.output)} received", ""
+    yield "tokens", f"{format_tokens(usage.prompt)} sent{cached_text}, {format_tokens(usage.output)} received", ""
     if requests:
         elapsed = round(requests[-1].at - requests[0].at)
         yield "requests", _requests_text(requests) + (f" in {format_duration(elapsed)}" if elapsed else ""), ""

@@ -24,7 +24,7 @@ from ebbtide.tui.session.view_edits import (
     propose_undo,
     run_action,
 )
-from ebbtide.tui.text.numbers import tokens
+from ebbtide.tui.text.numbers import format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, Span, TextStyle
 from ebbtide.tui.text.styles import clipped_text, get_palette
@@ -134,14 +134,14 @@ class ContextScreen(TypeaheadGuard[None]):
         """Draw everything except the list."""
         overview, width = self._components.overview, max(self.size.width - 2, 1)
         used_tokens, usable_tokens = overview.used_tokens, max(overview.effective, 1)
-        usable_text = f"{tokens(overview.effective)} usable, {used_tokens / usable_tokens:.0%}"
-        free_text = f"  {tokens(max(overview.effective - used_tokens, 0))} free"
-        window_text = f"  window {tokens(overview.window.tokens)}  {overview.model}"
+        usable_text = f"{format_tokens(overview.effective)} usable, {used_tokens / usable_tokens:.0%}"
+        free_text = f"  {format_tokens(max(overview.effective - used_tokens, 0))} free"
+        window_text = f"  window {format_tokens(overview.window.tokens)}  {overview.model}"
         style: TextStyle = "warn" if used_tokens > 0.95 * usable_tokens else "text"
         lines: list[Line] = [
             (
                 ("Context", "strong"),
-                (f"  {tokens(used_tokens)} of {usable_text}", style),
+                (f"  {format_tokens(used_tokens)} of {usable_text}", style),
                 (free_text, style),
                 (sanitise_line(window_text), "dim"),
             )

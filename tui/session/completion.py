@@ -20,7 +20,7 @@ class SessionPromptCompleter:
 
     def __init__(self, get_session: "Callable[[], Session | None]") -> None:
         self._get_session = get_session
-        self._files: tuple[Path, ProjectFiles] | None = None
+        self._file_index: tuple[Path, ProjectFiles] | None = None
         """The file index of the last session, with its folder."""
 
     def candidates(self, text: str) -> Sequence[PromptCompletion]:
@@ -37,11 +37,11 @@ class SessionPromptCompleter:
         session = self._get_session()
         if session is None:
             return None
-        if self._files is None or self._files[0] != session.working_folder:
-            self._files = (session.working_folder, ProjectFiles(session.working_folder))
-        return self._files[1]
+        if self._file_index is None or self._file_index[0] != session.working_folder:
+            self._file_index = (session.working_folder, ProjectFiles(session.working_folder))
+        return self._file_index[1]
 
     async def close(self) -> None:
         """Cancel a running file search."""
-        if self._files is not None:
-            await self._files[1].close()
+        if self._file_index is not None:
+            await self._file_index[1].close()

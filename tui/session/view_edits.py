@@ -10,7 +10,7 @@ from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import Act
 from ebbtide.tui.session.controller import SessionController
-from ebbtide.tui.text.numbers import format_dollars, tokens
+from ebbtide.tui.text.numbers import format_dollars, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.view.blocks import Notice
 from ebbtide.tui.view.receipts import Compaction, UndoneCompaction, edit_proposal, receipt_title
@@ -61,7 +61,9 @@ async def propose_undo(controller: SessionController) -> Proposal:
     price = "costs nothing" if not event.written else f"costs {_cost(event.written, event.cost)}"
     added_tokens = event.after_tokens - event.before_tokens
     token_change = (
-        f"adds {tokens(added_tokens)} tokens" if added_tokens >= 0 else f"frees {tokens(-added_tokens)} tokens"
+        f"adds {format_tokens(added_tokens)} tokens"
+        if added_tokens >= 0
+        else f"frees {format_tokens(-added_tokens)} tokens"
     )
     return Proposal(f"undo the last context change: {token_change}, {price} now", is_possible=True)
 
@@ -75,7 +77,7 @@ async def propose_bring(controller: SessionController, ref: str) -> Proposal:
     """Return what bringing a reference back would cost. Raises `AgentError`."""
     event = await _require_session(controller).restore_to_view(ref, is_dry_run=True)
     extent_note = "" if event.is_whole else ", first part only"
-    text = f"put {event.ref} at the end of the conversation{extent_note}: adds {tokens(event.tokens)} tokens"
+    text = f"put {event.ref} at the end of the conversation{extent_note}: adds {format_tokens(event.tokens)} tokens"
     price = "nothing" if event.cost == 0 else _cost(event.tokens, event.cost)
     return Proposal(sanitise_line(f"{text}, costs {price} now"), is_possible=True)
 
@@ -109,7 +111,7 @@ def _parse_request(action_text: str) -> EditRequest | None:
 
 
 def _cost(written: int, cost: float | None) -> str:
-    return f"{tokens(written)} tokens" if cost is None else format_dollars(cost)
+    return f"{format_tokens(written)} tokens" if cost is None else format_dollars(cost)
 
 
 def _show_outcome(controller: SessionController, events: tuple[Event, ...]) -> str:

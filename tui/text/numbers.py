@@ -1,7 +1,7 @@
 """Formats numbers: tokens, dollars, times and sizes."""
 
 
-def tokens(count: int) -> str:
+def format_tokens(count: int) -> str:
     """Format a token count: `950`, `12.3k`, `1.2M`."""
     if count < 1_000:
         return str(count)

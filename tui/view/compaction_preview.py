@@ -7,7 +7,7 @@ from ebbtide.agent.compaction.compact import CompactResult
 from ebbtide.agent.compaction.manual import CompactionPreview, SummaryDraft, SummaryQuote
 from ebbtide.agent.events.view import RewriteUndone
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.text.numbers import format_dollars, tokens
+from ebbtide.tui.text.numbers import format_dollars, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle
 from ebbtide.tui.view.receipts import fate_lines, undo_price_text
@@ -42,9 +42,13 @@ def _plan_lines(preview: CompactionPreview) -> Iterator[Line]:
 
 def quote_text(quote: SummaryQuote) -> str:
     """Return the expected size of the summary request, and its maximum price."""
-    input_text = f"{tokens(quote.read_tokens)} cached in" if quote.is_cached else f"{tokens(quote.read_tokens)} in"
+    input_text = (
+        f"{format_tokens(quote.read_tokens)} cached in" if quote.is_cached else f"{format_tokens(quote.read_tokens)} in"
+    )
     price = "price unknown" if quote.cost is None else f"at most {format_dollars(quote.cost)}"
-    return sanitise_line(f"by {quote.model} · cost: {input_text}, up to {tokens(quote.written_tokens)} out ({price})")
+    return sanitise_line(
+        f"by {quote.model} · cost: {input_text}, up to {format_tokens(quote.written_tokens)} out ({price})"
+    )
 
 
 def draft_status_text(draft: SummaryDraft, summary_tokens: int, result: CompactResult) -> str:

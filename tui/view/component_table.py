@@ -11,7 +11,7 @@ from ebbtide.agent.overview import MESSAGE_COMPONENTS, Overview, ServerShare, To
 from ebbtide.agent.view.items import ItemKind, ViewItem, ViewState
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.text.cells import fit_width
-from ebbtide.tui.text.numbers import format_dollars, tokens
+from ebbtide.tui.text.numbers import format_dollars, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, Span, TextStyle
 
@@ -210,7 +210,10 @@ def _tool_rows(component: TokenCount, overview: Overview) -> Iterator[ComponentR
     if overview.deferred.tools:
         deferred = overview.deferred
         yield ComponentRow(
-            f"deferred: {pluralize(deferred.tools, 'tool')}, {tokens(deferred.tokens)} not sent", 0, 1, "estimated"
+            f"deferred: {pluralize(deferred.tools, 'tool')}, {format_tokens(deferred.tokens)} not sent",
+            0,
+            1,
+            "estimated",
         )
 
 
@@ -320,7 +323,7 @@ def heading_line(width: int, columns: Sequence[ComponentColumn]) -> Line:
 
 
 def _tokens_cell(row: ComponentRow, _: int) -> Span:
-    return f"{tokens(row.tokens):>7}", "strong" if row.level == 0 else "text"
+    return f"{format_tokens(row.tokens):>7}", "strong" if row.level == 0 else "text"
 
 
 def _share_cell(row: ComponentRow, window_tokens: int) -> Span:

@@ -8,7 +8,7 @@ from ebbtide.agent.overview import Epoch, Overview, ServerShare, TokenCount
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
 from ebbtide.agent.view.recalls import reuse_factors
 from ebbtide.tools.outputs.extent import ellipsize, pluralize
-from ebbtide.tui.text.numbers import format_dollars, tokens
+from ebbtide.tui.text.numbers import format_dollars, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
 from ebbtide.tui.view.component_table import COMPONENT_NAMES, build_component_table, component_row_line, heading_line
@@ -73,7 +73,7 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
     for component in overview.components:
         share = component.tokens / usable_tokens
         name = COMPONENT_NAMES.get(component.name, component.name)
-        row = f"  {name:<13}{tokens(component.tokens):>8}{share:>8.1%}  "
+        row = f"  {name:<13}{format_tokens(component.tokens):>8}{share:>8.1%}  "
         lines.append(((row, "text"), (f"{component.source:<11}", "dim"), (share_bar(share, bar_cells), "accent")))
         if component.name == "instructions":
             lines += [_file_line(file, usable_tokens) for file in overview.instructions]
@@ -81,7 +81,7 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
             lines += [_server_line(server, usable_tokens) for server in overview.servers]
     used_tokens, free_tokens = overview.used_tokens, overview.effective - overview.used_tokens
     style: TextStyle = "warn" if free_tokens < 0.05 * usable_tokens else "strong"
-    row = f"  {'used':<13}{tokens(used_tokens):>8}{used_tokens / usable_tokens:>8.1%}  "
+    row = f"  {'used':<13}{format_tokens(used_tokens):>8}{used_tokens / usable_tokens:>8.1%}  "
     lines.append(
         (
             (row, style),
@@ -90,10 +90,10 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
         )
     )
     lines.append(
-        ((f"  {'free':<13}{tokens(max(free_tokens, 0)):>8}{max(free_tokens, 0) / usable_tokens:>8.1%}", "text"),)
+        ((f"  {'free':<13}{format_tokens(max(free_tokens, 0)):>8}{max(free_tokens, 0) / usable_tokens:>8.1%}", "text"),)
     )
     if overview.deferred.tools:
-        row = f"  {'deferred':<13}{tokens(overview.deferred.tokens):>8}{'':>8}  "
+        row = f"  {'deferred':<13}{format_tokens(overview.deferred.tokens):>8}{'':>8}  "
         lines.append(((row, "text"), (f"{pluralize(overview.deferred.tools, 'tool')}, found by tool_search", "dim")))
     lines.append(())
     lines.append(((f"  {'window':<13}{overview.window.tokens:>8,}  ", "text"), (overview.window.source, "dim")))
@@ -117,7 +117,7 @@ def _file_line(file: TokenCount, usable_tokens: int) -> Line:
     """Return the row of one instructions file, with its share."""
     name_column = f"  ↳ {ellipsize(sanitise_line(file.name.rpartition('/')[2]), 11):<11}"
     return (
-        (f"{name_column}{tokens(file.tokens):>8}{file.tokens / usable_tokens:>8.1%}  ", "dim"),
+        (f"{name_column}{format_tokens(file.tokens):>8}{file.tokens / usable_tokens:>8.1%}  ", "dim"),
         (sanitise_line(file.name), "dim"),
     )
 
@@ -129,7 +129,7 @@ def _server_line(server: ServerShare, usable_tokens: int) -> Line:
     if server.offered < server.tools:
         tool_count_text = f"{server.offered} of {tool_count_text}"
     return (
-        (f"{name_column}{tokens(server.tokens):>8}{server.tokens / usable_tokens:>8.1%}  ", "dim"),
+        (f"{name_column}{format_tokens(server.tokens):>8}{server.tokens / usable_tokens:>8.1%}  ", "dim"),
         (tool_count_text, "dim"),
     )
 
@@ -173,7 +173,7 @@ def rewrite_text(rewrite: Rewrite) -> str:
         return sanitise_line(f"changed: {rewrite.reason}")
     strategies = ", ".join(strategy_names(rewrite.strategies))
     reason_text = f" ({REWRITE_REASONS.get(rewrite.reason, rewrite.reason)})" if rewrite.reason else ""
-    sizes_text = f"{tokens(rewrite.before)} → {tokens(rewrite.after)} tokens"
+    sizes_text = f"{format_tokens(rewrite.before)} → {format_tokens(rewrite.after)} tokens"
     price = (
         format_dollars(rewrite.cost)
         if rewrite.cost != 0 or MODEL_STRATEGIES & set(rewrite.strategies)
@@ -221,7 +221,9 @@ def request_lines(requests: Sequence[RequestUsage]) -> list[Line]:
 
 
 def _token_columns(usage: Usage) -> str:
-    return "".join(f"{tokens(count):>8}" for count in (usage.input, usage.cache_read, usage.cache_write, usage.output))
+    return "".join(
+        f"{format_tokens(count):>8}" for count in (usage.input, usage.cache_read, usage.cache_write, usage.output)
+    )
 
 
 def _column_headings(first_heading: str) -> str:

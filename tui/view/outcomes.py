@@ -36,7 +36,7 @@ MAX_FAILURE_LINES, MAX_OUTPUT_LINES, MAX_USER_OUTPUT_LINES = 3, 5, 12
 _MAX_NON_DIVIDER_CHARS = 3
 """Maximum length of a line of one repeated character that is not yet a divider."""
 
-_JOB_ARGUMENTS = ("background", "terminal", "job")
+_BACKGROUND_ARGUMENTS = ("background", "terminal", "job")
 """Arguments that start a command as a background job, or write to one."""
 _EDITED_NOTE = "edited by you"
 
@@ -70,7 +70,7 @@ def _status_text(call: Call, diff: str, line_count: int) -> str:
                 role == "run_command"
                 and call.program
                 and call.program.job
-                and not any(map(call.arguments.get, _JOB_ARGUMENTS))
+                and not any(map(call.arguments.get, _BACKGROUND_ARGUMENTS))
             ):
                 return f"still running as {call.program.job}"
             count = output_line_count(call)
@@ -182,7 +182,7 @@ def _text_diff(old: str, new: str) -> str:
     return "\n".join(unified_diff("", old.replace("\r\n", "\n"), new.replace("\r\n", "\n"))[2:])
 
 
-def search_summary(names: tuple[str, ...]) -> str:
+def tool_search_summary(names: tuple[str, ...]) -> str:
     """Return `tool search: found a, b`; names beyond the maximum are only counted."""
     names_text = join_limited([f"`{name}`" for name in names], _MAX_NAMED_TOOLS)
     return f"tool search: {f'found {names_text}' if names else 'nothing found'}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from ebbtide.agent import compaction
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.text.numbers import format_dollars, tokens
+from ebbtide.tui.text.numbers import format_dollars, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 
 if TYPE_CHECKING:  # event modules load only after the first paint
@@ -51,9 +51,9 @@ def _effects(plan: "ViewEditPlan", dollars_per_token: float | None) -> list[str]
         return ["costs nothing, no sent request changes"]
     approximation = "about " if plan.asks_model else ""
     size_text = (
-        f"frees {approximation}{tokens(plan.freed_tokens)} tokens"
+        f"frees {approximation}{format_tokens(plan.freed_tokens)} tokens"
         if plan.freed_tokens >= 0
-        else f"adds {tokens(-plan.freed_tokens)} tokens"
+        else f"adds {format_tokens(-plan.freed_tokens)} tokens"
     )
     effects = [
         size_text,
@@ -70,7 +70,9 @@ def _effects(plan: "ViewEditPlan", dollars_per_token: float | None) -> list[str]
 def price_text(cost: float, dollars_per_token: float | None) -> str:
     """Return an amount in US dollars, or in tokens of fresh input if the price is unknown."""
     return (
-        f"{tokens(round(cost))} fresh tokens" if dollars_per_token is None else format_dollars(cost * dollars_per_token)
+        f"{format_tokens(round(cost))} fresh tokens"
+        if dollars_per_token is None
+        else format_dollars(cost * dollars_per_token)
     )
 
 
@@ -78,7 +80,7 @@ def view_change_text(event: "ViewChanged") -> str:
     """Say what a context action has done, in one line."""
     message = f"`{event.name}` {ACTION_OUTCOMES[event.act]}"
     if event.before_tokens != event.after_tokens:
-        message += f" ({tokens(event.before_tokens)} → {tokens(event.after_tokens)} tokens)"
+        message += f" ({format_tokens(event.before_tokens)} → {format_tokens(event.after_tokens)} tokens)"
     return sanitise_line(message)
 
 
@@ -196,10 +198,10 @@ def _dollar_text(cost: float | None) -> str:
 def undo_price_text(event: "RewriteUndone") -> str:
     """Say what undoing a compaction adds to the cost of the next request."""
     if not event.is_cached:
-        return f"each request grows by {tokens(event.written)} tokens, {_dollar_text(event.cost)}"
+        return f"each request grows by {format_tokens(event.written)} tokens, {_dollar_text(event.cost)}"
     if not event.written:
         return "no extra cost for the next request"
-    return f"the next request rewrites up to {tokens(event.written)} cached tokens, {_dollar_text(event.cost)}"
+    return f"the next request rewrites up to {format_tokens(event.written)} cached tokens, {_dollar_text(event.cost)}"
 
 
 def receipt_details(block: Compaction) -> tuple[tuple[DetailKind, str], ...]:

@@ -60,7 +60,7 @@ from ebbtide.agent.events.view import (
 )
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.tool_traits import role_of
-from ebbtide.tui.text.numbers import tokens as format_tokens
+from ebbtide.tui.text.numbers import format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.view.blocks import (
     AnswerText,
@@ -74,7 +74,7 @@ from ebbtide.tui.view.blocks import (
     UserText,
 )
 from ebbtide.tui.view.call_titles import call_title, with_relative_arguments
-from ebbtide.tui.view.outcomes import TURN_END_MESSAGES, search_summary
+from ebbtide.tui.view.outcomes import TURN_END_MESSAGES, tool_search_summary
 from ebbtide.tui.view.receipts import (
     Compaction,
     RunningCompaction,
@@ -371,7 +371,7 @@ def apply_event(view: SessionView, event: Event) -> SessionView:
         case FinalTurn():
             return view.without_streaming().plus(Notice("the window is full: asking the model for a final report"))
         case ToolsFound(names=names):
-            return view.without_streaming().plus(Notice(search_summary(names)))
+            return view.without_streaming().plus(Notice(tool_search_summary(names)))
         case Noticed(text=text):
             settled = view.without_streaming()
             return (

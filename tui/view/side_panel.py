@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.text.cells import fit_width
-from ebbtide.tui.text.numbers import tokens
+from ebbtide.tui.text.numbers import format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, Span, TextStyle
 from ebbtide.tui.text.unified_diff import count_changes
@@ -155,12 +155,15 @@ def _context_lines(side: SidePanelState) -> tuple[Line, ...]:
     heading: Line = (("Context", "strong"),)
     if not side.available_tokens:
         return (heading, (("not measured yet", "dim"),))
-    used_text = f"{'~' if side.is_estimate else ''}{tokens(side.used_tokens)}"
+    used_text = f"{'~' if side.is_estimate else ''}{format_tokens(side.used_tokens)}"
     share = f" {100 * side.used_tokens / side.available_tokens:.0f}%"
     context_cells = context_bar(
         side.component_tokens or (("history", side.used_tokens),), side.available_tokens, side.used_tokens
     )
-    return (heading, (*context_cells, (share, "text"), (f"  {used_text} of {tokens(side.available_tokens)}", "dim")))
+    return (
+        heading,
+        (*context_cells, (share, "text"), (f"  {used_text} of {format_tokens(side.available_tokens)}", "dim")),
+    )
 
 
 def _todo_lines(side: SidePanelState) -> tuple[Line, ...]:

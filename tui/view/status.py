@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tui.text.numbers import format_dollars, format_duration, tokens
+from ebbtide.tui.text.numbers import format_dollars, format_duration, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, Span, TextStyle, parse_inline_code
 from ebbtide.tui.view.blocks import Call, Retry, SessionView
@@ -273,10 +273,12 @@ def _status_part(name: "StatusPart", state: StatusLineState) -> Line:
 
 
 def _context_part(view: SessionView) -> Line:
-    used_text = f"{'~' if view.is_estimate else ''}{tokens(view.used_tokens)}"
+    used_text = f"{'~' if view.is_estimate else ''}{format_tokens(view.used_tokens)}"
     if not view.available_tokens:
         return ((f"{used_text} tokens", "dim"),) if view.used_tokens else ()
-    text = f"{used_text} of {tokens(view.available_tokens)} ({100 * view.used_tokens / view.available_tokens:.0f}%)"
+    text = (
+        f"{used_text} of {format_tokens(view.available_tokens)} ({100 * view.used_tokens / view.available_tokens:.0f}%)"
+    )
     return (
         (*context_bar(view.component_tokens, view.available_tokens, view.used_tokens), (f" {text}", "dim"))
         if view.component_tokens

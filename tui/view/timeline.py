@@ -11,7 +11,7 @@ from ebbtide.agent.overview import Overview, total_cost
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
 from ebbtide.agent.view.items import proportional_shares
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.text.numbers import format_dollars, tokens
+from ebbtide.tui.text.numbers import format_dollars, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, Span, TextStyle
 
@@ -178,7 +178,7 @@ def _merge_cells(cells: Sequence[Span], is_spaced: bool = False) -> Line:
 
 def legend_line(max_tokens: int, width: int, columns: Sequence[RequestColumn] = ()) -> Line:
     """Return the maximum of the plot and the legend of its glyphs and letters, cut to the width."""
-    spans: list[Span] = [("Requests ", "strong"), (f"(max {tokens(max_tokens)})  ", "dim")]
+    spans: list[Span] = [("Requests ", "strong"), (f"(max {format_tokens(max_tokens)})  ", "dim")]
     remaining_width = width - sum(len(text) for text, _ in spans)
     for kind, glyph in TOKEN_KIND_GLYPHS.items():
         if remaining_width >= len(TOKEN_KIND_NAMES[kind]) + 4:
@@ -213,10 +213,13 @@ def column_figures(column: RequestColumn) -> str:
     purpose = column.requests[0].purpose
     purpose_text = f", {purpose} by {column.requests[0].model}" if request_count == 1 and purpose != "step" else ""
     count_text = f", {pluralize(request_count, 'request')}" if request_count > 1 else ""
-    sizes = f"{tokens(usage.cache_read)} read, {tokens(usage.cache_write)} written, {tokens(usage.input)} fresh"
+    sizes = (
+        f"{format_tokens(usage.cache_read)} read, {format_tokens(usage.cache_write)} written, "
+        f"{format_tokens(usage.input)} fresh"
+    )
     return sanitise_line(
-        f"{requests_text}{purpose_text}{count_text}: {sizes}, {tokens(usage.output)} output, {hit_rate:.0%} hit, "
-        f"{format_dollars(cost)}"
+        f"{requests_text}{purpose_text}{count_text}: {sizes}, {format_tokens(usage.output)} output, "
+        f"{hit_rate:.0%} hit, {format_dollars(cost)}"
     )
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.text.numbers import format_dollars, format_duration, tokens
+from ebbtide.tui.text.numbers import format_dollars, format_duration, format_tokens
 from ebbtide.tui.view.blocks import SessionView, TurnTotal
 
 if TYPE_CHECKING:  # event modules load only after the first paint
@@ -70,7 +70,9 @@ def _time_and_cost(total: TurnTotal) -> tuple[str, ...]:
     """Return the time, and the cost or, if that is unknown, the tokens. Empty if the turn has not ended."""
     if total.seconds is None:
         return ()
-    price = format_dollars(total.cost) if total.cost else f"{tokens(total.tokens)} tokens" if total.tokens else ""
+    price = (
+        format_dollars(total.cost) if total.cost else f"{format_tokens(total.tokens)} tokens" if total.tokens else ""
+    )
     return (format_duration(total.seconds), price)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ebbtide.agent.crash import config_secrets, crash_error
 from ebbtide.agent.errors import AgentError, StoreFailed
 from ebbtide.agent.events.session import Event, ReplyFinished
-from ebbtide.agent.headless.answers import read_answer
+from ebbtide.agent.headless.answers import parse_answer
 from ebbtide.agent.headless.json_output import result_json
 from ebbtide.agent.headless.result import RunOutcome
 from ebbtide.agent.headless.stop import RunStopper, stop_after
@@ -136,5 +136,5 @@ class TaskRun:
             return None
         if self.task.output_schema is None:
             return last_message.text
-        text, problems = read_answer(last_message.text, self.task.output_schema)
+        text, problems = parse_answer(last_message.text, self.task.output_schema)
         return None if problems else text

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias, get_args
 
-from ebbtide.agent.archive.session_page import info_from_listing
+from ebbtide.agent.archive.session_listing import session_info_from_row
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.integrations import export
@@ -83,7 +83,7 @@ def export_readable(
         (listed_row,) = Catalogue(store).sessions_by_id((row.id,)) or (None,)
         if listed_row is None:
             raise StoreFailed(f"session `{row.id}` was deleted in the meantime", "missing")
-        info = info_from_listing(listed_row)
+        info = session_info_from_row(listed_row)
         problems = list[str]()
         agents = sorted(Catalogue(store).agent_sessions((info.id,)), key=lambda agent_row: agent_row.session.created)
         usage = UsageStore(store)
@@ -105,7 +105,7 @@ def export_readable(
 
 
 def _session_details(listed_row: ListedRow) -> SessionDetails:
-    info = info_from_listing(listed_row)
+    info = session_info_from_row(listed_row)
     return SessionDetails(
         info.id, info.title, info.model, info.project, info.messages, info.cost, listed_row.session.created,
         info.updated_at, info.tags,

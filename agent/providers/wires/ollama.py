@@ -38,7 +38,7 @@ from ebbtide.agent.providers.base import (
     Request,
     TextChunk,
 )
-from ebbtide.agent.providers.registry import with_live_facts, with_parameter_count
+from ebbtide.agent.providers.registry import with_parameter_count, with_server_facts
 from ebbtide.agent.providers.wires.adapter import Adapter
 from ebbtide.agent.providers.wires.decoder import (
     OMITTED_IMAGE_TEXT,
@@ -90,7 +90,7 @@ async def fetch_live_facts(endpoint: Endpoint, facts: ModelFacts, configured_win
     info = info if isinstance(info, dict) else {}
     max_window = info.get(f"{info.get('general.architecture')}.context_length")
     capabilities = details.get("capabilities")
-    updated_facts = with_live_facts(
+    updated_facts = with_server_facts(
         facts,
         max_window=max_window if isinstance(max_window, int) else None,
         capabilities=tuple(map(str, capabilities)) if isinstance(capabilities, list) else None,

@@ -12,13 +12,13 @@ from ebbtide.agent.budget.prefix import (
     BREAKPOINT_SPACING_PARTS,
     MAX_BREAKPOINTS,
     Breakpoints,
-    Fingerprint,
     PromptPart,
     RequestDigester,
+    RequestFingerprint,
     cache_break_cause,
     create_fingerprint,
     first_difference,
-    is_cache_broken,
+    is_cache_miss,
     plan_breakpoints,
     serialise_canonically,
 )
@@ -30,7 +30,7 @@ from tests.kit.conversations import conversations, filled, texts
 TOOLS = (ToolSpec("echo", "Says it again.", {"type": "object"}),)
 
 
-def printed(conversation: Conversation, system: str = "base") -> Fingerprint:
+def printed(conversation: Conversation, system: str = "base") -> RequestFingerprint:
     return create_fingerprint(system, TOOLS, build_prompt(conversation, Instructions(system)).messages)
 
 
@@ -184,7 +184,7 @@ def test_a_message_is_hashed_once_whatever_requests_it_is_in(monkeypatch: pytest
 
 def test_a_cache_is_broken_by_much_and_by_a_share() -> None:
     def broken(cached: int, read: int) -> bool:
-        return is_cache_broken(cached, Usage(cache_read=read))
+        return is_cache_miss(cached, Usage(cache_read=read))
 
     assert [broken(*case) for case in ((10_000, 7_999), (10_000, 8_000), (100_000, 95_001), (100_000, 94_999))] == [
         True, False, False, True,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ebbtide.agent.calls.resolve import require_tool, unwrap_call_tool
+from ebbtide.agent.calls.resolve import require_tool, unwrap_deferred_call
 from ebbtide.agent.messages import ToolCall
 from ebbtide.tools.base import Tool, ToolError
 from ebbtide.tools.catalog import create_builtin_tools
@@ -21,14 +21,14 @@ def through(name: str, arguments: object) -> ToolCall:
 
 @pytest.mark.parametrize("call", [ToolCall("c1", GREET.name, {"who": "A"}), through(GREET.name, {"who": "A"})])
 def test_a_tool_that_is_held_back_is_called_by_its_name_or_through_another(call: ToolCall) -> None:
-    inner = unwrap_call_tool(call, TOOLS)
+    inner = unwrap_deferred_call(call, TOOLS)
     assert inner == ToolCall("c1", GREET.name, {"who": "A"})
     assert require_tool(inner, TOOLS) is GREET
 
 
 @pytest.mark.parametrize("name", ["read", "call_tool", "tool_search"])
 def test_a_built_in_tool_is_not_called_through_another(name: str) -> None:
-    assert unwrap_call_tool(through(name, {}), TOOLS) == through(name, {})
+    assert unwrap_deferred_call(through(name, {}), TOOLS) == through(name, {})
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_built_in_tool_is_not_called_through_another(name: str) -> None:
 )
 def test_a_name_that_no_tool_has_is_answered_with_those_like_it(name: str, problem: str) -> None:
     with pytest.raises(ToolError) as raised:
-        require_tool(unwrap_call_tool(through(name, {}), TOOLS), TOOLS)
+        require_tool(unwrap_deferred_call(through(name, {}), TOOLS), TOOLS)
     assert str(raised.value).startswith(problem)
 
 
@@ -69,11 +69,11 @@ def test_a_name_that_is_like_none_is_answered_with_the_tool_that_takes_these_arg
 
 def test_wrong_arguments_for_a_tool_that_may_be_held_back_are_answered_with_its_schema() -> None:
     with pytest.raises(ToolError) as raised:
-        require_tool(unwrap_call_tool(through(GREET.name, {"whom": "A"}), TOOLS), TOOLS)
+        require_tool(unwrap_deferred_call(through(GREET.name, {"whom": "A"}), TOOLS), TOOLS)
     assert "the arguments of `mcp__a__greet` are invalid" in str(raised.value)
     assert str(raised.value).endswith(f"Its schema is {json.dumps(GREET.schema)}")
 
 
 def test_a_call_without_a_name_is_refused_for_its_own_schema() -> None:
     with pytest.raises(ToolError, match="the arguments of `call_tool` are invalid"):
-        require_tool(unwrap_call_tool(ToolCall("c1", "call_tool", {"arguments": {}}), TOOLS), TOOLS)
+        require_tool(unwrap_deferred_call(ToolCall("c1", "call_tool", {"arguments": {}}), TOOLS), TOOLS)

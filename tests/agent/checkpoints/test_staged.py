@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ebbtide.agent.checkpoints.file_state import CHANGED_SINCE, HEAD_MOVED, UNSUPPORTED_INDEX, path_label
-from ebbtide.agent.checkpoints.git_index import entry_without_stat, read_index, replace_staged, staged_by_path
+from ebbtide.agent.checkpoints.git_index import entry_without_stat, parse_index, replace_staged, staged_bytes_by_path
 from ebbtide.agent.checkpoints.project import ProjectCheckpoints
 from ebbtide.agent.checkpoints.staged import INDEX_BUSY
 from ebbtide.agent.checkpoints.undo_points import RestoreResult, next_redo, next_undo
@@ -210,11 +210,11 @@ def test_where_what_is_staged_cannot_be_read_files_come_back_and_that_is_said(tm
 def test_an_index_is_written_as_it_was_read(tmp_path: Path) -> None:
     work = repository(tmp_path / "work")
     data = (work / ".git/index").read_bytes()
-    entries = read_index(data)
+    entries = parse_index(data)
     assert [entry.path for entry in entries] == [b"a", b"b", b"sub dir/c"]
-    assert read_index(replace_staged(data, {}, 1 << 31)) == entries
+    assert parse_index(replace_staged(data, {}, 1 << 31)) == entries
     (one,) = (entry for entry in entries if entry.path == b"b")
-    assert staged_by_path([entry_without_stat(b"b", one.staged_bytes)]) == {b"b": one.staged_bytes}
+    assert staged_bytes_by_path([entry_without_stat(b"b", one.staged_bytes)]) == {b"b": one.staged_bytes}
     endless = b"".join(bytes(60) + (b"\0\0" + b"x" * 9000 + b"\0") for _ in range(3))
     for cut in (
         struct.pack(">4sII", b"DIRC", 4, 3) + endless + bytes(20),
@@ -224,7 +224,7 @@ def test_an_index_is_written_as_it_was_read(tmp_path: Path) -> None:
         data[:40] + b"\xff" + data[41:],
     ):
         with pytest.raises(ValueError, match="index"):
-            read_index(cut)
+            parse_index(cut)
 
 
 def test_what_git_tracks_though_its_rules_ignore_it_comes_back(tmp_path: Path) -> None:

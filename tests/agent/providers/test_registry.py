@@ -16,7 +16,7 @@ from ebbtide.agent.providers.registry import (
     has_breakpoints,
     registry_facts,
     registry_models,
-    with_live_facts,
+    with_server_facts,
 )
 from ebbtide.agent.providers.setup import is_official_server
 from ebbtide.agent.providers.wires.ollama import fetch_live_facts
@@ -220,8 +220,8 @@ def test_the_tables_are_small_and_whole() -> None:
 )
 def test_a_live_window_is_never_more_than_the_model_has(longest: int, set_window: int | None, window: int) -> None:
     facts = registry_facts("ollama", "qwen3", {"context_window": set_window} if set_window else {})
-    assert with_live_facts(facts, longest, ("completion",), set_window).context_window == window
-    assert with_live_facts(facts, longest, ("completion",)).context_window == window
+    assert with_server_facts(facts, longest, ("completion",), set_window).context_window == window
+    assert with_server_facts(facts, longest, ("completion",)).context_window == window
 
 
 async def test_a_server_says_what_its_model_can() -> None:

@@ -12,7 +12,7 @@ from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.records import write_queue
 from ebbtide.agent.records.store_thread import StoreThread
-from ebbtide.agent.records.write_queue import CLOSING_NOTE, LOCKED_NOTE, UNLOCKED_NOTE, WriteQueue
+from ebbtide.agent.records.write_queue import CLOSING_NOTICE, LOCKED_NOTICE, UNLOCKED_NOTICE, WriteQueue
 from ebbtide.store.errors import StoreError
 from ebbtide.store.session_rows import MessageRow, SessionRow
 from ebbtide.store.sessions import SessionStore
@@ -72,38 +72,38 @@ async def test_what_is_put_is_written_in_order(desk: Desk) -> None:
 async def test_a_held_database_is_waited_for_and_that_is_told_once(desk: Desk) -> None:
     desk.hold()
     putting = asyncio.gather(desk.put(0), desk.put(1))
-    await desk.hears(LOCKED_NOTE)
+    await desk.hears(LOCKED_NOTICE)
     assert desk.queue.is_blocked
     desk.let_go()
     await putting
-    assert (desk.written, desk.notices, desk.queue.is_blocked) == ([0, 1], [LOCKED_NOTE, UNLOCKED_NOTE], False)
+    assert (desk.written, desk.notices, desk.queue.is_blocked) == ([0, 1], [LOCKED_NOTICE, UNLOCKED_NOTICE], False)
 
 
 async def test_the_user_need_not_wait_and_nothing_is_lost(desk: Desk) -> None:
     desk.hold()
     putting = asyncio.create_task(desk.put(0))
-    await desk.hears(LOCKED_NOTE)
+    await desk.hears(LOCKED_NOTICE)
     desk.queue.interrupt.request()
     await putting
     await desk.put(1)
     assert desk.written == []
     desk.let_go()
     await desk.queue.wait_until_written()
-    assert (desk.written, desk.notices) == ([0, 1], [LOCKED_NOTE, UNLOCKED_NOTE])
+    assert (desk.written, desk.notices) == ([0, 1], [LOCKED_NOTICE, UNLOCKED_NOTICE])
 
 
 async def test_who_goes_on_is_told_again_and_comes_after_what_waits(desk: Desk) -> None:
     desk.hold()
     desk.queue.interrupt.request()
     await desk.put(0)
-    await desk.hears(LOCKED_NOTE)
+    await desk.hears(LOCKED_NOTICE)
     desk.notices.clear()
     desk.queue.interrupt.reset()
     putting = asyncio.create_task(desk.put(1))
-    await desk.hears(LOCKED_NOTE)
+    await desk.hears(LOCKED_NOTICE)
     desk.let_go()
     await putting
-    assert (desk.written, desk.notices) == ([0, 1], [LOCKED_NOTE, UNLOCKED_NOTE])
+    assert (desk.written, desk.notices) == ([0, 1], [LOCKED_NOTICE, UNLOCKED_NOTICE])
 
 
 async def test_a_session_closes_when_all_is_written(desk: Desk) -> None:
@@ -111,12 +111,12 @@ async def test_a_session_closes_when_all_is_written(desk: Desk) -> None:
     desk.queue.interrupt.request()
     await desk.put(0)
     closing = asyncio.create_task(desk.queue.close())
-    await desk.hears(CLOSING_NOTE)
+    await desk.hears(CLOSING_NOTICE)
     assert not closing.done()
     desk.let_go()
     await closing
     assert desk.written == [0]
-    assert desk.notices[-1] == UNLOCKED_NOTE
+    assert desk.notices[-1] == UNLOCKED_NOTICE
 
 
 async def test_who_does_not_wait_for_the_end_drops_what_waits(desk: Desk) -> None:
@@ -124,7 +124,7 @@ async def test_who_does_not_wait_for_the_end_drops_what_waits(desk: Desk) -> Non
     desk.queue.interrupt.request()
     await desk.put(0)
     closing = asyncio.create_task(desk.queue.close())
-    await desk.hears(CLOSING_NOTE)
+    await desk.hears(CLOSING_NOTICE)
     closing.cancel()
     await asyncio.gather(closing, return_exceptions=True)
     desk.let_go()
@@ -138,7 +138,7 @@ async def test_a_failure_that_nobody_waited_for_is_told_and_is_the_next_ones(
     desk.queue.interrupt.request()
     await desk.put(0)
     await desk.put(1)
-    await desk.hears(LOCKED_NOTE)
+    await desk.hears(LOCKED_NOTICE)
     monkeypatch.setattr(write_queue, "LOCK_TIMEOUT_S", 0.0)
     await desk.queue.wait_until_written()
     assert desk.notices[-1].endswith("is locked by another program; close it or try again; waiting changes were lost")
@@ -156,7 +156,7 @@ async def test_what_comes_after_a_lost_write_fails_with_it(desk: Desk, monkeypat
     await desk.put(0)
     desk.queue.interrupt.reset()
     putting = asyncio.create_task(desk.put(1))
-    await desk.hears(LOCKED_NOTE)
+    await desk.hears(LOCKED_NOTICE)
 
     def full(*_: object) -> None:
         raise StoreError("full", "the disk is full")

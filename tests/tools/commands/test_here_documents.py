@@ -63,7 +63,7 @@ def test_any_other_line_stays_as_it_is(line: str) -> None:
 
 
 def test_a_bash_that_looks_for_brackets_in_a_text_is_told_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(here_documents, "_HAS_OLD_BASH", True)
+    monkeypatch.setattr(here_documents, "_MAY_HAVE_OLD_BASH", True)
     line = "git commit -m \"$(cat <<'E'\nx\nE\n)\""
     assert inline_here_documents(line) == line
 

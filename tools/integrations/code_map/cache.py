@@ -28,7 +28,7 @@ class CachedTags(NamedTuple):
     tags: Tags
 
 
-def cache_file(folder: Path, root: Path) -> Path:
+def cache_path(folder: Path, root: Path) -> Path:
     return folder / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:24]}.json"
 
 
@@ -45,12 +45,12 @@ def load_cache(path: Path) -> dict[str, CachedTags]:
 
 def _parse_entry(entry: list[object]) -> CachedTags:
     match entry:
-        case [int(changed), int(size), list(definitions), dict(uses)]:
+        case [int(modified_ns), int(size), list(definitions), dict(uses)]:
             parsed_definitions = tuple(
                 Definition(str(name), int(line), int(depth), str(text)) for name, line, depth, text in definitions
             )
             return CachedTags(
-                changed, size, Tags(parsed_definitions, {str(name): int(count) for name, count in uses.items()})
+                modified_ns, size, Tags(parsed_definitions, {str(name): int(count) for name, count in uses.items()})
             )
     raise ValueError("not an entry")
 

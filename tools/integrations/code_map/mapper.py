@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from time import monotonic
 
-from ebbtide.tools.integrations.code_map.cache import CachedTags, cache_file, load_cache, save_cache
+from ebbtide.tools.integrations.code_map.cache import CachedTags, cache_path, load_cache, save_cache
 from ebbtide.tools.integrations.code_map.grammars import GRAMMARS
 from ebbtide.tools.integrations.code_map.rank import MapFocus, rank_definitions
 from ebbtide.tools.integrations.code_map.tags import MAX_FILE_BYTES, NO_TAGS, Tags, file_tags
@@ -45,7 +45,7 @@ def main(root: str) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (_MAX_CPU_S, _MAX_CPU_S))
     request = json.loads(sys.stdin.readline())
     file_states, is_complete = _mappable_files(root)
-    cache = cache_file(Path(request["cache"]), Path(root)) if request["cache"] else None
+    cache = cache_path(Path(request["cache"]), Path(root)) if request["cache"] else None
     cached_files = load_cache(cache) if cache is not None else {}
     focus_words = [word.strip("/") for word in request["focus"] if word.strip("/")]
     requested = {

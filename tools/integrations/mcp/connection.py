@@ -31,7 +31,7 @@ from ebbtide.tools.integrations.mcp.offers import (
     SessionExpired,
     instructions_tool,
 )
-from ebbtide.tools.integrations.mcp.questions import ask_to_open, client_callbacks
+from ebbtide.tools.integrations.mcp.questions import ask_to_open_page, client_callbacks
 from ebbtide.tools.integrations.mcp.repairs import repair_streams
 from ebbtide.tools.integrations.mcp.results import prompt_messages, resource_result, tool_result
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
@@ -254,7 +254,7 @@ class McpConnection:
             raise error
         for page in UrlElicitationRequiredError.from_error(error.error).elicitations:
             with self.timeouts.question():
-                if not isinstance(await ask_to_open(self.spec.name, self.handlers, page), AcceptedAnswer):
+                if not isinstance(await ask_to_open_page(self.spec.name, self.handlers, page), AcceptedAnswer):
                     raise error
 
     async def read_resource(self, uri: str) -> Result:

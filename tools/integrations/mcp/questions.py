@@ -47,7 +47,7 @@ def client_callbacks(
         with pause_timeouts():
             match params:
                 case types.ElicitRequestURLParams():
-                    return _elicit_result(await ask_to_open(server, handlers, params), {}, is_form=False)
+                    return _elicit_result(await ask_to_open_page(server, handlers, params), {}, is_form=False)
                 case types.ElicitRequestFormParams():
                     schema = params.requested_schema
                     answer = await handlers.elicit(server, _clean_question(params.message), schema, "")
@@ -79,7 +79,7 @@ def client_callbacks(
     }
 
 
-async def ask_to_open(server: str, handlers: ClientHandlers, page: types.ElicitRequestURLParams) -> Answer:
+async def ask_to_open_page(server: str, handlers: ClientHandlers, page: types.ElicitRequestURLParams) -> Answer:
     """Ask the user to open a web address. Addresses with spaces or unprintable characters are declined, because they
     could be mistaken for other addresses or contain further text."""
     if not page.url.startswith(("https://", "http://")) or not page.url.isprintable() or " " in page.url:

@@ -31,9 +31,9 @@ from ebbtide.tui.integrations.acp.content import ContentBlock, user_message
 from ebbtide.tui.integrations.acp.open_questions import OpenQuestions
 from ebbtide.tui.integrations.acp.options import (
     SessionOptions,
-    config_options,
-    effort_by_name,
-    mode_by_name,
+    build_config_options,
+    parse_effort,
+    parse_mode,
     with_effort,
 )
 from ebbtide.tui.integrations.acp.updates import (
@@ -140,7 +140,7 @@ class EditorSession:
 
     async def change_mode(self, name: str) -> None:
         """Change the permission mode. Raises `AgentError`."""
-        await self.session.change_mode(mode_by_name(name))
+        await self.session.change_mode(parse_mode(name))
         await self._send_options()
 
     async def change_model(self, name: str) -> None:
@@ -149,7 +149,7 @@ class EditorSession:
 
     async def change_effort(self, name: str) -> None:
         """Change the reasoning effort. Raises `AgentError`, for example while a turn runs."""
-        await self._reopen(with_effort(self._config, effort_by_name(name)), self.session.model)
+        await self._reopen(with_effort(self._config, parse_effort(name)), self.session.model)
 
     async def greet(self, notices: Sequence[str] = ()) -> None:
         """Send the initial updates of a session that was just opened."""
@@ -250,7 +250,7 @@ class EditorSession:
         self._sent_mode_and_model = self._mode_and_model
         current_options = self.current_options
         await self._send(CurrentModeUpdate(session_update="current_mode_update", current_mode_id=current_options.mode))
-        options = config_options(current_options)
+        options = build_config_options(current_options)
         await self._send(ConfigOptionUpdate(session_update="config_option_update", config_options=[*options]))
 
     async def _send_commands(self) -> None:

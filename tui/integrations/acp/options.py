@@ -15,7 +15,7 @@ from ebbtide.agent.config.values import EDITOR_SOURCE, Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS
 
-MODE, MODEL, EFFORT = "mode", "model", "thought_level"
+MODE_ID, MODEL_ID, EFFORT_ID = "mode", "model", "thought_level"
 """Ids of the options."""
 DEFAULT_EFFORT = "default"
 """The value of the effort option if no effort is configured."""
@@ -33,12 +33,12 @@ class SessionOptions:
     """The models to offer."""
 
 
-def mode_state(options: SessionOptions) -> SessionModeState:
+def build_mode_state(options: SessionOptions) -> SessionModeState:
     modes = [SessionMode(id=mode, name=_title_case(mode), description=MODE_DESCRIPTIONS[mode]) for mode in MODES]
     return SessionModeState(current_mode_id=options.mode, available_modes=modes)
 
 
-def config_options(current: SessionOptions) -> list[SessionConfigOptionSelect]:
+def build_config_options(current: SessionOptions) -> list[SessionConfigOptionSelect]:
     models = dict.fromkeys((current.model, *current.models))
     modes = [
         SessionConfigSelectOption(value=mode, name=_title_case(mode), description=MODE_DESCRIPTIONS[mode])
@@ -48,20 +48,21 @@ def config_options(current: SessionOptions) -> list[SessionConfigOptionSelect]:
     efforts = [SessionConfigSelectOption(value=level, name=_title_case(level)) for level in (DEFAULT_EFFORT, *EFFORTS)]
     return [
         SessionConfigOptionSelect(
-            id=MODE, name="Mode", category="mode", type="select", current_value=current.mode, options=modes,
+            id=MODE_ID, name="Mode", category="mode", type="select", current_value=current.mode, options=modes,
             description="What may run without asking",
         ),
         SessionConfigOptionSelect(
-            id=MODEL, name="Model", category="model", type="select", current_value=current.model, options=model_options
+            id=MODEL_ID, name="Model", category="model", type="select", current_value=current.model,
+            options=model_options,
         ),
         SessionConfigOptionSelect(
-            id=EFFORT, name="Thinking", category="thought_level", type="select", options=efforts,
+            id=EFFORT_ID, name="Thinking", category="thought_level", type="select", options=efforts,
             current_value=current.effort or DEFAULT_EFFORT, description="Reasoning effort, if supported",
         ),
     ]  # fmt: skip
 
 
-def mode_by_name(name: str) -> Mode:
+def parse_mode(name: str) -> Mode:
     """Return the permission mode with this name. Raises `UsageError`."""
     mode = next((mode for mode in MODES if mode == name), None)
     if mode is None:
@@ -69,7 +70,7 @@ def mode_by_name(name: str) -> Mode:
     return mode
 
 
-def effort_by_name(name: str) -> str | None:
+def parse_effort(name: str) -> str | None:
     """Return the reasoning effort with this name; None for the default. Raises `UsageError`."""
     if name == DEFAULT_EFFORT:
         return None

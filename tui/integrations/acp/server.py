@@ -52,20 +52,20 @@ from ebbtide.tui.integrations.acp.client_settings import McpServer, with_client_
 from ebbtide.tui.integrations.acp.content import ContentBlock
 from ebbtide.tui.integrations.acp.editor_session import EditorSession
 from ebbtide.tui.integrations.acp.open_files import OpenFiles
-from ebbtide.tui.integrations.acp.options import EFFORT, MODE, MODEL, config_options, mode_state
+from ebbtide.tui.integrations.acp.options import EFFORT_ID, MODE_ID, MODEL_ID, build_config_options, build_mode_state
 from ebbtide.tui.integrations.acp.updates import TERMINAL_CAPABILITY
 from ebbtide.tui.integrations.line_transport import LineTransport
 from ebbtide.tui.terminal.signals import shut_down_on_signals
 
-OpenedFolder: TypeAlias = tuple[Sessions, Sequence[str]]
-OpenFolder: TypeAlias = Callable[[str, Callable[[Config], Config]], OpenedFolder]
+OpenedSessions: TypeAlias = tuple[Sessions, Sequence[str]]
+OpenSessions: TypeAlias = Callable[[str, Callable[[Config], Config]], OpenedSessions]
 """Opens the sessions of a folder, with its settings changed by the given function. Also returns warnings."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 SESSIONS_PER_PAGE = 50
 """Number of sessions on one page of the list."""
-LOGIN_METHOD = "key"
+LOGIN_METHOD_ID = "key"
 LOGIN_INSTRUCTIONS = (
     "Run `ebb key set anthropic` (or openai) in a terminal, or start the editor with ANTHROPIC_API_KEY set"
 )
@@ -106,11 +106,11 @@ def _raise_rpc_error(message: str, code: str) -> NoReturn:
 class AcpServer(Agent):
     """Serves one editor."""
 
-    def __init__(self, open_folder: OpenFolder, logs: Path) -> None:
+    def __init__(self, open_sessions: OpenSessions, logs: Path) -> None:
         self.logs = logs
         self.secrets: tuple[str, ...] = ()
         """Strings to mask in crash reports."""
-        self._open_folder = open_folder
+        self._open_sessions = open_sessions
         self._client: Client | None = None
         self._capabilities = ClientCapabilities()
         self._sessions: dict[str, EditorSession] = {}
@@ -127,7 +127,7 @@ class AcpServer(Agent):
         **_: object,
     ) -> InitializeResponse:
         self._capabilities = client_capabilities or ClientCapabilities()
-        login = AuthMethodAgent(id=LOGIN_METHOD, name="API key", description=LOGIN_INSTRUCTIONS)
+        login = AuthMethodAgent(id=LOGIN_METHOD_ID, name="API key", description=LOGIN_INSTRUCTIONS)
         return InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
             agent_info=Implementation(name="ebbtide", title="Ebbtide", version=VERSION),
@@ -150,8 +150,8 @@ class AcpServer(Agent):
     @_with_rpc_errors
     async def authenticate(self, method_id: str, **_: object) -> AuthenticateResponse:
         """Check that the configured model has a key; there is no other login."""
-        if method_id != LOGIN_METHOD:
-            raise UsageError(f"unknown method `{method_id}`; use `{LOGIN_METHOD}`")
+        if method_id != LOGIN_METHOD_ID:
+            raise UsageError(f"unknown method `{method_id}`; use `{LOGIN_METHOD_ID}`")
         await self._check_key()
         return AuthenticateResponse()
 
@@ -172,7 +172,7 @@ class AcpServer(Agent):
     @asynccontextmanager
     async def _briefly_opened_sessions(self, cwd: str) -> AsyncIterator[Sessions]:
         """Open the sessions of a folder, and close them afterwards."""
-        sessions, _notices = self._open_folder(cwd, lambda config: config)
+        sessions, _notices = self._open_sessions(cwd, lambda config: config)
         try:
             yield sessions
         finally:
@@ -189,7 +189,7 @@ class AcpServer(Agent):
         session = await self._open_session(cwd, additional_directories, mcp_servers)
         options = session.current_options
         return NewSessionResponse(
-            session_id=session.id, modes=mode_state(options), config_options=[*config_options(options)]
+            session_id=session.id, modes=build_mode_state(options), config_options=[*build_config_options(options)]
         )
 
     @_with_rpc_errors
@@ -201,9 +201,9 @@ class AcpServer(Agent):
         additional_directories: list[str] | None = None,
         **_: object,
     ) -> LoadSessionResponse:
-        session = await self._open_session(cwd, additional_directories, mcp_servers, session_id, replays=True)
+        session = await self._open_session(cwd, additional_directories, mcp_servers, session_id, replay=True)
         options = session.current_options
-        return LoadSessionResponse(modes=mode_state(options), config_options=[*config_options(options)])
+        return LoadSessionResponse(modes=build_mode_state(options), config_options=[*build_config_options(options)])
 
     @_with_rpc_errors
     async def resume_session(
@@ -216,7 +216,7 @@ class AcpServer(Agent):
     ) -> ResumeSessionResponse:
         session = await self._open_session(cwd, additional_directories, mcp_servers, session_id)
         options = session.current_options
-        return ResumeSessionResponse(modes=mode_state(options), config_options=[*config_options(options)])
+        return ResumeSessionResponse(modes=build_mode_state(options), config_options=[*build_config_options(options)])
 
     @_with_rpc_errors
     async def fork_session(
@@ -227,10 +227,10 @@ class AcpServer(Agent):
         mcp_servers: list[McpServer] | None = None,
         **_: object,
     ) -> ForkSessionResponse:
-        session = await self._open_session(cwd, additional_directories, mcp_servers, session_id, forks=True)
+        session = await self._open_session(cwd, additional_directories, mcp_servers, session_id, fork=True)
         options = session.current_options
         return ForkSessionResponse(
-            session_id=session.id, modes=mode_state(options), config_options=[*config_options(options)]
+            session_id=session.id, modes=build_mode_state(options), config_options=[*build_config_options(options)]
         )
 
     @_with_rpc_errors
@@ -262,11 +262,13 @@ class AcpServer(Agent):
         self, config_id: str, session_id: str, value: str | bool, **_: object
     ) -> SetSessionConfigOptionResponse:
         session = self._session_by_id(session_id)
-        change = {MODE: session.change_mode, MODEL: session.change_model, EFFORT: session.change_effort}.get(config_id)
+        change = {MODE_ID: session.change_mode, MODEL_ID: session.change_model, EFFORT_ID: session.change_effort}.get(
+            config_id
+        )
         if change is None:
-            raise UsageError(f"unknown option `{config_id}`; use `{MODE}`, `{MODEL}` or `{EFFORT}`")
+            raise UsageError(f"unknown option `{config_id}`; use `{MODE_ID}`, `{MODEL_ID}` or `{EFFORT_ID}`")
         await change(str(value))
-        return SetSessionConfigOptionResponse(config_options=[*config_options(session.current_options)])
+        return SetSessionConfigOptionResponse(config_options=[*build_config_options(session.current_options)])
 
     @_with_rpc_errors
     async def prompt(self, session_id: str, prompt: list[ContentBlock], **_: object) -> PromptResponse:
@@ -314,7 +316,7 @@ class AcpServer(Agent):
         sessions, self._sessions = [*self._sessions.values()], {}
         await asyncio.gather(*(session.close() for session in sessions), return_exceptions=True)
 
-    def leave_turns(self) -> None:
+    def handle_disconnection(self) -> None:
         """Handle the editor's disconnection: interrupt turns, and leave questions open."""
         for session in self._sessions.values():
             session.session.leave_turn()
@@ -324,22 +326,22 @@ class AcpServer(Agent):
         cwd: str,
         folders: Sequence[str] | None,
         servers: Sequence[McpServer] | None,
-        resume: str | None = None,
+        session_id: str | None = None,
         *,
-        forks: bool = False,
-        replays: bool = False,
+        fork: bool = False,
+        replay: bool = False,
     ) -> EditorSession:
         if not os.path.isabs(cwd):
             raise UsageError(f"the working folder `{cwd}` must be an absolute path")
-        sessions, notices = self._open_folder(
+        sessions, notices = self._open_sessions(
             cwd, lambda config: with_client_settings(config, servers or (), folders or ())
         )
         try:
             self.secrets = (*self.secrets, *filter(None, config_secrets(sessions.config, os.environ)))
-            if resume is not None and not forks and resume in self._sessions:
-                raise UsageError(f"the session `{resume}` is already open; close it first")
-            if forks and resume is not None:
-                resume = (await (await sessions.open_library()).fork(resume)).id
+            if session_id is not None and not fork and session_id in self._sessions:
+                raise UsageError(f"the session `{session_id}` is already open; close it first")
+            if fork and session_id is not None:
+                session_id = (await (await sessions.open_library()).fork(session_id)).id
             assert self._client is not None
             files = OpenFiles(self._client)
             if (
@@ -348,7 +350,7 @@ class AcpServer(Agent):
                 and self._capabilities.fs.write_text_file
             ):
                 sessions.save_open_files = files.save
-            session = await sessions.open(resume)
+            session = await sessions.open(session_id)
         except BaseException:
             await sessions.close()
             raise
@@ -359,7 +361,7 @@ class AcpServer(Agent):
         editor_session = self._sessions[session.id] = EditorSession(
             sessions, session, self._client, has_forms=has_forms, has_terminals=has_terminals
         )
-        if replays:
+        if replay:
             await editor_session.replay()
         editor_session.schedule_greeting(notices)
         return editor_session
@@ -389,7 +391,7 @@ async def serve(server: AcpServer, transport: LineTransport) -> int:
         try:
             await connection.listen()
         finally:
-            server.leave_turns()
+            server.handle_disconnection()
             await connection.close()
             await server.close()
     return shutdown.code

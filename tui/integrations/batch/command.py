@@ -40,7 +40,7 @@ MAX_JOBS = 256
 """Maximum number of jobs. Each needs a store thread and some open files."""
 MAX_TASK_FILE_BYTES = 1 << 30
 """Maximum size of a task file in bytes."""
-MAX_NAMED_PROBLEMS = 20
+MAX_LISTED_PROBLEMS = 20
 """Maximum number of invalid lines that are listed."""
 
 
@@ -65,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "-j",
         "--jobs",
-        type=_job_count,
+        type=_parse_job_count,
         default=DEFAULT_JOBS,
         metavar="N",
         help=f"run N tasks at a time (default: {DEFAULT_JOBS})",
@@ -97,7 +97,7 @@ def run(arguments: Sequence[str]) -> int:
     tasks = _read_tasks(options)
     log_stray_errors(config.folders.logs)
     with open_journal(output) as journal:
-        _check_unchanged_tasks(tasks, journal, retries=options.retry_failed)
+        _check_unchanged_tasks(tasks, journal, retry_failed=options.retry_failed)
         failed_ids = [task_id for task_id, result in journal.results.items() if result["exit_code"] != 0]
         if options.retry_failed and failed_ids:
             journal.reopen(*failed_ids)
@@ -120,7 +120,7 @@ def run(arguments: Sequence[str]) -> int:
     return result.exit_code
 
 
-def _job_count(word: str) -> int:
+def _parse_job_count(word: str) -> int:
     job_count = parse_integer(word)
     if not 0 < job_count <= MAX_JOBS:
         raise argparse.ArgumentTypeError(f"expected a number from 1 to {MAX_JOBS}, got {job_count}")
@@ -169,9 +169,9 @@ def _read_tasks(options: argparse.Namespace) -> Sequence[BatchTask]:
         ),
     ]
     if problems:
-        unlisted_count = len(problems) - MAX_NAMED_PROBLEMS
+        unlisted_count = len(problems) - MAX_LISTED_PROBLEMS
         lines = [
-            *problems[:MAX_NAMED_PROBLEMS],
+            *problems[:MAX_LISTED_PROBLEMS],
             *([f"and {pluralize(unlisted_count, 'more line')}"] if unlisted_count > 0 else []),
         ]
         problems_text = "\n".join(f"  {line}" for line in lines)
@@ -219,11 +219,11 @@ def _open_task_sessions(options: argparse.Namespace, task: BatchTask, folder: Pa
     return create_sessions(*read_settings(task_options), task_options, is_interactive=False)
 
 
-def _check_unchanged_tasks(tasks: Sequence[BatchTask], journal: BatchJournal, *, retries: bool) -> None:
+def _check_unchanged_tasks(tasks: Sequence[BatchTask], journal: BatchJournal, *, retry_failed: bool) -> None:
     """Raise `UsageError` if a different task with the same id has already been run."""
     for task in tasks:
         result, started = journal.results.get(task.id), journal.started_tasks.get(task.id)
-        is_done = result is not None and not (retries and result["exit_code"] != 0)
+        is_done = result is not None and not (retry_failed and result["exit_code"] != 0)
         if is_done and started is not None and started.digest != task.digest:
             raise UsageError(
                 f"line {task.line_number}: `{journal.output}` already has the result of a different task with the id "
@@ -243,11 +243,11 @@ def _print_result(result: BatchResult, output: Path, options: argparse.Namespace
     if result.left:
         end_text = {"interrupted": "interrupted", "cost_limit": "stopped at `--max-cost`"}.get(result.end, "stopped")
         message = f": {sanitise(result.message)}" if result.message else ""
-        raise_advice = "raise `--max-cost` and " if result.end == "cost_limit" else ""
+        limit_advice = "raise `--max-cost` and " if result.end == "cost_limit" else ""
         with suppress(OSError):
             print(
                 f"ebb: {end_text}, {pluralize(result.left, 'task')} left{message}\nebb: to continue, "
-                f"{raise_advice}run `{command_line}`",
+                f"{limit_advice}run `{command_line}`",
                 file=sys.stderr,
             )
     elif result.failed:

@@ -73,12 +73,12 @@ class BrowserAccess:
             return "refuse"
         sent_cookie = cookies.get(self.cookie_name, "")
         if path.startswith(f"{self.path_prefix}/") and any(
-            _is_equal_secret(sent_cookie, cookie) and now < expiry for cookie, expiry in self.cookies.items()
+            _secrets_match(sent_cookie, cookie) and now < expiry for cookie, expiry in self.cookies.items()
         ):
             return "let in"
         is_token_valid = bool(self.token) and now < self.token_issued_at + TOKEN_LIFETIME_S
         is_token_request = (
-            method == "GET" and path == "/" and is_token_valid and _is_equal_secret(query.get("token", ""), self.token)
+            method == "GET" and path == "/" and is_token_valid and _secrets_match(query.get("token", ""), self.token)
         )
         return "give a cookie" if is_token_request else "refuse"
 
@@ -119,5 +119,5 @@ class BrowserAccess:
         }
 
 
-def _is_equal_secret(received: str, expected: str) -> bool:
+def _secrets_match(received: str, expected: str) -> bool:
     return compare_digest(received.encode("utf-8", "replace"), expected.encode())

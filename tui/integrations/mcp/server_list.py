@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tui.commands.command_context import CommandContext
-from ebbtide.tui.text.numbers import tokens
+from ebbtide.tui.text.numbers import format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle
 from ebbtide.tui.view.panel import CopyText, Outcome, Panel, PanelAction, PanelRow
@@ -38,7 +38,7 @@ def servers_summary(servers: "Sequence[ServerStatus]") -> str:
     """Return the numbers of ready and of all servers, and the tokens of their tools per request."""
     ready_count = sum(server.state.phase == "ready" for server in servers)
     token_count = sum(server.tokens for server in servers)
-    tokens_text = f", {tokens(token_count)} tokens per request" if token_count else ""
+    tokens_text = f", {format_tokens(token_count)} tokens per request" if token_count else ""
     return f"{ready_count} of {len(servers)} ready{tokens_text}"
 
 
@@ -82,7 +82,7 @@ def _tool_counts(server: "ServerStatus") -> str:
     offered_count = sum(tool.offer in ("offered", "due") for tool in server.tools)
     count_text = f"{offered_count} of {len(server.tools)}" if offered_count < len(server.tools) else f"{offered_count}"
     token_noun = "token" if server.tokens == 1 else "tokens"
-    return f"{count_text:>10} {'tool ' if count_text == '1' else 'tools'}{tokens(server.tokens):>8} {token_noun}"
+    return f"{count_text:>10} {'tool ' if count_text == '1' else 'tools'}{format_tokens(server.tokens):>8} {token_noun}"
 
 
 def server_details(server: "ServerStatus") -> list[Line]:
@@ -119,7 +119,7 @@ def _tool_line(tool: "ToolStatus") -> Line:
     label, style = OFFER_LABELS[tool.offer]
     return (
         (f"  {sanitise_line(tool.name)}", "text" if tool.offer == "offered" else "dim"),
-        (f"  {tokens(tool.tokens)}", "dim"),
+        (f"  {format_tokens(tool.tokens)}", "dim"),
         (f"  {label}" if label else "", style),
         (f"  {_short_description(tool.description)}", "dim"),
     )

@@ -16,10 +16,10 @@ from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.providers.choices import ModelChoice, describe_model, list_model_choices, provider_models
 from ebbtide.agent.providers.factory import known_facts_and_window
-from ebbtide.agent.providers.registry import is_updated
+from ebbtide.agent.providers.registry import is_table_updated
 from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings_with_warnings
 from ebbtide.tui.integrations.models.updates import TABLE_URL, remove_tables, update_tables
-from ebbtide.tui.text.numbers import tokens
+from ebbtide.tui.text.numbers import format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 
 _SOURCE_LABELS = {"registry": "table", "config": "your settings", "live": "server", "default": "unknown"}
@@ -110,7 +110,7 @@ def _print_table(choices: Sequence[ModelChoice], config: Config) -> None:
     table.add_column("supports", overflow="ellipsis", no_wrap=True)
     table.add_column("from", no_wrap=True, min_width=6)
     for choice in choices:
-        window = "" if choice.window_tokens is None else tokens(choice.window_tokens)
+        window = "" if choice.window_tokens is None else format_tokens(choice.window_tokens)
         features = ", ".join(_supported_features(choice))
         table.add_row(
             sanitise_line(choice.model), window, _price_text(choice.prices), features, _source_text(choice, config)
@@ -140,6 +140,6 @@ def _source(model: str, fact: str, config: Config) -> str:
         return "unknown"
     facts, _ = known_facts_and_window(config, model)
     source = dict(facts.sources).get(fact, "default")
-    if source == "registry" and is_updated(facts.provider, config.folders.model_tables):
+    if source == "registry" and is_table_updated(facts.provider, config.folders.model_tables):
         return "update"
     return _SOURCE_LABELS.get(source, source)

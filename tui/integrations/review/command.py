@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.headless.answers import read_answer
+from ebbtide.agent.headless.answers import parse_answer
 from ebbtide.agent.headless.printing import escape_for_log, escape_json_for_log, escape_xml_for_log
 from ebbtide.agent.headless.run import HeadlessJob
 from ebbtide.agent.headless.run import run as run_job
@@ -181,7 +181,7 @@ def _read_answer(file_name: str) -> str:
 
 
 def _parse_review(text: str, subject: str) -> Review:
-    answer, problems = read_answer(text, REVIEW_SCHEMA)
+    answer, problems = parse_answer(text, REVIEW_SCHEMA)
     if problems:
         raise UsageError(f"{subject} is not a review: {'; '.join(problems)}; for the format, see `ebb review --schema`")
     return parse_review(json.loads(answer))

@@ -4,7 +4,7 @@ import json
 from typing import Any
 from xml.etree import ElementTree
 
-from ebbtide.agent.headless.answers import read_answer
+from ebbtide.agent.headless.answers import parse_answer
 from ebbtide.agent.integrations.review.findings import FORMATS, REVIEW_SCHEMA, Review, ReviewFinding, parse_review
 
 EVIL = "50% done\n::error::owned\r\n<b>&\x00 @all | x"
@@ -22,7 +22,7 @@ def told(**more: object) -> dict[str, Any]:
 
 
 def review(*findings: dict[str, Any]) -> Review:
-    text, problems = read_answer(json.dumps({"summary": "A change.", "findings": findings}), REVIEW_SCHEMA)
+    text, problems = parse_answer(json.dumps({"summary": "A change.", "findings": findings}), REVIEW_SCHEMA)
     assert not problems
     return parse_review(json.loads(text))
 

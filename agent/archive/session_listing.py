@@ -28,13 +28,13 @@ def with_agents(catalogue: Catalogue, rows: Sequence[ListedRow]) -> tuple[Sessio
     """Return each session with its sub-agents. Raises `StoreError`."""
     agents = session_agents(catalogue, tuple(row.session.id for row in rows))
     by_owner = {owner: tuple(group) for owner, group in groupby(agents, lambda agent: agent.owner)}
-    return tuple(replace(info_from_listing(row), agents=by_owner.get(row.session.id, ())) for row in rows)
+    return tuple(replace(session_info_from_row(row), agents=by_owner.get(row.session.id, ())) for row in rows)
 
 
 def session_agents(catalogue: Catalogue, ids: tuple[str, ...]) -> tuple[SessionInfo, ...]:
     """Return the sub-agents of these sessions, grouped by session, newest first."""
-    return tuple(sorted(map(info_from_listing, catalogue.agent_sessions(ids)), key=lambda agent: agent.owner))
+    return tuple(sorted(map(session_info_from_row, catalogue.agent_sessions(ids)), key=lambda agent: agent.owner))
 
 
-def info_from_listing(row: ListedRow) -> SessionInfo:
+def session_info_from_row(row: ListedRow) -> SessionInfo:
     return session_info(row.session, row.cost, row.place, row.origin, row.tags)
