@@ -38,7 +38,7 @@ from ebbtide.tui.view.component_table import (
     heading_line,
     stacked_bar,
 )
-from ebbtide.tui.view.context import recall_lines, rewrite_text
+from ebbtide.tui.view.context import cache_text, recall_lines, rewrite_text
 from ebbtide.tui.view.timeline import column_figures, legend_line, plot_lines, request_columns, rewrites_in
 from ebbtide.tui.widgets.field import Field
 from ebbtide.tui.widgets.keyline import KeyLine
@@ -136,7 +136,7 @@ class ContextScreen(TypeaheadGuard[None]):
         used_tokens, usable_tokens = overview.used_tokens, max(overview.effective, 1)
         usable_text = f"{format_tokens(overview.effective)} usable, {used_tokens / usable_tokens:.0%}"
         free_text = f"  {format_tokens(max(overview.effective - used_tokens, 0))} free"
-        window_text = f"  window {format_tokens(overview.window.tokens)}  {overview.model}"
+        window_text = f"  window {format_tokens(overview.window.tokens)}{cache_text(overview)}  {overview.model}"
         style: TextStyle = "warn" if used_tokens > 0.95 * usable_tokens else "text"
         lines: list[Line] = [
             (

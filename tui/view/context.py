@@ -105,6 +105,15 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
     return lines
 
 
+def cache_text(overview: Overview) -> str:
+    """Return the cache's lifetime and what it has saved, in a few words; empty if the provider offers no choice."""
+    if not overview.cache_lifetime:
+        return ""
+    saving = overview.cache_saving
+    effect = f" ({'saves' if saving > 0 else 'adds'} {abs(saving):.0%})" if round(saving, 2) else ""
+    return f"  cache {overview.cache_lifetime}{effect}"
+
+
 def _saving_text(overview: Overview) -> str:
     """Return what the cache's lifetime has saved or cost so far."""
     saving = overview.cache_saving

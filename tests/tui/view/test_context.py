@@ -12,6 +12,7 @@ from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.context import (
     MAX_LISTED_REQUESTS,
     budget_lines,
+    cache_text,
     epoch_lines,
     overview_lines,
     recall_lines,
@@ -55,6 +56,14 @@ def test_the_lifetime_of_the_cache_has_what_it_saved() -> None:
         session = replace(overview("a"), cache_lifetime="1h", epochs=(Epoch(requests(pause)),))
         return texts(budget_lines(session, 100))[-1:]
 
+    def heading(pause: float) -> str:
+        return cache_text(replace(overview("a"), cache_lifetime="1h", epochs=(Epoch(requests(pause)),)))
+
+    assert [heading(600), heading(60), cache_text(overview("a"))] == [
+        "  cache 1h (saves 15%)",
+        "  cache 1h (adds 56%)",
+        "",
+    ]
     assert lines(600) == ["  cache              1h  its lifetime has saved 15% of the input cost so far"]
     assert lines(60) == ["  cache              1h  its lifetime has added 56% of the input cost so far"]
 

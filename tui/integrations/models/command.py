@@ -104,10 +104,10 @@ def model_fields(choice: ModelChoice, config: Config) -> dict[str, Any]:
 
 def _print_table(choices: Sequence[ModelChoice], config: Config) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("model", overflow="fold", min_width=28)
+    table.add_column("model", overflow="fold", min_width=24)
     table.add_column("window", justify="right", no_wrap=True, min_width=6)
     table.add_column("in / cached / out", no_wrap=True, min_width=18)
-    table.add_column("supports", overflow="ellipsis", no_wrap=True)
+    table.add_column("supports")
     table.add_column("from", no_wrap=True, min_width=6)
     for choice in choices:
         window = "" if choice.window_tokens is None else format_tokens(choice.window_tokens)
