@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from ebbtide.agent.archive.session_listing import session_agents, with_agents
+from ebbtide.agent.archive.session_listing import agents_of_sessions, sessions_with_agents
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.records.session_lookup import SessionInfo, find_session, project_name
@@ -49,7 +49,7 @@ def select_sessions(
     selection = Selection(project, before, tags, is_untagged, is_unanswered)
     with open_store_briefly(config.folders) as store:
         catalogue = Catalogue(store)
-        sessions = with_agents(catalogue, catalogue.matching_sessions(selection))
+        sessions = sessions_with_agents(catalogue, catalogue.matching_sessions(selection))
     locks = config.folders.data / "locks"
     open_ids = {
         info.id for info in sessions if any(is_open(locks, session_id) for session_id in _ids_with_agents(info))
@@ -64,7 +64,7 @@ def sessions_by_prefix(config: Config, prefixes: Iterable[str]) -> tuple[Session
     with open_store_briefly(config.folders) as store:
         catalogue, project = Catalogue(store), project_name(config)
         ids = tuple(dict.fromkeys(find_session(store, prefix, project).id for prefix in prefixes))
-        return with_agents(catalogue, catalogue.sessions_by_id(ids))
+        return sessions_with_agents(catalogue, catalogue.sessions_by_id(ids))
 
 
 def delete_sessions(
@@ -100,7 +100,7 @@ def _delete_session(config: Config, store: SessionStore, info: SessionInfo) -> S
             if current.updated != info.updated_at:
                 return SkippedSession(info, "it has been used since it was listed")
             # The session is locked first, because a locked session cannot start another sub-agent.
-            agents = session_agents(Catalogue(store), (info.id,))
+            agents = agents_of_sessions(Catalogue(store), (info.id,))
             for agent in agents:
                 exit_stack.callback(lock_session(config, agent.id).release)
         except StoreFailed as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ebbtide.agent.archive.excerpt import make_excerpt
 from ebbtide.agent.archive.fork import fork_session
 from ebbtide.agent.archive.indexer import INDEX_TIMEOUT_S, Indexer
-from ebbtide.agent.archive.session_listing import session_agents, session_info_from_row, with_agents
+from ebbtide.agent.archive.session_listing import agents_of_sessions, session_info_from_row, sessions_with_agents
 from ebbtide.agent.archive.tags import MAX_TAGS
 from ebbtide.agent.archive.tree import Tree, session_tree
 from ebbtide.agent.errors import UsageError
@@ -77,11 +77,11 @@ class Library:
         project = None if in_all_projects else self._project
         cursor = None if after is None else (after.updated_at, after.place)
         rows = await self._thread.run(self._catalogue.page, project, limit, cursor, tuple(query.split()), tags)
-        return await self._thread.run(with_agents, self._catalogue, rows)
+        return await self._thread.run(sessions_with_agents, self._catalogue, rows)
 
     async def session_agents(self, *ids: str) -> tuple[SessionInfo, ...]:
         """Return the sub-agents of these sessions, grouped by session, newest first."""
-        return await self._thread.run(session_agents, self._catalogue, ids)
+        return await self._thread.run(agents_of_sessions, self._catalogue, ids)
 
     async def search(
         self, query: str, *, everywhere: bool = False, on_progress: OnProgress = no_progress

@@ -19,19 +19,19 @@ def newest_sessions(
     with open_store_briefly(config.folders) as store:
         catalogue = Catalogue(store)
         rows = catalogue.page(None if in_all_projects else project_name(config), limit, tags=tags)
-        sessions = with_agents(catalogue, rows)
+        sessions = sessions_with_agents(catalogue, rows)
         remove_store_garbage(store, config)
         return sessions, store.notice
 
 
-def with_agents(catalogue: Catalogue, rows: Sequence[ListedRow]) -> tuple[SessionInfo, ...]:
+def sessions_with_agents(catalogue: Catalogue, rows: Sequence[ListedRow]) -> tuple[SessionInfo, ...]:
     """Return each session with its sub-agents. Raises `StoreError`."""
-    agents = session_agents(catalogue, tuple(row.session.id for row in rows))
+    agents = agents_of_sessions(catalogue, tuple(row.session.id for row in rows))
     by_owner = {owner: tuple(group) for owner, group in groupby(agents, lambda agent: agent.owner)}
     return tuple(replace(session_info_from_row(row), agents=by_owner.get(row.session.id, ())) for row in rows)
 
 
-def session_agents(catalogue: Catalogue, ids: tuple[str, ...]) -> tuple[SessionInfo, ...]:
+def agents_of_sessions(catalogue: Catalogue, ids: tuple[str, ...]) -> tuple[SessionInfo, ...]:
     """Return the sub-agents of these sessions, grouped by session, newest first."""
     return tuple(sorted(map(session_info_from_row, catalogue.agent_sessions(ids)), key=lambda agent: agent.owner))
 

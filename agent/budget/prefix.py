@@ -240,10 +240,10 @@ def create_fingerprint(
     *,
     model: str = "",
     settings: str = "",
-    digests: RequestDigester | None = None,
+    digester: RequestDigester | None = None,
 ) -> RequestFingerprint:
-    """Return the fingerprint of a request. With the session's `digests`, only new content is hashed."""
-    digester = digests if digests is not None else RequestDigester()
+    """Return the fingerprint of a request. With the session's `digester`, only new content is hashed."""
+    digester = digester if digester is not None else RequestDigester()
     system_digest = digest(system.encode("utf-8", "surrogatepass"))
     return RequestFingerprint(
         model, settings, system_digest, digester.tools_digest(tools), digester.message_digests(messages)
@@ -295,7 +295,7 @@ def tokens_left_cached(usage: Usage) -> int:
 
 
 def cache_break_cause(
-    previous: RequestFingerprint, current: RequestFingerprint, idle_seconds: float, ttl: float
+    previous: RequestFingerprint, current: RequestFingerprint, idle_seconds: float, ttl_seconds: float
 ) -> BreakCause:
     """Return the likely reason for a cache miss. `idle_seconds`: seconds since the cache was last used."""
     match first_difference(previous, current):
@@ -306,4 +306,4 @@ def cache_break_cause(
         case "system":
             return "system changed"
         case _:
-            return "ttl expired" if idle_seconds > ttl else "unknown"
+            return "ttl expired" if idle_seconds > ttl_seconds else "unknown"

@@ -68,11 +68,11 @@ _BEDROCK_NAME = regex(r"^(?:arn:[^/]*/)?(?:[a-z-]+\.)?anthropic\.(.+?)(?:-v\d+(?
 
 
 def registry_facts(
-    provider: str, name: str, overrides: Mapping[str, object] = {}, updates: Path | None = None
+    provider: str, name: str, overrides: Mapping[str, object] = {}, updates_folder: Path | None = None
 ) -> ModelFacts:
-    """Return what is known about a model. `updates`: the folder of updated tables. Raises `ConfigError` for an invalid
-    override."""
-    row = _registry_row(provider, name, updates)
+    """Return what is known about a model. `updates_folder`: the folder of updated tables. Raises `ConfigError` for an
+    invalid override."""
+    row = _registry_row(provider, name, updates_folder)
     known: dict[str, Any] = dict(row or {})
     if "prices" in known:
         known["prices"] = Prices(**known["prices"])
@@ -163,39 +163,39 @@ def with_cache_lifetime(facts: ModelFacts, lifetime: CacheLifetime) -> ModelFact
     return replace(facts, cache_ttl=lifetime.seconds, cache_lifetime=lifetime.name, prices=prices)
 
 
-def registry_models(provider: str, updates: Path | None = None) -> tuple[str, ...]:
+def registry_models(provider: str, updates_folder: Path | None = None) -> tuple[str, ...]:
     """Return the names of a provider's models in the registry."""
-    return tuple(registry_rows(PROVIDER_TABLES.get(provider, (provider,))[0], updates))
+    return tuple(registry_rows(PROVIDER_TABLES.get(provider, (provider,))[0], updates_folder))
 
 
-def is_table_updated(provider: str, updates: Path) -> bool:
+def is_table_updated(provider: str, updates_folder: Path) -> bool:
     """Whether a provider's table comes from an update."""
     table = PROVIDER_TABLES.get(provider, (provider,))[0]
-    return _registry_table(table, updates) is not _registry_table(table, None)
+    return _registry_table(table, updates_folder) is not _registry_table(table, None)
 
 
-def _registry_row(provider: str, model_name: str, updates: Path | None) -> Mapping[str, Any] | None:
+def _registry_row(provider: str, model_name: str, updates_folder: Path | None) -> Mapping[str, Any] | None:
     """Return the registry row for a model. A name with a date or a cloud's prefix is also looked up without it."""
     names = [model_name.rpartition("/")[2] if model_name.startswith("arn:") else model_name]
     if (bedrock_match := _BEDROCK_NAME.match(model_name)) is not None:
         names.append(bedrock_match[1])
     names += [_DATE.sub("", name) for name in names]
-    tables = [registry_rows(table, updates) for table in PROVIDER_TABLES.get(provider, (provider,))]
+    tables = [registry_rows(table, updates_folder) for table in PROVIDER_TABLES.get(provider, (provider,))]
     return next((row for table in tables for candidate in names if (row := table.get(candidate)) is not None), None)
 
 
-def registry_rows(provider: str, updates: Path | None = None) -> Mapping[str, dict[str, Any]]:
-    """Return the registry's rows for the models of one provider, by name; empty if it has none. `updates`: the folder
-    of updated tables, which are used if they are newer than those of this release."""
-    rows = _registry_table(provider, updates).get("models", {})
+def registry_rows(table_name: str, updates_folder: Path | None = None) -> Mapping[str, dict[str, Any]]:
+    """Return the registry's rows for the models of one provider, by name; empty if it has none. `updates_folder`: the
+    folder of updated tables, which are used if they are newer than those of this release."""
+    rows = _registry_table(table_name, updates_folder).get("models", {})
     return cast(Mapping[str, dict[str, Any]], rows)
 
 
 @cache
-def _registry_table(provider: str, updates: Path | None) -> Mapping[str, object]:
-    if updates is None:
-        return _read_table(Path(__file__).parent / "models" / f"{provider}.json")
-    released, updated = _registry_table(provider, None), _read_table(updates / f"{provider}.json")
+def _registry_table(table_name: str, updates_folder: Path | None) -> Mapping[str, object]:
+    if updates_folder is None:
+        return _read_table(Path(__file__).parent / "models" / f"{table_name}.json")
+    released, updated = _registry_table(table_name, None), _read_table(updates_folder / f"{table_name}.json")
     return updated if str(updated.get("date", "")) > str(released.get("date", "")) else released
 
 

@@ -216,7 +216,7 @@ class PrefixWatch:
         allowed, and return the request."""
         settings = request.effort or ""
         sent = create_fingerprint(
-            request.system, request.tools, request.messages, model=facts.id, settings=settings, digests=self._digests
+            request.system, request.tools, request.messages, model=facts.id, settings=settings, digester=self._digests
         )
         difference = self._difference(sent)
         if difference:

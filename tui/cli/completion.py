@@ -64,7 +64,7 @@ def split_line(line: str) -> Sequence[str]:
 def _shell_lines(result: ShellCompletion, shell: str, inserted_chars: int) -> Iterable[str]:
     """Yield the completions as lines for the shell script. `inserted_chars`: number of characters of the word that the
     shell has already inserted."""
-    for name, help_text in result.words:
+    for name, help_text in result.candidates:
         description = sanitise_line(help_text) if help_text and shell != "bash" else ""
         yield f"{name[inserted_chars:]}\t{description}" if description else name[inserted_chars:]
     if result.paths:

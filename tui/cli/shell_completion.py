@@ -35,7 +35,7 @@ class CompletionSources:
 
 @dataclass(frozen=True, slots=True)
 class ShellCompletion:
-    words: tuple[tuple[str, str], ...] = ()
+    candidates: tuple[tuple[str, str], ...] = ()
     """Possible words, each with its description."""
     paths: Literal["files", "folders"] | None = None
     """Whether the shell should add file or folder names."""
@@ -55,7 +55,7 @@ def complete(
     if equals and (action := flags.get(flag)) and _takes_value(action):
         completion = _filter_by_prefix(_complete_value(action, sources), value)
         return ShellCompletion(
-            tuple((f"{flag}={name}", description) for name, description in completion.words), completion.paths
+            tuple((f"{flag}={name}", description) for name, description in completion.candidates), completion.paths
         )
     if word.startswith("-"):
         return _filter_by_prefix(
@@ -144,5 +144,6 @@ def _complete_value(action: Action, sources: CompletionSources) -> ShellCompleti
 
 def _filter_by_prefix(completion: ShellCompletion, word: str) -> ShellCompletion:
     return ShellCompletion(
-        tuple((name, description) for name, description in completion.words if name.startswith(word)), completion.paths
+        tuple((name, description) for name, description in completion.candidates if name.startswith(word)),
+        completion.paths,
     )

@@ -17,24 +17,24 @@ def format_dollars(cost: float | None) -> str:
     return f"${cost:.4f}" if 0 < cost < 0.1 else f"${cost:.2f}"
 
 
-def format_duration(count: int) -> str:
+def format_duration(seconds: int) -> str:
     """Format a duration: `42s`, `3m 05s`."""
-    return f"{count}s" if count < 60 else f"{count // 60}m {count % 60:02}s"
+    return f"{seconds}s" if seconds < 60 else f"{seconds // 60}m {seconds % 60:02}s"
 
 
-def format_age(elapsed: float) -> str:
+def format_age(elapsed_seconds: float) -> str:
     """Format an age in seconds in the largest fitting unit: `5 min ago`, `2 d ago`; `now` below a minute."""
     for unit_seconds, unit in ((86_400 * 7, "w"), (86_400, "d"), (3_600, "h"), (60, "min")):
-        if elapsed >= unit_seconds:
-            return f"{int(elapsed // unit_seconds)} {unit} ago"
+        if elapsed_seconds >= unit_seconds:
+            return f"{int(elapsed_seconds // unit_seconds)} {unit} ago"
     return "now"
 
 
-def format_size(count: int) -> str:
+def format_size(byte_count: int) -> str:
     """Format a size in bytes: `950 B`, `12.3 kB`, `1.2 GB`."""
-    if count < 1_000:
-        return f"{count} B"
-    amount = float(count)
+    if byte_count < 1_000:
+        return f"{byte_count} B"
+    amount = float(byte_count)
     for unit in ("kB", "MB"):
         amount /= 1_000
         if amount < 999.95:

@@ -33,8 +33,8 @@ _MAX_NAMED_TOOLS = 6
 """Maximum number of tools named in the summary of a search."""
 MAX_FAILURE_LINES, MAX_OUTPUT_LINES, MAX_USER_OUTPUT_LINES = 3, 5, 12
 """Maximum number of output lines shown for a collapsed call: a failed tool, a command, and the user's own command."""
-_MAX_NON_DIVIDER_CHARS = 3
-"""Maximum length of a line of one repeated character that is not yet a divider."""
+_MIN_DIVIDER_CHARS = 4
+"""Minimum length of a line of one repeated character to count as a divider."""
 
 _BACKGROUND_ARGUMENTS = ("background", "terminal", "job")
 """Arguments that start a command as a background job, or write to one."""
@@ -120,7 +120,7 @@ def last_output_lines(call: Call) -> tuple[str, ...]:
 
 def _is_divider(line: str) -> bool:
     """Whether the line is a divider, i.e. consists of one repeated character."""
-    return len(line) > _MAX_NON_DIVIDER_CHARS and len(set(line)) == 1 and not line[0].isalnum()
+    return len(line) >= _MIN_DIVIDER_CHARS and len(set(line)) == 1 and not line[0].isalnum()
 
 
 def failure_lines(call: "Call | ToolFinished") -> tuple[str, ...]:

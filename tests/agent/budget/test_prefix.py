@@ -154,12 +154,12 @@ def test_what_is_remembered_changes_no_digest(conversation: Conversation) -> Non
     digests = RequestDigester()
     messages = conversation.messages
     for end in range(len(messages) + 1):
-        assert create_fingerprint("s", TOOLS, messages[:end], digests=digests) == create_fingerprint(
+        assert create_fingerprint("s", TOOLS, messages[:end], digester=digests) == create_fingerprint(
             "s", TOOLS, messages[:end]
         )
     restored = copy.deepcopy(messages)
     assert (
-        create_fingerprint("s", TOOLS, restored, digests=digests).combined_digest
+        create_fingerprint("s", TOOLS, restored, digester=digests).combined_digest
         == create_fingerprint("s", TOOLS, messages).combined_digest
     )
 
@@ -173,12 +173,12 @@ def test_a_message_is_hashed_once_whatever_requests_it_is_in(monkeypatch: pytest
 
     monkeypatch.setattr(prefix, "serialise_canonically", watched)
     digests, messages = RequestDigester(), tuple(User((Text(str(n)),)) for n in range(100))
-    create_fingerprint("s", TOOLS, messages, digests=digests)
+    create_fingerprint("s", TOOLS, messages, digester=digests)
     assert hashed == [*TOOLS, *(message.parts[0] for message in messages)]
     hashed.clear()
-    create_fingerprint("s", (*TOOLS,), (*messages, User((Text("new"),))), digests=digests)
-    create_fingerprint("s", TOOLS, messages[:1], digests=digests)
-    create_fingerprint("s", TOOLS, (*messages[50:], *messages[:50]), digests=digests)
+    create_fingerprint("s", (*TOOLS,), (*messages, User((Text("new"),))), digester=digests)
+    create_fingerprint("s", TOOLS, messages[:1], digester=digests)
+    create_fingerprint("s", TOOLS, (*messages[50:], *messages[:50]), digester=digests)
     assert hashed == [Text("new")]
 
 

@@ -81,7 +81,7 @@ def test_what_is_known_of_a_request_is_what_would_be_found(views: list[Conversat
             sum(len(message.parts) for message in messages),
             settled(messages),
         )
-        sent = create_fingerprint("s", (), messages, digests=digests)
+        sent = create_fingerprint("s", (), messages, digester=digests)
         assert sent == create_fingerprint("s", (), messages)
         assert chain.digest_for(sent.messages) == messages_digest(sent, len(sent.messages))
         assert fold.value_for(messages) == todo_state(messages)

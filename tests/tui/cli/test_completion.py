@@ -26,7 +26,7 @@ SOURCES = CompletionSources(
 
 def offered(line: str) -> list[str]:
     *before, word = split_line(f"ebb {line}")
-    return [name for name, _ in complete(before, word, command_parser, SOURCES).words]
+    return [name for name, _ in complete(before, word, command_parser, SOURCES).candidates]
 
 
 @pytest.mark.parametrize(

@@ -57,14 +57,14 @@ def client_callbacks(
         context: ClientRequestContext, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResult | types.ErrorData:
         with pause_timeouts():
-            sample = await handlers.sample(server, _sample_request(params))
-        if isinstance(sample, SamplingRefusal):
-            return types.ErrorData(code=_REFUSED_CODE, message=sample.reason)
+            reply = await handlers.sample(server, _sample_request(params))
+        if isinstance(reply, SamplingRefusal):
+            return types.ErrorData(code=_REFUSED_CODE, message=reply.reason)
         return types.CreateMessageResult(
             role="assistant",
-            content=types.TextContent(type="text", text=sample.text),
-            model=sample.model,
-            stop_reason=sample.stop_reason,
+            content=types.TextContent(type="text", text=reply.text),
+            model=reply.model,
+            stop_reason=reply.stop_reason,
         )
 
     async def roots(context: ClientRequestContext) -> types.ListRootsResult:

@@ -103,12 +103,12 @@ def run(arguments: Sequence[str]) -> int:
             journal.reopen(*failed_ids)
         remaining_count = sum(task.id not in journal.results for task in tasks)
         with show_progress(sys.stderr, len(tasks), len(tasks) - remaining_count) as progress:
-            store = create_sessions(root, config, options, is_interactive=False)
+            store_sessions = create_sessions(root, config, options, is_interactive=False)
             batch = Batch(
                 tasks,
                 journal,
                 partial(_open_task_sessions, options),
-                store,
+                store_sessions,
                 progress,
                 options.jobs,
                 options.max_cost,

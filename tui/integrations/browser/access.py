@@ -94,7 +94,7 @@ class BrowserAccess:
         """Replace the token to admit another browser; the earlier URL becomes invalid."""
         self.token, self.token_issued_at = token, now
 
-    def headers(self) -> dict[str, str]:
+    def response_headers(self) -> dict[str, str]:
         """Return the headers of every response. With them, the page loads nothing from other sites, and no other page
         can frame or read it."""
         directives = (

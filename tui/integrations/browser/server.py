@@ -222,7 +222,7 @@ class TerminalServer(Server):
             case "refuse":
                 response = web.Response(status=403, text=_REFUSAL_TEXT)
         if not response.prepared:
-            response.headers.update(self._access.headers())
+            response.headers.update(self._access.response_headers())
         return response
 
 

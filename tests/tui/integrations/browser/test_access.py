@@ -51,8 +51,8 @@ def test_who_is_let_in(
 
 
 def test_no_other_page_is_told_anything() -> None:
-    assert not [name for name in GATE.headers() if name.lower().startswith("access-control")]
-    assert "default-src 'none'" in GATE.headers()["Content-Security-Policy"]
+    assert not [name for name in GATE.response_headers() if name.lower().startswith("access-control")]
+    assert "default-src 'none'" in GATE.response_headers()["Content-Security-Policy"]
 
 
 def first(gate: BrowserAccess, token: str, now: float) -> AccessVerdict:
