@@ -5,9 +5,8 @@ import select
 import stat
 import sys
 
-from ebbtide.agent import view
+from ebbtide.agent import providers, view
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.providers.loose_json import is_encodable
 from ebbtide.tools import files
 
 _FIRST_BYTE_TIMEOUT_S = 2.0
@@ -54,7 +53,7 @@ def _decode_non_utf8(data: bytes) -> str:
 
 def needs_attachment(text: str) -> bool:
     """Whether piped input becomes an attachment, because it is long or is not plain text."""
-    return len(text) > _MAX_INLINE_CHARS or "\0" in text or not is_encodable(text)
+    return len(text) > _MAX_INLINE_CHARS or "\0" in text or not providers.loose_json.is_encodable(text)
 
 
 def reattach_terminal() -> bool:

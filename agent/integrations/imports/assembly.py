@@ -83,10 +83,10 @@ class MessageAssembler:
                     self._add_output(entry)
                 case SummaryEntry():
                     yield from self._flush_reply()
+                    yield User((Note(COMPACTED_NOTE),)), entry.timestamp  # separates two replies
+                    self._has_begun = True
                     if entry.text.strip():
-                        yield User((Note(COMPACTED_NOTE),)), entry.timestamp  # separates two replies
                         yield Summary(summary=entry.text), entry.timestamp
-                        self._has_begun = True
         yield from self._flush_reply()
 
     def _add_user_message(self, message: User, timestamp: float) -> Iterator[TimedMessage]:

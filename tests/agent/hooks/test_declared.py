@@ -195,8 +195,8 @@ def test_what_is_not_understood_is_left_out_and_named() -> None:
     assert found == (HookEntry("Stop", "", "ok"),)
     assert [problem[:60] for problem in problems] == [
         "unknown hook event `WorktreeCreate`, `Setup`; known events a",
-        "a hook for `Stop` is skipped: its `type` is 'script'; known ",
-        "a hook for `Stop` is skipped: its `type` is \"['command']\"; k",
+        "a hook for `Stop` is skipped: its `type` is 'script'; the kn",
+        "a hook for `Stop` is skipped: its `type` is \"['command']\"; t",
         "a hook for `Stop` is skipped: it is not a table",
         "a hook for `Stop` is skipped: `if` applies only to tool call",
         "a hook for `Stop` is skipped: unknown key `only`",

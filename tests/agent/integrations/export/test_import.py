@@ -264,7 +264,7 @@ def shorter(parts: dict[str, bytes]) -> None:
         (session_with(id="../../../x"), "its manifest has no valid session"),
         (session_with(updated="yesterday"), "its manifest has no valid times"),
         (other_bytes, "was changed"),
-        (more_bytes, "is longer than its manifest says"),
+        (more_bytes, "is longer than the manifest says"),
         (without("blobs/"), "is damaged and was not imported"),
         (without("rows/usage"), "is damaged and was not imported"),
         (shorter, "`messages` does not match its manifest"),
