@@ -130,7 +130,7 @@ async def test_a_reply_of_a_model_at_llama_cpp(llama: str, adapter: Adapter) -> 
         await provider.close()
     assert reply.message.text.strip()
     assert reply.stop_reason in ("end", "max_tokens")
-    assert reply.usage.prompt > 5
+    assert reply.usage.prompt > 5, reply.usage
     assert 0 < reply.usage.output <= 16
 
 
