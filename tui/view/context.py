@@ -13,21 +13,10 @@ from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
 from ebbtide.tui.view.component_table import COMPONENT_NAMES, build_component_table, component_row_line, heading_line
 from ebbtide.tui.view.receipts import strategy_names
+from ebbtide.tui.view.timeline import REWRITE_REASONS
 
 MAX_LISTED_REQUESTS = 200
 """Maximum number of requests listed, newest first."""
-
-REWRITE_REASONS = {
-    "full": "window full",
-    "background": "window full, between turns",
-    "asked": "requested",
-    "overflow": "too large for the provider",
-    "rent": "saves money",
-    "budget": "outputs over budget",
-    "pictures": "image rejected",
-    "cold": "cache expired",
-}
-"""Descriptions of the reasons for rewrites."""
 
 RECALLED_NOUNS = {
     "file": "file",

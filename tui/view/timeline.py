@@ -27,14 +27,26 @@ TOKEN_KIND_NAMES: dict[TokenKind, str] = {
     "output": "output",
 }
 
+REWRITE_REASONS = {
+    "full": "window full",
+    "background": "window full, between turns",
+    "asked": "requested",
+    "overflow": "too large for the provider",
+    "rent": "saves money",
+    "budget": "outputs over budget",
+    "pictures": "image rejected",
+    "cold": "cache expired",
+}
+"""Descriptions of the reasons for rewrites."""
+
 CAUSE_LETTERS = {
     "full": "f",
     "background": "f",
-    "asked": "a",
-    "overflow": "o",
-    "rent": "r",
-    "budget": "b",
-    "pictures": "p",
+    "asked": "r",
+    "overflow": "t",
+    "rent": "s",
+    "budget": "o",
+    "pictures": "i",
     "cold": "c",
     "by hand": "h",
     "undone": "u",
@@ -194,8 +206,8 @@ def legend_line(max_tokens: int, width: int, columns: Sequence[RequestColumn] = 
 def _letter_meanings(columns: Sequence[RequestColumn]) -> dict[str, str]:
     """Return the meaning of each letter below the columns."""
     last_rewrites = [column.rewrites[-1] for column in columns if column.rewrites]
-    cause_names = {cause: "saves money" if cause == "rent" else cause for cause in CAUSE_LETTERS}
-    return {rewrite_letter([rewrite]): cause_names.get(rewrite.reason, "changed") for rewrite in last_rewrites}
+    names = {cause: REWRITE_REASONS.get(cause, cause) for cause in CAUSE_LETTERS}
+    return {rewrite_letter([rewrite]): names.get(rewrite.reason, "changed") for rewrite in last_rewrites}
 
 
 def column_figures(column: RequestColumn) -> str:

@@ -93,18 +93,18 @@ def test_old_requests_share_columns_and_rewrites_are_marked_by_their_cause() -> 
     columns = request_columns(requests, [rewrite(3), rewrite(11, "by hand"), rewrite(12, "system")], 9)
     assert [len(column.requests) for column in columns] == [2, 2, 2, 2, 1, 1, 1, 1, 0]
     assert [(place, rewrite_letter(column.rewrites)) for place, column in enumerate(columns) if column.rewrites] == [
-        (1, "r"), (7, "h"), (8, "x"),
+        (1, "s"), (7, "h"), (8, "x"),
     ]  # fmt: skip
     marks, point = plot_lines(columns, 4, 7)[-2:]
-    assert plain(marks) == " r     hx"
+    assert plain(marks) == " s     hx"
     assert plain(point) == "       ▲ "
 
 
 def test_few_requests_stand_apart() -> None:
     columns = request_columns([request(10, 0, 1_000, 5)] * 2, [rewrite(1)], 9)
     *lines, marks, point = [plain(line) for line in plot_lines(columns, 2, 1, width=6)]
-    assert (lines, marks, point) == (["░░ ░░ "] * 2, "   r  ", "   ▲  ")
-    assert [plain(line) for line in plot_lines(columns, 2, 1, width=5)] == ["░░", "░░", " r", " ▲"]
+    assert (lines, marks, point) == (["░░ ░░ "] * 2, "   s  ", "   ▲  ")
+    assert [plain(line) for line in plot_lines(columns, 2, 1, width=5)] == ["░░", "░░", " s", " ▲"]
 
 
 def test_the_figures_of_a_column_are_said_in_a_line() -> None:
@@ -122,3 +122,5 @@ def test_the_figures_of_a_column_are_said_in_a_line() -> None:
 def test_the_legend_says_what_there_is_room_for() -> None:
     assert plain(legend_line(112_000, 80)).startswith("Requests (max 112k)  ░ cache read  ▒ cache write")
     assert plain(legend_line(112_000, 10)) == "Requests (max 112k)  "
+    columns = request_columns([request(10, 0, 1_000, 5)] * 3, [rewrite(1, "asked"), rewrite(2, "by hand")], 9)
+    assert plain(legend_line(112_000, 120, columns)).endswith("r requested  h by hand  ")
