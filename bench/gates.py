@@ -3,7 +3,7 @@
     python -m bench.gates
 
 Processor time is compared within one run, and with a bare loop that sends the same requests and runs the same command.
-Noise only makes things slower, so the best of five tries counts, and the limits are generous."""
+Noise only makes things slower, so the best of a few tries counts, and the limits are generous."""
 
 import asyncio
 import sys
@@ -19,7 +19,7 @@ from bench.steps import StepTimes, measure_bare_loop, measure_ebb
 STEP_COUNT = 300
 REWRITTEN_MESSAGES = 2_000
 """Number of messages in the session that is rewritten."""
-MAX_TRIES = 5
+MAX_TRIES = 3
 """Maximum number of times that a gate is measured."""
 
 
