@@ -30,4 +30,4 @@ def arguments_with_secrets(call: ToolCall, tool: Tool, secrets: SecretTokens) ->
     try:
         return cast(Mapping[str, object], secrets.reveal(call.arguments))
     except UnknownToken as error:
-        raise ToolError(f"`{error}` no longer stands for a known secret: read its source again") from error
+        raise ToolError(f"`{error}` does not match a known secret: read its source again") from error

@@ -321,8 +321,7 @@ def _parse_answer_object(event: HookEvent, label: str, tables: Mapping[str, obje
 
 
 def _replacement_output(event: HookEvent, specific: Mapping[str, object]) -> str | None:
-    """Return the replacement for the tool output as text, whatever format the hook used for it; None if
-    there is none."""
+    """Return the replacement for the tool output as text, in any format that hooks use; None if there is none."""
     replacement = next((specific[key] for key in _OUTPUT_KEYS if specific.get(key) is not None), None)
     if event != "PostToolUse" or replacement is None:
         return None
