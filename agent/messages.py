@@ -65,6 +65,14 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """A web page that a reply cites."""
+
+    url: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Image:
     media_type: str
     """`image/png`, `image/jpeg`, `image/gif` or `image/webp`."""

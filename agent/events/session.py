@@ -26,7 +26,7 @@ from ebbtide.agent.events.view import (
     RewriteUndone,
     ViewChanged,
 )
-from ebbtide.agent.messages import OutputStatus, Ranges, StopReason, Usage
+from ebbtide.agent.messages import OutputStatus, Ranges, Source, StopReason, Usage
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.new_problems import NewProblems
 from ebbtide.tools.process.state import ProgramState
@@ -136,6 +136,10 @@ class ReplyFinished:
     """Purpose of the request: a step of the turn, a summary for a compaction, a short probe for the fastest summary
     model, reading a long output, sampling for an MCP server, a hook's question, or keeping the provider's cache
     alive."""
+    sources: tuple[Source, ...] = ()
+    """The web pages that the reply cites."""
+    skipped_frames: int = 0
+    """Number of events in the provider's stream that could not be read."""
 
 
 @dataclass(frozen=True, slots=True)

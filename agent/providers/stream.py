@@ -25,6 +25,7 @@ from ebbtide.agent.messages import Assistant, ProviderItem, Text, Usage
 from ebbtide.agent.prompt.empty_reply import is_after_success
 from ebbtide.agent.providers.base import CallChunk, Provider, ReasoningChunk, Reply, Request, TextChunk
 from ebbtide.agent.providers.repetition import RepetitionWatch
+from ebbtide.agent.view.sources import cited_sources, sources_text
 from ebbtide.tools.lazy import dataclass
 
 MAX_STREAM_ATTEMPTS = 5
@@ -246,8 +247,23 @@ class _RetryLoop:
             cost = self.provider.facts.prices.cost(reply.usage) if self.provider.facts.prices else None
             for names in found_tool_names(reply.message):
                 self.emit(ToolsFound(names))
-            self.emit(ReplyFinished(model, reply.stop_reason, reply.usage, cost))
+            self._report_reply(reply, cost)
             return reply
+
+    def _report_reply(self, reply: Reply, cost: float | None) -> None:
+        sources = cited_sources(reply.message)
+        self.emit(
+            ReplyFinished(
+                self.provider.facts.id,
+                reply.stop_reason,
+                reply.usage,
+                cost,
+                sources=sources,
+                skipped_frames=reply.skipped_frame_count,
+            )
+        )
+        if sources:
+            self.emit(Noticed(sources_text(sources)))
 
     def _next_delay(
         self, attempt: int, broken_streams: int, start_time: float, error: ProviderError, has_text: bool

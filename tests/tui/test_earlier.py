@@ -207,3 +207,11 @@ async def test_pages_end_at_the_beginning(before: int) -> None:
     while controller.view.older_message_count:
         await controller.load_earlier_messages()
     assert controller.view.past_blocks == build_resumed_view(Conversation(ALL)).past_blocks
+
+
+def test_the_sources_of_an_answer_are_listed_again() -> None:
+    cited = Assistant((Text("It is [1].", {"citations": ["https://example.org/"]}),), "m")
+    view = build_resumed_view(Conversation((User((Text("what?"),)), cited)))
+    assert view.past_blocks == (
+        UserText("what?"), AnswerText("It is [1]."), Notice("Sources:\n[1] https://example.org/"),
+    )  # fmt: skip

@@ -19,6 +19,7 @@ from ebbtide.agent.messages import (
 )
 from ebbtide.agent.prompt.attachments import attachment_labels, is_attached_image
 from ebbtide.agent.tool_specs import unwrapped_call
+from ebbtide.agent.view.sources import cited_sources, sources_text
 from ebbtide.tui.view.blocks import (
     AnswerText,
     Block,
@@ -153,4 +154,5 @@ def _assistant_blocks(message: Assistant, folder: str) -> tuple[Block, ...]:
                 blocks.append(Call(call.id, call.name, with_relative_arguments(call.arguments, folder), "interrupted"))
             case ProviderItem():
                 pass
-    return tuple(blocks)
+    sources = cited_sources(message)
+    return (*blocks, Notice(sources_text(sources))) if sources else tuple(blocks)

@@ -1,12 +1,13 @@
 """Replies that are asked for once more, in whole sessions with a scripted model."""
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 
 from ebbtide.agent.events.session import Noticed, ReplyFinished, RetryScheduled, TextDelta, TurnFinished
-from ebbtide.agent.messages import Assistant
-from ebbtide.agent.providers.base import ModelFacts
+from ebbtide.agent.messages import Assistant, Source, Text
+from ebbtide.agent.providers.base import Chunk, ModelFacts, Reply, Request
 from ebbtide.agent.providers.wires.scripted import Script, Scripted, ScriptedReply
 from tests.kit.session import Home, call, events_of, first_turn
 
@@ -23,6 +24,17 @@ class Circling(Scripted):
     @property
     def facts(self) -> ModelFacts:
         return replace(super().facts, may_repeat=True)
+
+
+class Citing(Scripted):
+    """A scripted model that cites a page, as Perplexity does, in a stream with an unreadable event."""
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        async for chunk in super().stream(request):
+            if isinstance(chunk, Reply):
+                text = Text(chunk.message.text, {"citations": ["https://example.org/"]})
+                chunk = replace(chunk, message=replace(chunk.message, parts=(text,)), skipped_frame_count=1)
+            yield chunk
 
 
 def retries(events: list[object]) -> list[str]:
@@ -111,3 +123,11 @@ async def test_a_paused_reply_is_gone_on_with(home: Home) -> None:
         True,
         False,
     ]
+
+
+async def test_what_a_reply_cites_is_listed_after_it_and_in_its_event(home: Home) -> None:
+    _, events = await first_turn(home.open(Citing(Script((ScriptedReply("It is [1]."),), 200_000, 100_000))))
+    finished = next(event for event in events if isinstance(event, ReplyFinished))
+    assert (finished.sources, finished.skipped_frames) == ((Source("https://example.org/"),), 1)
+    assert events[events.index(finished) + 1] == Noticed("Sources:\n[1] https://example.org/")
+    assert events[-1] == TurnFinished("answered", "It is [1].")
