@@ -3,6 +3,7 @@
 import asyncio
 import json
 import ssl
+import zlib
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import field
@@ -25,6 +26,10 @@ Json: TypeAlias = dict[str, Any]
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Maximum number of bytes that a stream may send without completing an event."""
 UTF8_BOM = b"\xef\xbb\xbf"
+
+_GZIP_MAGIC, _GZIP_WBITS = b"\x1f\x8b", 31
+_MAX_UNZIPPED_BYTES = 1024 * 1024
+"""Maximum number of bytes that are decompressed at once."""
 
 STREAM_END: Json = {"type": "[DONE]"}
 """The final frame of a Chat Completions stream, which is not JSON, as an event."""
@@ -140,6 +145,22 @@ def parse_event(text: str) -> Json:
     return event if isinstance(event, dict) else UNREADABLE_EVENT
 
 
+async def unzip_chunks(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
+    """Yield the chunks of a body, decompressed if they are gzip. Proxies in front of OpenRouter and Gemini send gzip
+    without a `Content-Encoding` header. Raises `zlib.error` if the data is damaged."""
+    decompressor = None
+    has_begun = False
+    async for chunk in chunks:
+        if not has_begun and chunk:
+            has_begun = True
+            decompressor = zlib.decompressobj(_GZIP_WBITS) if chunk.startswith(_GZIP_MAGIC) else None
+        if decompressor is None:
+            yield chunk
+        while decompressor is not None and chunk:
+            yield decompressor.decompress(chunk, _MAX_UNZIPPED_BYTES)
+            chunk = decompressor.unconsumed_tail
+
+
 async def read_events(
     headers: Mapping[str, str], chunks: AsyncIterable[bytes], reader: EventReader, origin: Origin
 ) -> AsyncGenerator[Json, None]:
@@ -148,6 +169,7 @@ async def read_events(
     page has responded instead of the server."""
     document_starts = (b"<",) if isinstance(reader, NdjsonReader) else (b"{", b"[", b"<")
     has_begun, pending_bytes = False, 0
+    chunks = unzip_chunks(chunks)
     async for chunk in chunks:
         if not has_begun:
             chunk = chunk.removeprefix(UTF8_BOM)

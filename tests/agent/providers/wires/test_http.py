@@ -1,6 +1,8 @@
 """What httpx2 raises, as our errors, and the client that it is raised by."""
 
+import gzip
 import ssl
+import zlib
 from collections.abc import AsyncIterator
 
 import httpx2
@@ -97,3 +99,24 @@ async def test_a_frame_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) 
 async def test_a_mark_before_the_first_frame_is_left_out() -> None:
     events = read_events({}, _chunks(b"\xef\xbb\xbfdata: {}\n\n"), SseReader(), ORIGIN)
     assert [event async for event in events] == [{}]
+
+
+@pytest.mark.parametrize("size", [10, 7, 100_000])
+async def test_gzip_that_no_header_names_is_read(size: int) -> None:
+    """Proxies before OpenRouter and Gemini send it (Marinara-Engine 781 and 771)."""
+    text = b"".join(b'data: {"n": %d}\n\n' % number for number in range(2_000))
+    packed = gzip.compress(text)
+    pieces = [packed[start : start + size] for start in range(0, len(packed), size)]
+    events = [event async for event in read_events({}, _chunks(*pieces), SseReader(), ORIGIN)]
+    assert events == [{"n": number} for number in range(2_000)]
+    document = gzip.compress(b'{"choices": [1]}')
+    assert [event async for event in read_events({}, _chunks(document), SseReader(), ORIGIN)] == [{"choices": [1]}]
+
+
+async def test_damaged_gzip_is_an_error_and_a_bomb_an_endless_frame() -> None:
+    packed = gzip.compress(b'data: {"n": 1}\n\n' * 9)
+    with pytest.raises(zlib.error):
+        [event async for event in read_events({}, _chunks(packed[:-8] + bytes(8)), SseReader(), ORIGIN)]
+    bomb = gzip.compress(b"data: " + bytes(200 * 1024 * 1024))
+    with pytest.raises(StreamCut, match="an endless frame"):
+        [event async for event in read_events({}, _chunks(bomb), SseReader(), ORIGIN)]
