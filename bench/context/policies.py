@@ -98,6 +98,11 @@ def mask_beyond_budget(moment: PolicyInput) -> RewriteAction:
     return "compact" if moment.share >= 0.8 else "mask" if moment.maskable else "nothing"
 
 
+def mask_above(tokens: int) -> DecideAction:
+    """Return a policy that masks old outputs before each request that exceeds a size in tokens."""
+    return lambda moment: "mask" if moment.size > tokens and moment.maskable else "nothing"
+
+
 def mask_at_turn_start(moment: PolicyInput) -> RewriteAction:
     """Mask old outputs at the start of a turn, if they have at least 20,000 tokens."""
     if moment.free_tokens <= 36_384:
@@ -135,6 +140,9 @@ POLICIES: dict[str, PolicySettings] = {
     "like opencode": policy_settings(
         mask_at_turn_start, compacting=CompactionSettings(replace(_OTHER_CAPS, protect=40_000)), reader=1.0
     ),
+    "Anthropic's context editing": policy_settings(  # its defaults: above 100,000 tokens, all but three tool uses
+        mask_above(100_000), compacting=CompactionSettings(replace(_OTHER_CAPS, protect=5_000))
+    ),
     "like Claude Code": policy_settings(
         compact_when_free(33_000),
         compacting=CompactionSettings(replace(_OTHER_CAPS, tail=0, summary=12_000)),
@@ -171,7 +179,7 @@ def format_row(name: str, runs: list[SessionCosts], ours: float) -> str:
         f"{cost:7.0f}{against:>7}{mean('cached'):8.1%}{mean('unpaused'):10.1%}{mean('rewrites'):9.1f}{mean('summaries'):10.1f}"
         f"{max(run.peak for run in runs):7.0%}{mean('requests'):9.0f}"
     )
-    return f"{name:18}{numbers}"
+    return f"{name:28}{numbers}"
 
 
 def main() -> int:
@@ -185,7 +193,7 @@ def main() -> int:
     for mix in [options.mix] if options.mix else MIXES:
         print(f"{mix}, {options.seeds} sessions of {options.requests} requests, thousand tokens of input")
         print(
-            f"{'':18}{'cost':>7}{'':7}{'cached':>8}{'unpaused':>10}{'rewrites':>9}{'summaries':>10}{'peak':>7}{'requests':>9}"
+            f"{'':28}{'cost':>7}{'':7}{'cached':>8}{'unpaused':>10}{'rewrites':>9}{'summaries':>10}{'peak':>7}{'requests':>9}"
         )
         ours = 0.0
         for name in options.only or POLICIES:

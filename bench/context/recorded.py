@@ -71,7 +71,7 @@ def unpaused_cached_share(runs: Sequence[ReplayResult]) -> float:
 
 
 TABLE_HEADING = (
-    f"{'':20}{'cost':>7}{'':>6}{'with recalls':>14}{'':>6}{'cached':>8}{'unpaused':>10}{'rewrites':>10}{'cold':>6}"
+    f"{'':28}{'cost':>7}{'':>6}{'with recalls':>14}{'':>6}{'cached':>8}{'unpaused':>10}{'rewrites':>10}{'cold':>6}"
     f"{'summaries':>11}{'peak':>6}{'drift':>7}   regrets: {'  '.join(CAUSES)}     all"
 )
 
@@ -84,7 +84,7 @@ def format_row(name: str, runs: Sequence[ReplayResult], our_runs: Sequence[Repla
         f"{regrets_per_100(runs, cause=cause):>{width}.2f}" for cause, width in zip(CAUSES, (15, 8, 12), strict=True)
     )
     return (
-        f"{name:20}{mean(runs, _cost):7.0f}{difference_to_ours(_cost):>6}{mean(runs, _with_recalls):14.0f}"
+        f"{name:28}{mean(runs, _cost):7.0f}{difference_to_ours(_cost):>6}{mean(runs, _with_recalls):14.0f}"
         f"{difference_to_ours(_with_recalls):>6}{cached_share(runs):8.1%}{unpaused_cached_share(runs):10.1%}"
         f"{mean(runs, lambda one: one.costs.rewrites):10.1f}{mean(runs, lambda one: one.costs.cold):6.1f}"
         f"{mean(runs, lambda one: one.costs.summaries):11.1f}{max(run.costs.peak for run in runs):6.0%}"

@@ -6,7 +6,7 @@ import pytest
 
 from bench.context.billing import LOOK_BACK_BLOCKS, BlockReader, Cache, Rates, RequestBlock, common_prefix
 from bench.context.play import PolicySettings, play
-from bench.context.policies import POLICIES
+from bench.context.policies import POLICIES, mask_above, policy_settings
 from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, plan_session, prose
 from ebbtide.agent.messages import Usage
 
@@ -144,3 +144,12 @@ async def test_a_planned_session_tells_what_pauses_cost_and_what_keeping_the_cac
 
 def test_prose_has_the_bytes_it_was_asked_for() -> None:
     assert [len(prose(3, size)) for size in (0, 1, 5000)] == [0, 1, 5000]
+
+
+async def test_context_editing_clears_by_its_own_rule() -> None:
+    """Above 100,000 tokens, which our policy does not care about, and never by a summary."""
+    run = await play(0, 100, HEAVY, 200_000, POLICIES["Anthropic's context editing"])
+    calm = await play(0, 100, HEAVY, 200_000, policy_settings(mask_above(10**9), window=10_000_000))
+    assert run.rewrites > calm.rewrites == 0
+    assert run.summaries == 0
+    assert run.peak < 0.75
