@@ -4,10 +4,10 @@ from pathlib import Path
 
 from ebbtide.tools import files, search
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
+from ebbtide.tools.call_arguments.schema import object_schema
 from ebbtide.tools.files.change import PlannedChanges
 from ebbtide.tools.files.paths import resolve_path
 from ebbtide.tools.files.read_write import run_exclusive
-from ebbtide.tools.schema import object_schema
 from ebbtide.tools.tool_traits import ToolTraits, text_argument
 
 

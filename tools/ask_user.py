@@ -1,8 +1,8 @@
 """The `ask_user` tool: asks the user a question."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.call_arguments.schema import get_items, get_text, object_schema
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.schema import get_items, get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits, first_line, text_argument
 
 

@@ -12,10 +12,10 @@ from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES, Extent
 from ebbtide.tools.outputs.new_problems import NewProblems
 from ebbtide.tools.outputs.recall_results import FetchStored, RecallQuery, RecallResult, SearchHistory
 from ebbtide.tools.outputs.recall_scope import RecallScope
+from ebbtide.tools.outputs.seen_files import SeenFiles
 from ebbtide.tools.outputs.stored_content import StoredContent
 from ebbtide.tools.process.jobs import BackgroundJobs
 from ebbtide.tools.process.state import ProgramState
-from ebbtide.tools.seen_files import SeenFiles
 from ebbtide.tools.tool_traits import ToolTraits
 
 if TYPE_CHECKING:  # for type checking only: tools that run commands import these themselves

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ebbtide import tools
-from ebbtide.tools import commands, files, process
+from ebbtide.tools import command_runs, commands, files, process
 from ebbtide.tools import sandbox as tools_sandbox
 from ebbtide.tools.base import (
     Arguments,
@@ -21,13 +20,7 @@ from ebbtide.tools.base import (
     Workspace,
     read_description,
 )
-from ebbtide.tools.commands.viewers import shows_files, viewed_names
-from ebbtide.tools.files.change import record_partial_views
-from ebbtide.tools.files.executed_config_files import ConfigFileStates, changes_note, read_config_file_states
-from ebbtide.tools.files.paths import locate_path
-from ebbtide.tools.files.private_folder import create_private_folder
-from ebbtide.tools.files.read_write import run_exclusive
-from ebbtide.tools.foreign_calls import (
+from ebbtide.tools.call_arguments.foreign_calls import (
     JOB_ARGUMENTS,
     TYPED_ARGUMENTS,
     TYPING_TOOLS,
@@ -37,14 +30,8 @@ from ebbtide.tools.foreign_calls import (
     parse_json_list,
     pop_argument,
 )
-from ebbtide.tools.lazy import regex
-from ebbtide.tools.outputs.plain_text import printable_name
-from ebbtide.tools.process.jobs import Job
-from ebbtide.tools.process.program import ProcessLimits, Program
-from ebbtide.tools.process.shell import Launch, child_environment, shell_launch
-from ebbtide.tools.process.start import start_program
-from ebbtide.tools.process.state import ProgramState, program_state
-from ebbtide.tools.program_output import (
+from ebbtide.tools.call_arguments.schema import get_flag, get_number, get_text, object_schema
+from ebbtide.tools.command_runs.results import (
     dropped_output_note,
     job_update_result,
     require_job,
@@ -52,8 +39,20 @@ from ebbtide.tools.program_output import (
     summarise_ended_job,
     take_unread_output,
 )
+from ebbtide.tools.commands.viewers import shows_files, viewed_names
+from ebbtide.tools.files.change import record_partial_views
+from ebbtide.tools.files.executed_config_files import ConfigFileStates, changes_note, read_config_file_states
+from ebbtide.tools.files.paths import locate_path
+from ebbtide.tools.files.private_folder import create_private_folder
+from ebbtide.tools.files.read_write import run_exclusive
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.outputs.plain_text import printable_name
+from ebbtide.tools.process.jobs import Job
+from ebbtide.tools.process.program import ProcessLimits, Program
+from ebbtide.tools.process.shell import Launch, child_environment, shell_launch
+from ebbtide.tools.process.start import start_program
+from ebbtide.tools.process.state import ProgramState, program_state
 from ebbtide.tools.sandbox.diff_program import diff_override_variables
-from ebbtide.tools.schema import get_flag, get_number, get_text, object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, command_argument, first_line
 
 if TYPE_CHECKING:  # for type checking only: few commands need the network, so it is not imported here
@@ -183,8 +182,8 @@ class Bash:
         if not folder.is_relative_to(workspace.root):
             return None
         command = command_line(arguments)
-        proved_access = tools.read_only_run.read_only_access(_with_cd(command, folder, workspace), workspace)
-        return proved_access or tools.contained_run.contained_access(command, folder, workspace)
+        proved_access = command_runs.read_only.read_only_access(_with_cd(command, folder, workspace), workspace)
+        return proved_access or command_runs.contained.contained_access(command, folder, workspace)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         if get_text(arguments, "job", ""):
@@ -215,7 +214,7 @@ class Bash:
         result = _with_config_changes(result, previous_config_states, workspace)
         if workspace.is_read_only and result.program is not None and not result.program.is_running:
             result = _with_note(
-                result, await run_exclusive(lambda: tools.read_only_run.submodule_changes_note(command, workspace))
+                result, await run_exclusive(lambda: command_runs.read_only.submodule_changes_note(command, workspace))
             )
         if edited_contents and result.program is not None and not result.program.is_running:
             result = _with_note(
@@ -352,7 +351,7 @@ async def _build_launch(
         )
     line = _with_cd(command, folder, workspace)
     return _sandboxed_launch(
-        await run_exclusive(lambda: tools.read_only_run.read_only_launch(line, workspace)), folder, workspace, access
+        await run_exclusive(lambda: command_runs.read_only.read_only_launch(line, workspace)), folder, workspace, access
     )
 
 
@@ -418,7 +417,7 @@ async def _run_contained(command: str, folder: Path, seconds: int, workspace: Wo
     """Run a command in a sandbox in which it can only look. The result reports what was denied."""
     try:
         launched, boundary = await run_exclusive(
-            lambda: tools.contained_run.launch_contained(command, folder, workspace)
+            lambda: command_runs.contained.launch_contained(command, folder, workspace)
         )
     except ToolError as error:
         return Result(f"nothing was run: {error}", has_failed=True, denied_access=str(error))
@@ -485,8 +484,8 @@ async def _run_with_timeout(
     blocked = ""
     if contained is not None:
         printed = _output_tail(program)
-        denied = tools.contained_run.denied_access(command, printed, program.code or 0, contained, str(folder))
-        locked_note = tools.contained_run.locked_file_note(printed, contained, str(folder))
+        denied = command_runs.contained.denied_access(command, printed, program.code or 0, contained, str(folder))
+        locked_note = command_runs.contained.locked_file_note(printed, contained, str(folder))
         result = _exit_result(program, denied or locked_note, None, seconds if is_flooding else None)
         return replace(result, blocked_by_sandbox="", denied_access=denied)
     if launched.is_confined:

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
-from ebbtide.tools.foreign_calls import JOB_ARGUMENTS
-from ebbtide.tools.program_output import job_update_result, require_job
-from ebbtide.tools.schema import object_schema
+from ebbtide.tools.call_arguments.foreign_calls import JOB_ARGUMENTS
+from ebbtide.tools.call_arguments.schema import object_schema
+from ebbtide.tools.command_runs.results import job_update_result, require_job
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, job_argument
 
 

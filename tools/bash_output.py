@@ -1,7 +1,7 @@
 """The `bash_output` tool: shows a background job's output since the last call."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.foreign_calls import (
+from ebbtide.tools.call_arguments.foreign_calls import (
     JOB_ARGUMENTS,
     TYPED_ARGUMENTS,
     TYPING_TOOLS,
@@ -9,8 +9,8 @@ from ebbtide.tools.foreign_calls import (
     is_typing_call,
     pop_argument,
 )
-from ebbtide.tools.program_output import job_update_result, require_job
-from ebbtide.tools.schema import get_number, object_schema
+from ebbtide.tools.call_arguments.schema import get_number, object_schema
+from ebbtide.tools.command_runs.results import job_update_result, require_job
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, job_argument
 
 MAX_WAIT_S = 60

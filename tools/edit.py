@@ -7,14 +7,7 @@ from pathlib import Path
 
 from ebbtide.tools import search
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.change import Change, PlannedChanges, decode_seen_file, encoding_error, require_current_view
-from ebbtide.tools.files.line_diff import find_differing_regions
-from ebbtide.tools.files.matching import line_number
-from ebbtide.tools.files.paths import display_path, resolve_existing
-from ebbtide.tools.files.read_write import read_bytes_if_exists, run_exclusive
-from ebbtide.tools.files.text import EncodingError, Replacement, TextFile, without_surrogates
-from ebbtide.tools.files.text_edit import MAX_SNIPPET_LINES, EditTarget, TextEdit, plan_edit
-from ebbtide.tools.foreign_calls import (
+from ebbtide.tools.call_arguments.foreign_calls import (
     FILE_ARGUMENTS,
     index_by_alias,
     is_editor_call,
@@ -22,10 +15,17 @@ from ebbtide.tools.foreign_calls import (
     parse_json_list,
     pop_argument,
 )
+from ebbtide.tools.call_arguments.schema import get_flag, get_items, get_text, object_schema
+from ebbtide.tools.files.change import Change, PlannedChanges, decode_seen_file, encoding_error, require_current_view
+from ebbtide.tools.files.line_diff import find_differing_regions
+from ebbtide.tools.files.matching import line_number
+from ebbtide.tools.files.paths import display_path, resolve_existing
+from ebbtide.tools.files.read_write import read_bytes_if_exists, run_exclusive
+from ebbtide.tools.files.text import EncodingError, Replacement, TextFile, without_surrogates
+from ebbtide.tools.files.text_edit import MAX_SNIPPET_LINES, EditTarget, TextEdit, plan_edit
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.outputs.plain_text import number_lines
-from ebbtide.tools.schema import get_flag, get_items, get_text, object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, path_argument
 
 

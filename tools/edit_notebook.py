@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from ebbtide.tools import files
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.call_arguments.foreign_calls import FILE_ARGUMENTS, pop_argument
+from ebbtide.tools.call_arguments.schema import get_number, get_text, object_schema
 from ebbtide.tools.files.change import Change, PlannedChanges, require_read
 from ebbtide.tools.files.paths import display_path, resolve_path
 from ebbtide.tools.files.read_write import read_bytes_if_exists, run_exclusive
-from ebbtide.tools.foreign_calls import FILE_ARGUMENTS, pop_argument
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tools.schema import get_number, get_text, object_schema
 from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, path_argument
 
 if TYPE_CHECKING:  # types only: the module is imported when first used

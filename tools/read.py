@@ -11,13 +11,7 @@ from typing import IO
 from ebbtide.tools import documents, search
 from ebbtide.tools import files as tools_files
 from ebbtide.tools.base import Arguments, Effect, ImageData, ReadLimits, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.change import decode_seen_file
-from ebbtide.tools.files.image_types import MAX_IMAGE_BYTES, image_type
-from ebbtide.tools.files.large import read_numbered_page
-from ebbtide.tools.files.paths import display_path, path_kind, resolve_existing
-from ebbtide.tools.files.read_write import MAX_FILE_BYTES, open_regular, read_bytes, run_exclusive
-from ebbtide.tools.files.text import binary_kind, without_surrogates
-from ebbtide.tools.foreign_calls import (
+from ebbtide.tools.call_arguments.foreign_calls import (
     FILE_ARGUMENTS,
     FOLDER_ARGUMENTS,
     LISTING_TOOLS,
@@ -27,10 +21,16 @@ from ebbtide.tools.foreign_calls import (
     pop_argument,
     to_integer,
 )
+from ebbtide.tools.call_arguments.schema import get_number, get_text, object_schema
+from ebbtide.tools.files.change import decode_seen_file
+from ebbtide.tools.files.image_types import MAX_IMAGE_BYTES, image_type
+from ebbtide.tools.files.large import read_numbered_page
+from ebbtide.tools.files.paths import display_path, path_kind, resolve_existing
+from ebbtide.tools.files.read_write import MAX_FILE_BYTES, open_regular, read_bytes, run_exclusive
+from ebbtide.tools.files.text import binary_kind, without_surrogates
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import Extent, pluralize
 from ebbtide.tools.outputs.plain_text import number_lines, printable_name
-from ebbtide.tools.schema import get_number, get_text, object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, number_argument, path_argument
 
 MAX_LINES = 2000

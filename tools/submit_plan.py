@@ -2,7 +2,7 @@
 is the final answer."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, no_user, read_description
-from ebbtide.tools.schema import get_text, object_schema
+from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits, first_line, text_argument
 
 PLAN_ACCEPTED = "the user accepted the plan: carry it out now"

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.foreign_calls import normalise_name, parse_json_list
+from ebbtide.tools.call_arguments.foreign_calls import normalise_name, parse_json_list
+from ebbtide.tools.call_arguments.schema import get_items, get_text, object_schema
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.schema import get_items, get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits
 
 _STATUSES = ("pending", "doing", "done")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ebbtide.tools import process
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.outputs.plain_text import terminal_text
-from ebbtide.tools.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, text_argument
 
 SEARCH_PROGRAM_TIMEOUT_S = 30.0

@@ -3,6 +3,8 @@
 import json
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.call_arguments.foreign_calls import FILE_ARGUMENTS, is_editor_call, normalise_name, pop_argument
+from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.files.change import (
     Change,
     PlannedChanges,
@@ -14,9 +16,7 @@ from ebbtide.tools.files.change import (
 from ebbtide.tools.files.paths import display_path, resolve_path
 from ebbtide.tools.files.read_write import read_bytes_if_exists, run_exclusive
 from ebbtide.tools.files.text import EncodingError, TextFile
-from ebbtide.tools.foreign_calls import FILE_ARGUMENTS, is_editor_call, normalise_name, pop_argument
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tools.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, path_argument
 
 UNCHANGED_NOTE = "already has exactly this content"

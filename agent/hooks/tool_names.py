@@ -1,5 +1,5 @@
 """Translates calls to the tool and argument names of Claude Code, for which most hooks are written.
-`ebbtide.tools.foreign_calls` does the reverse."""
+`ebbtide.tools.call_arguments.foreign_calls` does the reverse."""
 
 import posixpath
 from collections.abc import Mapping, Sequence

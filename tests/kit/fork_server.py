@@ -35,7 +35,7 @@ _IMPORTED = (
     "ebbtide.agent.extensions.session_extensions",
     "ebbtide.agent.extensions.session_trust",
     "ebbtide.agent.extensions.skills",
-    "ebbtide.tools.read_only_run",
+    "ebbtide.tools.command_runs.read_only",
     "ebbtide.tools.sandbox.system_calls",
     "ebbtide.tools.search.walk",
     "ebbtide.tui.cli.main",

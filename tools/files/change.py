@@ -20,7 +20,7 @@ from ebbtide.tools.files.text import (
 )
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.plain_text import printable_name
-from ebbtide.tools.seen_files import SeenFiles, ViewState
+from ebbtide.tools.outputs.seen_files import SeenFiles, ViewState
 
 MAX_RECORDED_FILES, MAX_COMPARED_BYTES = 20, 4_000_000
 """Maximum number of files recorded after a call that showed them, and maximum size in bytes of a recorded file."""

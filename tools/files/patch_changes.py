@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ebbtide.tools.base import Arguments, ToolError, Workspace
+from ebbtide.tools.call_arguments.schema import get_text
 from ebbtide.tools.files.change import Change, PlannedChanges, decode_seen_file, encoding_error, require_current_view
 from ebbtide.tools.files.hunks import PlacedHunk, place_hunks
 from ebbtide.tools.files.matching import apply_replacements, line_number
@@ -16,8 +17,7 @@ from ebbtide.tools.files.text import EncodingError, without_surrogates
 from ebbtide.tools.files.text_edit import DIFFERENCE_LABELS, MAX_SNIPPET_LINES, EditTarget
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.outputs.plain_text import number_lines
-from ebbtide.tools.schema import get_text
-from ebbtide.tools.seen_files import ViewState
+from ebbtide.tools.outputs.seen_files import ViewState
 
 SuggestPath: TypeAlias = Callable[[Path, Path], str]
 """Suggests which file in a folder is meant by a path that does not exist, worded as the end of a sentence."""

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, cast
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, ToolSupport, Workspace, read_description
+from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.files.paths import display_path, resolve_path
 from ebbtide.tools.integrations import lsp
 from ebbtide.tools.integrations.lsp.symbols_tool import NO_SERVERS_ERROR, content_for
 from ebbtide.tools.outputs.extent import Extent
-from ebbtide.tools.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits
 
 if TYPE_CHECKING:  # imported for types only: few runs use a language server

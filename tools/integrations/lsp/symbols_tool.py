@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, cast
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, ToolSupport, Workspace, read_description
+from ebbtide.tools.call_arguments.schema import get_number, get_text, object_schema
 from ebbtide.tools.files.change import require_text
 from ebbtide.tools.files.paths import display_path, resolve_path
 from ebbtide.tools.files.read_write import read_bytes
 from ebbtide.tools.files.text import decode_file
 from ebbtide.tools.integrations import lsp
 from ebbtide.tools.outputs.extent import Extent
-from ebbtide.tools.schema import get_number, get_text, object_schema
 from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, number_argument, path_argument, text_argument
 
 if TYPE_CHECKING:  # imported for types only: few runs use a language server

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ebbtide.tools import process, sandbox
 from ebbtide.tools.base import ReadOnlyAccess, ToolError, Workspace
+from ebbtide.tools.command_runs.read_only import git_readable_paths
 from ebbtide.tools.commands.command_line import CommandLine, SimpleCommand
 from ebbtide.tools.commands.looks import BUILTINS, parse_probably_read_only
 from ebbtide.tools.commands.nested import assigned_variables, expand_variables, program_index
@@ -17,7 +18,6 @@ from ebbtide.tools.files.command_paths import find_command_paths
 from ebbtide.tools.files.paths import check_granted, display_path
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.process.shell import Launch, child_environment, is_passed_on, shell_argv
-from ebbtide.tools.read_only_run import git_readable_paths
 from ebbtide.tools.sandbox.boundary import Boundary
 from ebbtide.tools.sandbox.git_metadata import is_in
 

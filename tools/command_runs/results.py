@@ -4,11 +4,11 @@ last call."""
 from dataclasses import replace
 
 from ebbtide.tools.base import Arguments, PrintedLog, Result, ToolError, Workspace
+from ebbtide.tools.call_arguments.schema import get_text
 from ebbtide.tools.outputs.plain_text import lossless_text, terminal_text, truncate_line
 from ebbtide.tools.process.jobs import EndedJob, Job
 from ebbtide.tools.process.program import Program
 from ebbtide.tools.process.state import ProgramState, program_state
-from ebbtide.tools.schema import get_text
 
 MAX_PRINTED_BYTES = 4096
 """Maximum size in bytes of output that is put into the result's text. Longer output stays in the log."""
