@@ -1,5 +1,6 @@
 """The `bash_output` tool: shows a background job's output since the last call."""
 
+from ebbtide.tools import command_runs
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from ebbtide.tools.call_arguments.foreign_calls import (
     JOB_ARGUMENTS,
@@ -10,7 +11,6 @@ from ebbtide.tools.call_arguments.foreign_calls import (
     pop_argument,
 )
 from ebbtide.tools.call_arguments.schema import get_number, object_schema
-from ebbtide.tools.command_runs.results import job_update_result, require_job
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, job_argument
 
 MAX_WAIT_S = 60
@@ -57,9 +57,9 @@ class BashOutput:
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (require_job(arguments, workspace).command,)
+        return (command_runs.jobs.require_job(arguments, workspace).command,)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        job = require_job(arguments, workspace)
+        job = command_runs.jobs.require_job(arguments, workspace)
         await job.program.wait_for_output(get_number(arguments, "wait", 0), job.returned_bytes)
-        return job_update_result(job)
+        return command_runs.jobs.job_update_result(job)

@@ -1,20 +1,24 @@
-"""Turns a program's output into the result of a call: all output of a finished command, or a job's output since the
-last call."""
+"""Turns a program's output, and how it ended, into the result of a call."""
 
+import os
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from ebbtide.tools.base import Arguments, PrintedLog, Result, ToolError, Workspace
-from ebbtide.tools.call_arguments.schema import get_text
-from ebbtide.tools.outputs.plain_text import lossless_text, terminal_text, truncate_line
-from ebbtide.tools.process.jobs import EndedJob, Job
+from ebbtide.tools import process
+from ebbtide.tools.base import PrintedLog, Result, Workspace
+from ebbtide.tools.outputs.plain_text import lossless_text, terminal_text
 from ebbtide.tools.process.program import Program
+from ebbtide.tools.process.shell import child_environment
 from ebbtide.tools.process.state import ProgramState, program_state
+
+if TYPE_CHECKING:  # for type checking only: few commands need the network, so it is not imported here
+    from ebbtide.tools.sandbox.network import NetworkAccess
 
 MAX_PRINTED_BYTES = 4096
 """Maximum size in bytes of output that is put into the result's text. Longer output stays in the log."""
 
-_MAX_LAST_LINES, _MAX_LINE_CHARS = 10, 200
-"""Maximum number of final lines shown when a job ends, and of characters in each."""
+_TAIL_BYTES = 16_384
+"""Number of bytes at the end of the output that are searched for failures."""
 
 
 def result_with_log(log: PrintedLog, silent_text: str, state: ProgramState, *, failed: bool) -> Result:
@@ -26,6 +30,31 @@ def result_with_log(log: PrintedLog, silent_text: str, state: ProgramState, *, f
     if log.is_finished:
         log.path.unlink(missing_ok=True)
     return Result(f"{silent_text if state.is_silent else printed}\n{state.told}", has_failed=failed, program=state)
+
+
+def exit_result(program: Program, blocked: str, access: "NetworkAccess | None", limit: int | None) -> Result:
+    """Return the result of a program that has ended. `limit`: the time limit in seconds, if the program was ended for
+    exceeding it."""
+    state = program_state(program.code or 0) if limit is None else ProgramState(limit=limit)
+    end_text = (
+        f"{state.outcome_text}: it was ended because it kept printing" if limit is not None else state.outcome_text
+    )
+    leftovers_note = "" if program.is_fully_ended else "its background processes keep running until the session ends"
+    log = PrintedLog(program.log, 0, program.output.flush(), program.is_fully_ended, program.output.is_complete)
+    advice = f"it ran in a sandbox, where {blocked}: do without it, or tell the user what it needs" if blocked else ""
+    refusals = (f"`{host}` was not reached: {reason}" for host, reason in access.failures.items()) if access else ()
+    notes = (program.output.problem, dropped_output_note(program), end_text, advice, *refusals, leftovers_note)
+    state = replace(state, told="\n".join(filter(None, notes)))
+    result = result_with_log(log, "no output", state, failed=state.code != 0 or bool(program.output.problem))
+    return replace(result, blocked_by_sandbox=blocked)
+
+
+def with_note(result: Result, note: str) -> Result:
+    """Add a note to the result of a program."""
+    if not note or result.program is None:
+        return result
+    program = replace(result.program, told=f"{result.program.told}\n{note}")
+    return replace(result, text=f"{result.text}\n{note}", program=program)
 
 
 def printed_text(log: PrintedLog) -> str | None:
@@ -53,48 +82,6 @@ def truncated_output(result: Result, max_bytes: int) -> str:
     return "\n".join((printed, *((f"[… {omitted_bytes:,} bytes more …]",) if omitted_bytes > 0 else ()), result.text))
 
 
-def require_job(arguments: Arguments, workspace: Workspace) -> Job:
-    name = get_text(arguments, "job")
-    job = workspace.jobs.by_id.get(name)
-    if job is None:
-        job_names = ", ".join(workspace.jobs.by_id) or "none"
-        explanation = "`bash` with `background` starts a job; any other command returns its output directly"
-        raise ToolError(f"there is no job `{name}`; jobs of this session: {job_names} ({explanation})")
-    return job
-
-
-def job_update_result(job: Job) -> Result:
-    """Return the job's output since the last call, and its state."""
-    program = job.program
-    job.is_end_reported = job.is_end_reported or program.code is not None
-    log = take_unread_output(job)
-    state = program_state(program.code, job.id)
-    notes = (program.output.problem, dropped_output_note(program), f"{job.id}: {state.outcome_text}{job.ports_text}")
-    state = replace(state, told="\n".join(filter(None, notes)))
-    return result_with_log(log, "no new output", state, failed=bool(program.code))
-
-
-def take_unread_output(job: Job) -> PrintedLog:
-    """Return the job's output since the last call."""
-    start, job.returned_bytes = job.returned_log_offset, job.program.printed_bytes  # later output is for the next call
-    job.returned_log_offset = job.program.output.flush()
-    start = min(start, job.returned_log_offset)
-    return PrintedLog(
-        job.program.log, start, job.returned_log_offset, is_finished=False, is_complete=job.program.output.is_complete
-    )
-
-
-def summarise_ended_job(job: Job) -> EndedJob:
-    """Return the summary of an ended job, with the end of its unread output."""
-    state = program_state(job.program.code, job.id)
-    end = job.program.output.flush()
-    with job.program.log.open("rb") as file:
-        file.seek(max(min(job.returned_log_offset, end), end - MAX_PRINTED_BYTES))
-        lines = [line for line in terminal_text(file.read().decode("utf-8", "replace")).split("\n") if line.strip()]
-    last_lines = tuple(truncate_line(line, _MAX_LINE_CHARS) for line in lines[-_MAX_LAST_LINES:])
-    return EndedJob(job.id, job.command, state.outcome_text, last_lines)
-
-
 def dropped_output_note(program: Program) -> str:
     """Return a note if output was dropped because it exceeded the limit; otherwise an empty string."""
     output = program.output
@@ -104,3 +91,21 @@ def dropped_output_note(program: Program) -> str:
         f"it printed {output.printed_bytes:,} bytes, more than the limit of {output.max_bytes:,}: the middle was "
         "dropped"
     )
+
+
+def withheld_variables_note(command: str, program: Program, workspace: Workspace) -> str:
+    """Return a note about environment variables that were withheld although the command seems to need them; empty if
+    none."""
+    printed = output_tail(program) if program.code else ""
+    if not any(name in command or name in printed for name in os.environ):
+        return ""
+    withheld = process.user_variables.withheld_variables(
+        os.environ, child_environment() | workspace.environment_variables
+    )
+    return process.user_variables.withheld_variables_note(command, printed, withheld) if withheld else ""
+
+
+def output_tail(program: Program) -> str:
+    with program.log.open("rb") as log:
+        log.seek(max(program.output.flush() - _TAIL_BYTES, 0))
+        return log.read(_TAIL_BYTES).decode("utf-8", "replace")
