@@ -1,6 +1,7 @@
 """Plans the replacement of text in a file, or explains why it is refused. No I/O."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.files.alignment import AmbiguousLineError, has_lost_indent, require_same_first_indent
@@ -259,8 +260,7 @@ def _not_found_text(target: EditTarget, old: str) -> str:
 
 
 def _ambiguous_match_text(target: EditTarget, matches: Matches, correction: Correction | None) -> str:
-    spans = matches.spans[:MAX_LISTED_POSITIONS]
-    lines = ", ".join(str(line_number(target.text, span.start)) for span in spans)
+    lines = listed_positions(line_number(target.text, span.start) for span in matches.spans)
     correction_text = f" without its {correction.note}" if correction is not None else ""
     difference_text = "" if matches.closeness == "exact" else f" apart from {DIFFERENCE_LABELS[matches.closeness]}"
     return (
@@ -276,7 +276,7 @@ def _unclear_indentation_text(target: EditTarget, matches: Matches, line: str) -
     return (
         f"`old` is at line {first_line} of `{target.name}` with other indentation, so it is unclear how far "
         f"{line.strip()!r} of `new` should be indented: write `old` and `new` with the file's indentation:\n"
-        f"{number_lines(excerpt(file_lines), first_line)}"
+        f"{number_lines(first_lines(file_lines), first_line)}"
     )
 
 
@@ -294,7 +294,9 @@ def near_miss_text(miss: NearMiss | None) -> str:
     if miss is None:
         return ", and no lines are similar: read the file again"
     last = miss.first_line + len(miss.lines) - 1
-    return f"; the closest lines are {miss.first_line}-{last}:\n{number_lines(excerpt(miss.lines), miss.first_line)}"
+    return (
+        f"; the closest lines are {miss.first_line}-{last}:\n{number_lines(first_lines(miss.lines), miss.first_line)}"
+    )
 
 
 def unread_file_text(name: str) -> str:
@@ -303,6 +305,16 @@ def unread_file_text(name: str) -> str:
     return f"which was not read in this session: first {read_call_text(name)}"
 
 
-def excerpt(lines: Sequence[str]) -> list[str]:
+def numbered_snippet(text: str, first_line: int, last_line: int) -> str:
+    """Return the first few of these lines of the text, with their numbers."""
+    end = min(last_line, first_line - 1 + MAX_SNIPPET_LINES)
+    return number_lines(without_surrogates(text).split("\n")[first_line - 1 : end], first_line)
+
+
+def listed_positions(line_numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, islice(line_numbers, MAX_LISTED_POSITIONS)))
+
+
+def first_lines(lines: Sequence[str]) -> list[str]:
     """Return the first few lines, each truncated, for an error message."""
     return [truncate_line(without_surrogates(line), MAX_SNIPPET_CHARS) for line in lines[:MAX_SNIPPET_LINES]]
