@@ -1,6 +1,6 @@
 """The `apply_patch` tool: changes several files at once, or none if any change fails."""
 
-from ebbtide.tools import files, search
+from ebbtide.tools import edits, search
 from ebbtide.tools.base import Arguments, Workspace, read_description
 from ebbtide.tools.call_arguments.schema import object_schema
 from ebbtide.tools.files.change import ChangePlanner, PlannedChanges
@@ -35,10 +35,10 @@ class ApplyPatch(ChangePlanner):
     schema = object_schema({"patch": {"type": "string"}}, required=("patch",))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        paths = files.patch_changes.patched_paths(arguments)
+        paths = edits.patch_changes.patched_paths(arguments)
         return tuple(dict.fromkeys(str(resolve_path(path, workspace)) for path in paths))
 
     def plan_changes(self, arguments: Arguments, workspace: Workspace) -> PlannedChanges:
-        return files.patch_changes.plan_patch(
+        return edits.patch_changes.plan_patch(
             arguments, workspace, lambda path, root: search.similar_paths.path_suggestion(path, root)
         )

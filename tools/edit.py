@@ -16,6 +16,8 @@ from ebbtide.tools.call_arguments.foreign_calls import (
     pop_argument,
 )
 from ebbtide.tools.call_arguments.schema import get_flag, get_items, get_text, object_schema
+from ebbtide.tools.edits.matching import line_number
+from ebbtide.tools.edits.text_edit import EditTarget, TextEdit, numbered_snippet, plan_edit
 from ebbtide.tools.files.change import (
     Change,
     ChangePlanner,
@@ -25,11 +27,9 @@ from ebbtide.tools.files.change import (
     translate_encoding_errors,
 )
 from ebbtide.tools.files.line_diff import find_differing_regions
-from ebbtide.tools.files.matching import line_number
 from ebbtide.tools.files.paths import display_path, resolve_existing
 from ebbtide.tools.files.read_write import read_bytes_if_exists
 from ebbtide.tools.files.text import Replacement, TextFile
-from ebbtide.tools.files.text_edit import EditTarget, TextEdit, numbered_snippet, plan_edit
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, path_argument

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from re import Match
 from typing import Literal, TypeAlias, get_args
 
-from ebbtide.tools.files.alignment import AlignedBlock, rewrite_block
-from ebbtide.tools.files.indentation import indent_step
+from ebbtide.tools.edits.alignment import AlignedBlock, rewrite_block
+from ebbtide.tools.edits.indentation import indent_step
 from ebbtide.tools.files.punctuation import ascii_punctuation
 from ebbtide.tools.files.text import Replacement
 from ebbtide.tools.lazy import dataclass, regex

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from itertools import pairwise
 
-from ebbtide.tools.files.indentation import (
+from ebbtide.tools.edits.indentation import (
     IndentMap,
     indent_of,
     indent_plausibility,

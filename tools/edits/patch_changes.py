@@ -7,6 +7,10 @@ from typing import TypeAlias
 
 from ebbtide.tools.base import Arguments, ToolError, Workspace
 from ebbtide.tools.call_arguments.schema import get_text
+from ebbtide.tools.edits.hunks import PlacedHunk, place_hunks
+from ebbtide.tools.edits.matching import apply_replacements, line_number
+from ebbtide.tools.edits.patch import AddFile, DeleteFile, FilePatch, PatchError, PatchHunk, UpdateFile, parse_patch
+from ebbtide.tools.edits.text_edit import DIFFERENCE_LABELS, EditTarget, numbered_snippet
 from ebbtide.tools.files.change import (
     Change,
     PlannedChanges,
@@ -14,12 +18,8 @@ from ebbtide.tools.files.change import (
     require_current_view,
     translate_encoding_errors,
 )
-from ebbtide.tools.files.hunks import PlacedHunk, place_hunks
-from ebbtide.tools.files.matching import apply_replacements, line_number
-from ebbtide.tools.files.patch import AddFile, DeleteFile, FilePatch, PatchError, PatchHunk, UpdateFile, parse_patch
 from ebbtide.tools.files.paths import display_path, resolve_path
 from ebbtide.tools.files.read_write import mode_if_exists, read_bytes_if_exists
-from ebbtide.tools.files.text_edit import DIFFERENCE_LABELS, EditTarget, numbered_snippet
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.outputs.seen_files import ViewState
 

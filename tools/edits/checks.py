@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import islice, pairwise
 
-from ebbtide.tools.files.indentation import (
+from ebbtide.tools.edits.indentation import (
     MAX_SCANNED_LINES,
     indent_of,
     indent_plausibility,
@@ -11,7 +11,7 @@ from ebbtide.tools.files.indentation import (
     opens_block,
     second_line_indent_width,
 )
-from ebbtide.tools.files.matching import find_occurrences
+from ebbtide.tools.edits.matching import find_occurrences
 from ebbtide.tools.files.punctuation import ascii_punctuation
 from ebbtide.tools.lazy import regex
 

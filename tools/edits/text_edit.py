@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.files.alignment import AmbiguousLineError, has_lost_indent, require_same_first_indent
-from ebbtide.tools.files.corrections import Correction, possible_corrections
-from ebbtide.tools.files.edit_checks import (
+from ebbtide.tools.edits.alignment import AmbiguousLineError, has_lost_indent, require_same_first_indent
+from ebbtide.tools.edits.checks import (
     adds_distinctive_text,
     find_duplicated_line,
     find_escape_outside_quotes,
@@ -16,8 +15,9 @@ from ebbtide.tools.files.edit_checks import (
     is_already_applied,
     is_level_unclear,
 )
-from ebbtide.tools.files.indentation import indent_of, indent_step
-from ebbtide.tools.files.matching import (
+from ebbtide.tools.edits.corrections import Correction, possible_corrections
+from ebbtide.tools.edits.indentation import indent_of, indent_step
+from ebbtide.tools.edits.matching import (
     CLOSENESS_ORDER,
     Closeness,
     Matches,

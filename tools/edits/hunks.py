@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ebbtide.tools.files.alignment import AlignedBlock, AmbiguousLineError, rewrite_block
-from ebbtide.tools.files.corrections import Correction, possible_corrections
-from ebbtide.tools.files.edit_checks import find_omission_placeholder, indentation_mismatch
-from ebbtide.tools.files.indentation import indent_of, indent_step
-from ebbtide.tools.files.matching import (
+from ebbtide.tools.edits.alignment import AlignedBlock, AmbiguousLineError, rewrite_block
+from ebbtide.tools.edits.checks import find_omission_placeholder, indentation_mismatch
+from ebbtide.tools.edits.corrections import Correction, possible_corrections
+from ebbtide.tools.edits.indentation import indent_of, indent_step
+from ebbtide.tools.edits.matching import (
     CLOSENESS_ORDER,
     Closeness,
     LineMatches,
@@ -18,9 +18,9 @@ from ebbtide.tools.files.matching import (
     find_nearest_lines,
     line_number,
 )
-from ebbtide.tools.files.patch import PatchError, PatchHunk
+from ebbtide.tools.edits.patch import PatchError, PatchHunk
+from ebbtide.tools.edits.text_edit import EditTarget, first_lines, listed_positions, unread_file_text
 from ebbtide.tools.files.text import Replacement
-from ebbtide.tools.files.text_edit import EditTarget, first_lines, listed_positions, unread_file_text
 from ebbtide.tools.lazy import dataclass
 
 
