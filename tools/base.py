@@ -158,7 +158,7 @@ class Workspace:
     get_stored_content: Callable[[str], Awaitable[StoredContent]] = no_archive
     """Returns the content for a reference to an output or message that is no longer in context. Raises `ToolError`."""
     fetch_stored: FetchStored = no_fetch
-    """Like `stored_content`, limited to a scope."""
+    """Like `get_stored_content`, limited to a scope."""
     search_history: SearchHistory = no_memory
     """Searches the whole history. Raises `ToolError`."""
     estimate_tokens: Callable[[str], int] = estimate_tokens_by_bytes

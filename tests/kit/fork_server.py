@@ -35,6 +35,8 @@ _IMPORTED = (
     "ebbtide.agent.extensions.session_extensions",
     "ebbtide.agent.extensions.session_trust",
     "ebbtide.agent.extensions.skills",
+    "ebbtide.tools.command_runs.changed_files",
+    "ebbtide.tools.command_runs.foreground",
     "ebbtide.tools.command_runs.read_only",
     "ebbtide.tools.sandbox.system_calls",
     "ebbtide.tools.search.walk",

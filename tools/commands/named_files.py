@@ -84,8 +84,8 @@ def find_named_files(text: str) -> tuple[NamedFile, ...]:
 
 
 def find_all_named_files(text: str) -> tuple[tuple[NamedFile, ...], bool]:
-    """Like `named_files`, but also return whether the result is complete, i.e. whether everything that the line runs
-    could be parsed."""
+    """Like `find_named_files`, but also return whether the result is complete, i.e. whether everything that the line
+    runs could be parsed."""
     if parse_command_line(text).is_unparsable:
         matches = (
             match for pattern in _REDIRECTION_PATTERNS for match in islice(pattern.finditer(text), _MAX_REDIRECTIONS)

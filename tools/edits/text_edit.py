@@ -256,7 +256,7 @@ def _not_found_text(target: EditTarget, old: str) -> str:
     hint = (
         "; it has `...` for lines that it omits: write them out" if find_omission_placeholder(old, target.text) else ""
     )
-    return f"`old` is not in `{target.name}`{hint}{near_miss_text(find_nearest_lines(target.text, old))}"
+    return f"`old` is not in `{target.name}`{hint}{_near_miss_text(find_nearest_lines(target.text, old))}"
 
 
 def _ambiguous_match_text(target: EditTarget, matches: Matches, correction: Correction | None) -> str:
@@ -289,7 +289,7 @@ def _difference_remark(closeness: Closeness, correction: Correction | None, *, i
     return "; ".join(remarks)
 
 
-def near_miss_text(miss: NearMiss | None) -> str:
+def _near_miss_text(miss: NearMiss | None) -> str:
     """Return the most similar lines, worded as the end of a sentence."""
     if miss is None:
         return ", and no lines are similar: read the file again"
