@@ -40,10 +40,6 @@ def _shows_files(arguments: Arguments) -> bool:
     return isinstance(command, str) and shows_files(command)
 
 
-def _subject(arguments: Arguments) -> str:
-    return first_line(command_argument(arguments))
-
-
 _SHELLS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash", "/usr/bin/zsh")
 
 
@@ -84,7 +80,7 @@ class Bash:
         stub_template="Ran: {command}",
         stub_result="exit",
         editor_kind="execute",
-        get_subject=_subject,
+        get_subject=lambda arguments: first_line(command_argument(arguments)),
         editable_argument="command",
         aliases="shell run_shell_command execute_command execute_bash run_terminal_cmd run_terminal_command "
         "run_command run_in_terminal shell_command exec_command local_shell container.exec "

@@ -12,7 +12,7 @@ from ebbtide.tools.files.paths import display_path, resolve_path
 from ebbtide.tools.files.read_write import read_bytes_if_exists
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, path_argument
+from ebbtide.tools.tool_traits import ToolTraits, path_argument
 
 if TYPE_CHECKING:  # types only: the module is imported when first used
     from ebbtide.tools.files.notebook import CellKind, Notebook
@@ -37,10 +37,6 @@ def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) 
     ):
         explanation = "some tools count cells from 0: give `cell` as the number that `read` shows, counted from 1"
         raise ToolError(f"it is unclear which cell `{ellipsize(str(raw_number), 20)}` refers to, because {explanation}")
-
-
-def _is_useful(project: ProjectFacts) -> bool:
-    return ".ipynb" in project.file_suffix_counts()
 
 
 class EditNotebook(ChangePlanner):
@@ -71,7 +67,7 @@ class EditNotebook(ChangePlanner):
             "type": "cell_type",
         },
         small_windows="optional",
-        is_useful=_is_useful,
+        is_useful=lambda project: ".ipynb" in project.file_suffix_counts(),
     )
     schema = object_schema(
         {

@@ -47,10 +47,6 @@ def _subject(arguments: Arguments) -> str:
     )
 
 
-def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
-    return is_editor_call(called_name, arguments, "view")
-
-
 def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
     if called_name in LISTING_TOOLS:
         arguments.setdefault("path", pop_argument(arguments, *map(normalise_name, FOLDER_ARGUMENTS.split())) or ".")
@@ -96,7 +92,7 @@ class Read:
         lookup_words=("read", "file"),
         aliases="read_file view view_file open_file cat read_text_file show_file notebook_read view_image LS "
         "list_directory list_dir list_files list repo_browser.open_file repo_browser.print_tree",
-        accepts_foreign_call=_accepts_foreign_call,
+        accepts_foreign_call=lambda called_name, arguments: is_editor_call(called_name, arguments, "view"),
         argument_aliases={
             "path": FILE_ARGUMENTS,
             "offset": "start_line start_line_one_indexed line_start line_offset",

@@ -10,10 +10,6 @@ MAX_PLAN_CHARS = 20_000
 """Maximum number of characters in a plan, so that the user can reasonably read it."""
 
 
-def _subject(arguments: Arguments) -> str:
-    return first_line(text_argument(arguments, "plan").lstrip("# \n"))
-
-
 class SubmitPlan:
     name = "submit_plan"
     description = read_description(__file__)
@@ -21,7 +17,7 @@ class SubmitPlan:
     traits = ToolTraits(
         role="propose_plan",
         editor_kind="think",
-        get_subject=_subject,
+        get_subject=lambda arguments: first_line(text_argument(arguments, "plan").lstrip("# \n")),
         aliases="exit_plan_mode present_plan propose_plan plan_mode_respond",
         argument_aliases={"plan": "text markdown content response proposal"},
         claude_names=("ExitPlanMode",),

@@ -14,10 +14,6 @@ MAX_NOTES_CHARS = 4_000
 """Maximum number of characters in the notes, which are repeated after each compaction."""
 
 
-def _subject(arguments: Arguments) -> str:
-    return ""  # the list itself is shown below the title
-
-
 _FOREIGN_STATUSES = {
     "pending": "pending", "todo": "pending", "notstarted": "pending", "open": "pending", "blocked": "pending",
     "cancelled": "done",
@@ -77,7 +73,7 @@ class Todo:
     effect: Effect = "none"
     traits = ToolTraits(
         role="list_todos",
-        get_subject=_subject,
+        get_subject=lambda arguments: "",  # the list itself is shown below the title
         aliases="todo_write write_todos update_plan manage_todo_list update_todo_list set_todo_list",
         argument_aliases={"items": "todos plan todo_list tasks list"},
         adapt_arguments=_adapt_arguments,

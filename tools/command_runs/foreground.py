@@ -15,7 +15,7 @@ from ebbtide.tools.command_runs.denials import (
 from ebbtide.tools.command_runs.jobs import still_running_result, summarise_ended_job
 from ebbtide.tools.command_runs.launch import (
     CommandRun,
-    foreground_launch,
+    build_launch,
     release_access,
     removes_submodules,
     renew_access,
@@ -48,7 +48,7 @@ async def run_contained(run: CommandRun, seconds: int) -> Result:
 async def run_in_foreground(run: CommandRun, seconds: int) -> Result:
     """Run the command. If a path to be mounted disappears before the command starts, try again."""
     for remaining_tries in reversed(range(_MAX_SANDBOX_TRIES)):
-        launched = await foreground_launch(run)
+        launched = await build_launch(run)
         result = await _run_with_timeout(run, seconds, launched)
         if not remaining_tries or not (launched.is_confined and result.has_failed and _did_mount_path_vanish(result)):
             break

@@ -78,7 +78,7 @@ def with_cd(line: str, folder: Path, workspace: Workspace) -> str:
     return line if folder == workspace.root else f"cd {shlex.quote(str(folder))} && {line}"
 
 
-async def foreground_launch(run: CommandRun) -> Launch:
+async def build_launch(run: CommandRun) -> Launch:
     """Return how to launch the command: in a shell unless the call is read-only, and in the sandbox if there is one."""
     if run.workspace.is_read_only:
         line = with_cd(run.line, run.folder, run.workspace)
@@ -93,6 +93,7 @@ async def foreground_launch(run: CommandRun) -> Launch:
 
 
 def background_launch(run: CommandRun, *, terminal: bool) -> Launch:
+    """Return how to launch a job, which may keep running while other commands run."""
     return _sandboxed_launch(_shell_launch(run), run, terminal=terminal)
 
 

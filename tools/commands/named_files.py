@@ -125,7 +125,7 @@ def _find_named_files(text: str, budget: StringBudget, depth: int = 0) -> Iterat
                 was_parsed = (
                     depth < _MAX_DEPTH
                     and len(word.text) <= MAX_STRING_CHARS
-                    and not any(map(_is_unparsable, inner_lines))
+                    and not any(parse_command_line(line).is_unparsable for line in inner_lines)
                 )
                 budget.has_unparsed_text |= not was_parsed and program_name(command.texts) not in LANGUAGES
                 for inner_line in inner_lines:
@@ -134,10 +134,6 @@ def _find_named_files(text: str, budget: StringBudget, depth: int = 0) -> Iterat
             (_join_to_folder(folder, file) for file in _files_of_command(words)) if folder else _files_of_command(words)
         )
         folder = entered_folder(command, folder)
-
-
-def _is_unparsable(text: str) -> bool:
-    return parse_command_line(text).is_unparsable
 
 
 def _join_to_folder(folder: str, file: NamedFile) -> NamedFile:
