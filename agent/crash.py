@@ -14,7 +14,7 @@ from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError
 from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tools.secrets.redaction import redact_text
-from ebbtide.tools.version import VERSION
+from ebbtide.version import VERSION
 
 MAX_REPORTS = 20
 """Maximum number of reports; older ones are removed."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence, Set
 
 from ebbtide.agent.config.options import OPTIONS
 from ebbtide.agent.errors import EXIT_CODES
-from ebbtide.tools.version import VERSION
 from ebbtide.tui.cli.arguments import SUBCOMMANDS, ShowVersions
 from ebbtide.tui.cli.command_tree import all_parsers
+from ebbtide.version import VERSION
 
 _OTHER_VARIABLES = {
     "ANTHROPIC_API_KEY, OPENAI_API_KEY": "API keys of the providers; `ebb key set` stores them instead",

@@ -44,8 +44,6 @@ class OutputPosition(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ExpiryResult:
     collected: FreedSpace = FreedSpace()
-    spared: int = 0
-    """Size in bytes on disk of outputs that exceed the limits but are still in use."""
     stored_size: int = 0
     """Size in bytes on disk of all remaining outputs."""
 
@@ -162,7 +160,7 @@ class ArchiveStore:
             return ExpiryResult()
         sizes = self.blobs.sizes()
         stored = self._outputs_by_digest()
-        stored_bytes, spared_bytes = sum(sizes.get(digest, 0) for digest in stored), 0
+        stored_bytes = sum(sizes.get(digest, 0) for digest in stored)
         removal_reasons = dict[str, str]()
         for digest, (last_use, outputs) in stored.items():
             is_old, exceeds_limit = (
@@ -172,7 +170,6 @@ class ArchiveStore:
             if not is_old and not exceeds_limit:
                 continue
             if is_needed is not None and is_needed(outputs):
-                spared_bytes += sizes.get(digest, 0)
                 continue
             removal_reasons[digest] = REMOVED_BY_AGE if is_old else REMOVED_BY_SIZE
             stored_bytes -= sizes.get(digest, 0)
@@ -185,7 +182,7 @@ class ArchiveStore:
                     (REMOVED_OUTPUT_FACT, reason, digest),
                 )
                 db.execute("update outputs set digest = null, removed = ? where digest = ?", (now, digest))
-        return ExpiryResult(self.collect_garbage(is_open), spared_bytes, stored_bytes)
+        return ExpiryResult(self.collect_garbage(is_open), stored_bytes)
 
     def _outputs_by_digest(self) -> dict[str, tuple[float, list[OutputPosition]]]:
         """Return the digests, least recently used first, each with the time of its last use and the outputs that refer

@@ -47,7 +47,7 @@ SELDOM = (
     "ebbtide.tools.process.child",
     "ebbtide.agent.checkpoints.project",
     "ebbtide.store.checkpoints",
-    "ebbtide.tools.files.patch",
+    "ebbtide.tools.edits.patch",
     "ebbtide.tools.search.files",
     "ebbtide.tools.search.output_search",
 )

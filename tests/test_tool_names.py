@@ -27,7 +27,7 @@ OTHER_MEANINGS = {
         for file in (
             "commands/proof",
             "commands/scripts",
-            "read_only_run",
+            "command_runs/read_only",
         )
     },
     ("agent/providers/registry.py", "tool_search"): "a fact about a model: how its API finds deferred tools",

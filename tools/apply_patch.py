@@ -1,13 +1,10 @@
 """The `apply_patch` tool: changes several files at once, or none if any change fails."""
 
-from pathlib import Path
-
-from ebbtide.tools import files, search
-from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
-from ebbtide.tools.files.change import PlannedChanges
+from ebbtide.tools import edits, search
+from ebbtide.tools.base import Arguments, Workspace, read_description
+from ebbtide.tools.call_arguments.schema import object_schema
+from ebbtide.tools.files.change import ChangePlanner, PlannedChanges
 from ebbtide.tools.files.paths import resolve_path
-from ebbtide.tools.files.read_write import run_exclusive
-from ebbtide.tools.schema import object_schema
 from ebbtide.tools.tool_traits import ToolTraits, text_argument
 
 
@@ -18,10 +15,9 @@ def _subject(arguments: Arguments) -> str:
     return ", ".join(paths or [line[4:].removeprefix("b/") for line in patch.split("\n") if line.startswith("+++ ")])
 
 
-class ApplyPatch:
+class ApplyPatch(ChangePlanner):
     name = "apply_patch"
     description = read_description(__file__)
-    effect: Effect = "write"
     traits = ToolTraits(
         role="patch_files",
         output_content="change",
@@ -39,19 +35,10 @@ class ApplyPatch:
     schema = object_schema({"patch": {"type": "string"}}, required=("patch",))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        paths = files.patch_changes.patched_paths(arguments)
+        paths = edits.patch_changes.patched_paths(arguments)
         return tuple(dict.fromkeys(str(resolve_path(path, workspace)) for path in paths))
 
-    def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        return _plan_changes(arguments, workspace).preview(workspace.root)
-
-    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await run_exclusive(lambda: _plan_changes(arguments, workspace).apply(workspace.seen_files))
-
-
-def _plan_changes(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
-    return files.patch_changes.plan_patch(arguments, workspace, _path_suggestion)
-
-
-def _path_suggestion(path: Path, root: Path) -> str:
-    return search.similar_paths.path_suggestion(path, root)
+    def plan_changes(self, arguments: Arguments, workspace: Workspace) -> PlannedChanges:
+        return edits.patch_changes.plan_patch(
+            arguments, workspace, lambda path, root: search.similar_paths.path_suggestion(path, root)
+        )

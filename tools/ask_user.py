@@ -1,14 +1,9 @@
 """The `ask_user` tool: asks the user a question."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.call_arguments.schema import get_items, get_text, object_schema
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.schema import get_items, get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits, first_line, text_argument
-
-
-def _subject(arguments: Arguments) -> str:
-    return first_line(text_argument(arguments, "question"))
-
 
 _SUGGEST_TAG = regex(r"<suggest[^>]*>([^<]*)</suggest>")
 
@@ -49,7 +44,7 @@ class AskUser:
         role="ask_question",
         output_limit="whole",
         editor_kind="think",
-        get_subject=_subject,
+        get_subject=lambda arguments: first_line(text_argument(arguments, "question")),
         aliases="ask_user_question ask_followup_question ask_question request_user_input",
         argument_aliases={"question": "prompt message text", "options": "choices follow_up suggestions"},
         adapt_arguments=_adapt_arguments,

@@ -12,10 +12,10 @@ from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES, Extent
 from ebbtide.tools.outputs.new_problems import NewProblems
 from ebbtide.tools.outputs.recall_results import FetchStored, RecallQuery, RecallResult, SearchHistory
 from ebbtide.tools.outputs.recall_scope import RecallScope
+from ebbtide.tools.outputs.seen_files import SeenFiles
 from ebbtide.tools.outputs.stored_content import StoredContent
 from ebbtide.tools.process.jobs import BackgroundJobs
 from ebbtide.tools.process.state import ProgramState
-from ebbtide.tools.seen_files import SeenFiles
 from ebbtide.tools.tool_traits import ToolTraits
 
 if TYPE_CHECKING:  # for type checking only: tools that run commands import these themselves
@@ -158,7 +158,7 @@ class Workspace:
     get_stored_content: Callable[[str], Awaitable[StoredContent]] = no_archive
     """Returns the content for a reference to an output or message that is no longer in context. Raises `ToolError`."""
     fetch_stored: FetchStored = no_fetch
-    """Like `stored_content`, limited to a scope."""
+    """Like `get_stored_content`, limited to a scope."""
     search_history: SearchHistory = no_memory
     """Searches the whole history. Raises `ToolError`."""
     estimate_tokens: Callable[[str], int] = estimate_tokens_by_bytes

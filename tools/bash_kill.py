@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from ebbtide.tools import command_runs
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
-from ebbtide.tools.foreign_calls import JOB_ARGUMENTS
-from ebbtide.tools.program_output import job_update_result, require_job
-from ebbtide.tools.schema import object_schema
+from ebbtide.tools.call_arguments.foreign_calls import JOB_ARGUMENTS
+from ebbtide.tools.call_arguments.schema import object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, job_argument
 
 
@@ -30,10 +30,10 @@ class BashKill:
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (require_job(arguments, workspace).command,)
+        return (command_runs.jobs.require_job(arguments, workspace).command,)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        job = require_job(arguments, workspace)
+        job = command_runs.jobs.require_job(arguments, workspace)
         job.is_end_reported = True
         await job.program.close()
-        return replace(job_update_result(job), has_failed=False)
+        return replace(command_runs.jobs.job_update_result(job), has_failed=False)

@@ -1,7 +1,8 @@
 """The `bash_output` tool: shows a background job's output since the last call."""
 
+from ebbtide.tools import command_runs
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.foreign_calls import (
+from ebbtide.tools.call_arguments.foreign_calls import (
     JOB_ARGUMENTS,
     TYPED_ARGUMENTS,
     TYPING_TOOLS,
@@ -9,8 +10,7 @@ from ebbtide.tools.foreign_calls import (
     is_typing_call,
     pop_argument,
 )
-from ebbtide.tools.program_output import job_update_result, require_job
-from ebbtide.tools.schema import get_number, object_schema
+from ebbtide.tools.call_arguments.schema import get_number, object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, job_argument
 
 MAX_WAIT_S = 60
@@ -57,9 +57,9 @@ class BashOutput:
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (require_job(arguments, workspace).command,)
+        return (command_runs.jobs.require_job(arguments, workspace).command,)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        job = require_job(arguments, workspace)
+        job = command_runs.jobs.require_job(arguments, workspace)
         await job.program.wait_for_output(get_number(arguments, "wait", 0), job.returned_bytes)
-        return job_update_result(job)
+        return command_runs.jobs.job_update_result(job)

@@ -2,7 +2,7 @@
 directly reach this module."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.schema import get_text, object_schema
+from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits
 
 

@@ -2,7 +2,7 @@
 arguments and compacts before the next request."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
-from ebbtide.tools.schema import object_schema
+from ebbtide.tools.call_arguments.schema import object_schema
 from ebbtide.tools.tool_traits import ToolTraits
 
 

@@ -6,15 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from ebbtide.tools import search
-from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.change import Change, PlannedChanges, decode_seen_file, encoding_error, require_current_view
-from ebbtide.tools.files.line_diff import find_differing_regions
-from ebbtide.tools.files.matching import line_number
-from ebbtide.tools.files.paths import display_path, resolve_existing
-from ebbtide.tools.files.read_write import read_bytes_if_exists, run_exclusive
-from ebbtide.tools.files.text import EncodingError, Replacement, TextFile, without_surrogates
-from ebbtide.tools.files.text_edit import MAX_SNIPPET_LINES, EditTarget, TextEdit, plan_edit
-from ebbtide.tools.foreign_calls import (
+from ebbtide.tools.base import Arguments, ToolError, Workspace, read_description
+from ebbtide.tools.call_arguments.foreign_calls import (
     FILE_ARGUMENTS,
     index_by_alias,
     is_editor_call,
@@ -22,10 +15,23 @@ from ebbtide.tools.foreign_calls import (
     parse_json_list,
     pop_argument,
 )
+from ebbtide.tools.call_arguments.schema import get_flag, get_items, get_text, object_schema
+from ebbtide.tools.edits.matching import line_number
+from ebbtide.tools.edits.text_edit import EditTarget, TextEdit, numbered_snippet, plan_edit
+from ebbtide.tools.files.change import (
+    Change,
+    ChangePlanner,
+    PlannedChanges,
+    decode_seen_file,
+    require_current_view,
+    translate_encoding_errors,
+)
+from ebbtide.tools.files.line_diff import find_differing_regions
+from ebbtide.tools.files.paths import display_path, resolve_existing
+from ebbtide.tools.files.read_write import read_bytes_if_exists
+from ebbtide.tools.files.text import Replacement, TextFile
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tools.outputs.plain_text import number_lines
-from ebbtide.tools.schema import get_flag, get_items, get_text, object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, path_argument
 
 
@@ -107,10 +113,9 @@ def _parse_search_blocks(text: str) -> list[tuple[str, str]]:
     return replacements
 
 
-class Edit:
+class Edit(ChangePlanner):
     name = "edit"
     description = read_description(__file__)
-    effect: Effect = "write"
     traits = ToolTraits(
         role="edit_file",
         output_content="change",
@@ -150,31 +155,24 @@ class Edit:
         _requested_edits(arguments)
         return (str(resolve_existing(get_text(arguments, "path"), workspace)[0]),)
 
-    def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        return _plan_changes(arguments, workspace).preview(workspace.root)
-
-    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await run_exclusive(lambda: _plan_changes(arguments, workspace).apply(workspace.seen_files))
-
-
-def _plan_changes(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
-    path, note = resolve_existing(get_text(arguments, "path"), workspace)
-    name = display_path(path, workspace.root)
-    substitutions = _requested_edits(arguments)
-    for number, substitution in enumerate(substitutions, 1):
-        _require_difference(substitution, number, len(substitutions))
-    old_bytes = read_bytes_if_exists(path)
-    old_file, target = TextFile(""), EditTarget(name, "", was_read=True)
-    if old_bytes or substitutions[0].old:
-        old_bytes = _require_content(path, old_bytes, workspace)
-        target = replace(target, was_read=require_current_view(path, old_bytes, workspace) == "current")
-        old_file = decode_seen_file(path, old_bytes, workspace, get_text(arguments, "encoding", ""))
-    new_file, edits = _apply_edits(old_file, substitutions, target)
-    if new_file.encode() == old_bytes:
-        raise ToolError("the file already has this content: nothing would change")
-    report = _edit_report(name, old_file.normalised_text, new_file.normalised_text, edits)
-    change = Change(path, old_bytes, new_file.encode(), encoding=new_file.codec)
-    return PlannedChanges((change,), "\n".join(filter(None, (report, note))))
+    def plan_changes(self, arguments: Arguments, workspace: Workspace) -> PlannedChanges:
+        path, note = resolve_existing(get_text(arguments, "path"), workspace)
+        name = display_path(path, workspace.root)
+        substitutions = _requested_edits(arguments)
+        for number, substitution in enumerate(substitutions, 1):
+            _require_difference(substitution, number, len(substitutions))
+        old_bytes = read_bytes_if_exists(path)
+        old_file, target = TextFile(""), EditTarget(name, "", was_read=True)
+        if old_bytes or substitutions[0].old:
+            old_bytes = _require_content(path, old_bytes, workspace)
+            target = replace(target, was_read=require_current_view(path, old_bytes, workspace) == "current")
+            old_file = decode_seen_file(path, old_bytes, workspace, get_text(arguments, "encoding", ""))
+        new_file, edits = _apply_edits(old_file, substitutions, target)
+        if new_file.encode() == old_bytes:
+            raise ToolError("the file already has this content: nothing would change")
+        report = _edit_report(name, old_file.normalised_text, new_file.normalised_text, edits)
+        change = Change(path, old_bytes, new_file.encode(), encoding=new_file.codec)
+        return PlannedChanges((change,), "\n".join(filter(None, (report, note))))
 
 
 def _require_content(path: Path, raw: bytes | None, workspace: Workspace) -> bytes:
@@ -231,9 +229,8 @@ def _apply_edits(
     for number, substitution in enumerate(substitutions, 1):
         try:
             edit = _plan_edit(replace(target, text=file.normalised_text), substitution)
-            file = file.with_changes(edit.changes)
-        except EncodingError as error:
-            raise _edit_error(encoding_error(error, target.name, file), number, len(substitutions)) from error
+            with translate_encoding_errors(target.name, file):
+                file = file.with_changes(edit.changes)
         except ToolError as error:
             raise _edit_error(error, number, len(substitutions)) from error
         edits.append(edit)
@@ -263,8 +260,7 @@ def _edit_report(name: str, old_text: str, new_text: str, edits: Sequence[TextEd
     line_text = f"line {last_line}" if last_line == first_line else f"lines {first_line}-{last_line}"
     if not remark:
         return f"edited `{name}`, {line_text}"
-    lines = without_surrogates(new_text).split("\n")[first_line - 1 : min(last_line, first_line + MAX_SNIPPET_LINES)]
-    return f"edited `{name}`, {line_text}{remark}. It now reads:\n{number_lines(lines, first_line)}"
+    return f"edited `{name}`, {line_text}{remark}. It now reads:\n{numbered_snippet(new_text, first_line, last_line)}"
 
 
 def _changed_lines(old_text: str, new_text: str, edits: Sequence[TextEdit]) -> tuple[int, int]:

@@ -4,15 +4,15 @@ unchanged."""
 from typing import TYPE_CHECKING
 
 from ebbtide.tools import files
-from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.change import Change, PlannedChanges, require_read
+from ebbtide.tools.base import Arguments, ToolError, Workspace, read_description
+from ebbtide.tools.call_arguments.foreign_calls import FILE_ARGUMENTS, pop_argument
+from ebbtide.tools.call_arguments.schema import get_number, get_text, object_schema
+from ebbtide.tools.files.change import Change, ChangePlanner, PlannedChanges, require_read
 from ebbtide.tools.files.paths import display_path, resolve_path
-from ebbtide.tools.files.read_write import read_bytes_if_exists, run_exclusive
-from ebbtide.tools.foreign_calls import FILE_ARGUMENTS, pop_argument
+from ebbtide.tools.files.read_write import read_bytes_if_exists
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tools.schema import get_number, get_text, object_schema
-from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, path_argument
+from ebbtide.tools.tool_traits import ToolTraits, path_argument
 
 if TYPE_CHECKING:  # types only: the module is imported when first used
     from ebbtide.tools.files.notebook import CellKind, Notebook
@@ -39,14 +39,9 @@ def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) 
         raise ToolError(f"it is unclear which cell `{ellipsize(str(raw_number), 20)}` refers to, because {explanation}")
 
 
-def _is_useful(project: ProjectFacts) -> bool:
-    return ".ipynb" in project.file_suffix_counts()
-
-
-class EditNotebook:
+class EditNotebook(ChangePlanner):
     name = "edit_notebook"
     description = read_description(__file__)
-    effect: Effect = "write"
     traits = ToolTraits(
         role="edit_cells",
         stub_template="Edited {path}",
@@ -72,7 +67,7 @@ class EditNotebook:
             "type": "cell_type",
         },
         small_windows="optional",
-        is_useful=_is_useful,
+        is_useful=lambda project: ".ipynb" in project.file_suffix_counts(),
     )
     schema = object_schema(
         {
@@ -88,34 +83,27 @@ class EditNotebook:
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return (str(resolve_path(get_text(arguments, "path"), workspace)),)
 
-    def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        return _plan_changes(arguments, workspace).preview(workspace.root)
-
-    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await run_exclusive(lambda: _plan_changes(arguments, workspace).apply(workspace.seen_files))
-
-
-def _plan_changes(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
-    path = resolve_path(get_text(arguments, "path"), workspace)
-    name = display_path(path, workspace.root)
-    old_bytes = read_bytes_if_exists(path)
-    if old_bytes is None:
-        raise ToolError(f"`{name}` does not exist: create it with write")
-    require_read(path, old_bytes, workspace)
-    notebook = files.notebook.parse_notebook(old_bytes)
-    if notebook is None:
-        raise ToolError(f"`{name}` is not a notebook of format 4: change its text with edit")
-    try:
-        new_notebook, action_text = _apply_action(notebook, arguments)
-    except files.notebook.NotebookError as error:
-        raise ToolError(f"`{name}`: {error}") from error
-    if new_notebook.text == notebook.text:
-        raise ToolError(
-            f"cell {_requested_cell(notebook, arguments)} of `{name}` already has exactly this content: "
-            "nothing would change"
-        )
-    message = f"{action_text} `{name}`, which has {len(new_notebook.cells)} now"
-    return PlannedChanges((Change(path, old_bytes, new_notebook.encode()),), message)
+    def plan_changes(self, arguments: Arguments, workspace: Workspace) -> PlannedChanges:
+        path = resolve_path(get_text(arguments, "path"), workspace)
+        name = display_path(path, workspace.root)
+        old_bytes = read_bytes_if_exists(path)
+        if old_bytes is None:
+            raise ToolError(f"`{name}` does not exist: create it with write")
+        require_read(path, old_bytes, workspace)
+        notebook = files.notebook.parse_notebook(old_bytes)
+        if notebook is None:
+            raise ToolError(f"`{name}` is not a notebook of format 4: change its text with edit")
+        try:
+            new_notebook, action_text = _apply_action(notebook, arguments)
+        except files.notebook.NotebookError as error:
+            raise ToolError(f"`{name}`: {error}") from error
+        if new_notebook.text == notebook.text:
+            raise ToolError(
+                f"cell {_requested_cell(notebook, arguments)} of `{name}` already has exactly this content: "
+                "nothing would change"
+            )
+        message = f"{action_text} `{name}`, which has {len(new_notebook.cells)} now"
+        return PlannedChanges((Change(path, old_bytes, new_notebook.encode()),), message)
 
 
 def _apply_action(notebook: "Notebook", arguments: Arguments) -> "tuple[Notebook, str]":

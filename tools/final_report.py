@@ -1,7 +1,7 @@
 """The `final_report` tool, with which the model submits its final answer and ends the turn."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.schema import get_text, object_schema
+from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits
 
 

@@ -6,10 +6,16 @@ from pathlib import Path
 
 from ebbtide.tools import search
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.call_arguments.foreign_calls import (
+    FILE_ARGUMENTS,
+    FOLDER_ARGUMENTS,
+    LISTING_TOOLS,
+    normalise_name,
+    pop_argument,
+)
+from ebbtide.tools.call_arguments.schema import get_number, get_text, object_schema
 from ebbtide.tools.files.paths import display_path, locate_path, path_kind, resolve_path
-from ebbtide.tools.foreign_calls import FILE_ARGUMENTS, FOLDER_ARGUMENTS, LISTING_TOOLS, normalise_name, pop_argument
 from ebbtide.tools.outputs.extent import Extent, pluralize
-from ebbtide.tools.schema import get_number, get_text, object_schema
 from ebbtide.tools.search import globs
 from ebbtide.tools.tool_traits import ToolTraits, text_argument
 

@@ -11,13 +11,19 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ebbtide.tools import search
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.call_arguments.foreign_calls import (
+    FILE_ARGUMENTS,
+    FOLDER_ARGUMENTS,
+    normalise_name,
+    pop_argument,
+    to_integer,
+)
+from ebbtide.tools.call_arguments.schema import get_flag, get_number, get_text, object_schema
 from ebbtide.tools.files.change import comparable_content
 from ebbtide.tools.files.paths import display_path, path_kind, resolve_path
-from ebbtide.tools.foreign_calls import FILE_ARGUMENTS, FOLDER_ARGUMENTS, normalise_name, pop_argument, to_integer
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.extent import Extent, pluralize
 from ebbtide.tools.outputs.plain_text import terminal_text, truncate_line
-from ebbtide.tools.schema import get_flag, get_number, get_text, object_schema
 from ebbtide.tools.search import globs
 from ebbtide.tools.secrets.files import may_contain_secrets
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, path_argument, text_argument

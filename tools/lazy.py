@@ -27,7 +27,7 @@ def _dataclass(*, slots: bool, frozen: bool = False, weakref_slot: bool = False)
     read_fields = dataclasses.dataclass(init=False, repr=False, eq=False)
     comparing = dataclasses.dataclass(frozen=frozen, slots=slots, init=False)
 
-    def unwritten(plain: type) -> type:
+    def build_class(plain: type) -> type:
         made = _copy_of_class(plain, (*plain.__annotations__, *(("__weakref__",) if weakref_slot else ())))
         if frozen:
             for name in ("__setattr__", "__delattr__", "__getstate__", "__setstate__"):
@@ -37,7 +37,7 @@ def _dataclass(*, slots: bool, frozen: bool = False, weakref_slot: bool = False)
         _LazyAttribute.install(made, _COMPARISON_ATTRIBUTES, lambda: vars(comparing(_copy_of_class(plain))))
         return made
 
-    return unwritten
+    return build_class
 
 
 def _make_init(made: type, *, frozen: bool) -> Callable[..., None]:

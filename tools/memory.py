@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Literal
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.files.diff import unified_diff
 from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tools.schema import get_text, object_schema
 from ebbtide.tools.secrets.redaction import redact_text
 from ebbtide.tools.tool_traits import ToolTraits, text_argument
 

@@ -11,13 +11,7 @@ from typing import IO
 from ebbtide.tools import documents, search
 from ebbtide.tools import files as tools_files
 from ebbtide.tools.base import Arguments, Effect, ImageData, ReadLimits, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.change import decode_seen_file
-from ebbtide.tools.files.image_types import MAX_IMAGE_BYTES, image_type
-from ebbtide.tools.files.large import read_numbered_page
-from ebbtide.tools.files.paths import display_path, path_kind, resolve_existing
-from ebbtide.tools.files.read_write import MAX_FILE_BYTES, open_regular, read_bytes, run_exclusive
-from ebbtide.tools.files.text import binary_kind, without_surrogates
-from ebbtide.tools.foreign_calls import (
+from ebbtide.tools.call_arguments.foreign_calls import (
     FILE_ARGUMENTS,
     FOLDER_ARGUMENTS,
     LISTING_TOOLS,
@@ -27,10 +21,16 @@ from ebbtide.tools.foreign_calls import (
     pop_argument,
     to_integer,
 )
+from ebbtide.tools.call_arguments.schema import get_number, get_text, object_schema
+from ebbtide.tools.files.change import decode_seen_file
+from ebbtide.tools.files.image_types import MAX_IMAGE_BYTES, image_type
+from ebbtide.tools.files.large import read_numbered_page
+from ebbtide.tools.files.paths import display_path, path_kind, resolve_existing
+from ebbtide.tools.files.read_write import MAX_FILE_BYTES, open_regular, read_bytes, run_exclusive
+from ebbtide.tools.files.text import binary_kind, without_surrogates
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import Extent, pluralize
 from ebbtide.tools.outputs.plain_text import number_lines, printable_name
-from ebbtide.tools.schema import get_number, get_text, object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, number_argument, path_argument
 
 MAX_LINES = 2000
@@ -45,10 +45,6 @@ def _subject(arguments: Arguments) -> str:
     return f"{path_argument(arguments)}:{first_line}-" + (
         str(first_line + line_count - 1) if line_count is not None else ""
     )
-
-
-def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
-    return is_editor_call(called_name, arguments, "view")
 
 
 def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
@@ -96,7 +92,7 @@ class Read:
         lookup_words=("read", "file"),
         aliases="read_file view view_file open_file cat read_text_file show_file notebook_read view_image LS "
         "list_directory list_dir list_files list repo_browser.open_file repo_browser.print_tree",
-        accepts_foreign_call=_accepts_foreign_call,
+        accepts_foreign_call=lambda called_name, arguments: is_editor_call(called_name, arguments, "view"),
         argument_aliases={
             "path": FILE_ARGUMENTS,
             "offset": "start_line start_line_one_indexed line_start line_offset",

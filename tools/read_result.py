@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ebbtide.tools import search
 from ebbtide.tools.base import Arguments, Effect, ImageData, Result, ToolError, Workspace, read_description
+from ebbtide.tools.call_arguments.schema import get_number, get_text, object_schema
 from ebbtide.tools.files.image_types import IMAGE_TYPES, MAX_IMAGE_BYTES
 from ebbtide.tools.grep import normalise_pattern
 from ebbtide.tools.lazy import dataclass, regex
@@ -17,7 +18,6 @@ from ebbtide.tools.outputs.cap import MAX_ANSWER_BYTES, RESERVED_NOTE_BYTES, Cap
 from ebbtide.tools.outputs.extent import Extent, join_limited, pluralize
 from ebbtide.tools.outputs.plain_text import MAX_LINE_CHARS, is_mostly_noise, terminal_text
 from ebbtide.tools.outputs.stored_content import Content, StoredContent
-from ebbtide.tools.schema import get_number, get_text, object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, text_argument
 
 if TYPE_CHECKING:  # for type checking only: imported in `matching_lines` when needed

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import get_args
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.call_arguments.schema import get_number, get_text, object_schema
 from ebbtide.tools.files.image_types import IMAGE_TYPES
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.cap import Cap, create_cap
@@ -28,7 +29,6 @@ from ebbtide.tools.read_result import (
     run_shielded,
     with_attachments_listed,
 )
-from ebbtide.tools.schema import get_number, get_text, object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, first_line, text_argument
 
 DEFAULT_MAX_TOKENS = 2000

@@ -2,16 +2,12 @@
 is the final answer."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, no_user, read_description
-from ebbtide.tools.schema import get_text, object_schema
+from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits, first_line, text_argument
 
 PLAN_ACCEPTED = "the user accepted the plan: carry it out now"
 MAX_PLAN_CHARS = 20_000
 """Maximum number of characters in a plan, so that the user can reasonably read it."""
-
-
-def _subject(arguments: Arguments) -> str:
-    return first_line(text_argument(arguments, "plan").lstrip("# \n"))
 
 
 class SubmitPlan:
@@ -21,7 +17,7 @@ class SubmitPlan:
     traits = ToolTraits(
         role="propose_plan",
         editor_kind="think",
-        get_subject=_subject,
+        get_subject=lambda arguments: first_line(text_argument(arguments, "plan").lstrip("# \n")),
         aliases="exit_plan_mode present_plan propose_plan plan_mode_respond",
         argument_aliases={"plan": "text markdown content response proposal"},
         claude_names=("ExitPlanMode",),

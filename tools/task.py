@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.schema import get_text, object_schema
+from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits, first_line, text_argument
 
 RunAgent: TypeAlias = Callable[[str, str, Workspace], Awaitable[Result]]

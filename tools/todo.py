@@ -4,18 +4,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.foreign_calls import normalise_name, parse_json_list
+from ebbtide.tools.call_arguments.foreign_calls import normalise_name, parse_json_list
+from ebbtide.tools.call_arguments.schema import get_items, get_text, object_schema
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.schema import get_items, get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits
 
 _STATUSES = ("pending", "doing", "done")
 MAX_NOTES_CHARS = 4_000
 """Maximum number of characters in the notes, which are repeated after each compaction."""
-
-
-def _subject(arguments: Arguments) -> str:
-    return ""  # the list itself is shown below the title
 
 
 _FOREIGN_STATUSES = {
@@ -77,7 +73,7 @@ class Todo:
     effect: Effect = "none"
     traits = ToolTraits(
         role="list_todos",
-        get_subject=_subject,
+        get_subject=lambda arguments: "",  # the list itself is shown below the title
         aliases="todo_write write_todos update_plan manage_todo_list update_todo_list set_todo_list",
         argument_aliases={"items": "todos plan todo_list tasks list"},
         adapt_arguments=_adapt_arguments,

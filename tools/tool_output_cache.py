@@ -4,6 +4,7 @@ like `read_result` with different arguments: `offset` counts lines from 0."""
 from contextlib import closing
 
 from ebbtide.tools.base import Arguments, Effect, Result, Tool, Workspace
+from ebbtide.tools.call_arguments.schema import get_number, get_text, object_schema
 from ebbtide.tools.read_result import (
     ContinuationHint,
     byte_range_result,
@@ -13,7 +14,6 @@ from ebbtide.tools.read_result import (
     parse_line_range,
     run_shielded,
 )
-from ebbtide.tools.schema import get_number, get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits
 
 DEFAULT_LIMIT_LINES = 200

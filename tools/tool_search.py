@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from ebbtide.tools.base import Arguments, Effect, Result, Tool, Workspace, read_description
+from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tools.schema import get_text, object_schema
 from ebbtide.tools.search.relevance_ranking import best_matches, word_stems
 from ebbtide.tools.tool_traits import ToolTraits
 

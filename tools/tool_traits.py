@@ -179,11 +179,6 @@ def role_of(tool: str) -> Role:
 
 
 @cache
-def tools_with_role(role: Role) -> tuple[str, ...]:
-    return tuple(name for name, traits in builtin_traits().items() if traits.role == role)
-
-
-@cache
 def builtin_traits() -> Mapping[str, ToolTraits]:
     """Return the traits of all built-in tools by name, in the order in which models see the tools."""
     return tools.catalog.TRAITS_BY_NAME

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ebbtide.tools import documents, files, web
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.plain_text import printable_name, terminal_text
-from ebbtide.tools.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ToolTraits, text_argument
 
 if TYPE_CHECKING:  # for type checking only: imported in `WebFetch.run` when needed

@@ -7,17 +7,13 @@ from pathlib import Path
 
 from ebbtide.tools import process
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.outputs.plain_text import terminal_text
-from ebbtide.tools.schema import get_text, object_schema
-from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, text_argument
+from ebbtide.tools.tool_traits import ToolTraits, text_argument
 
 SEARCH_PROGRAM_TIMEOUT_S = 30.0
 MAX_ANSWER_BYTES = 200_000
 """Maximum size of an answer, in bytes."""
-
-
-def _is_useful(project: ProjectFacts) -> bool:
-    return project.can_search_web
 
 
 class WebSearch:
@@ -31,7 +27,7 @@ class WebSearch:
         argument_aliases={"query": "q search_term search"},
         claude_names=("WebSearch",),
         small_windows="optional",
-        is_useful=_is_useful,
+        is_useful=lambda project: project.can_search_web,
     )
     schema = object_schema({"query": {"type": "string"}}, required=("query",))
 

@@ -2,21 +2,22 @@
 
 import json
 
-from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.base import Arguments, ToolError, Workspace, read_description
+from ebbtide.tools.call_arguments.foreign_calls import FILE_ARGUMENTS, is_editor_call, normalise_name, pop_argument
+from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.files.change import (
     Change,
+    ChangePlanner,
     PlannedChanges,
     decode_seen_file,
-    encoding_error,
     require_codec,
     require_read,
+    translate_encoding_errors,
 )
 from ebbtide.tools.files.paths import display_path, resolve_path
-from ebbtide.tools.files.read_write import read_bytes_if_exists, run_exclusive
-from ebbtide.tools.files.text import EncodingError, TextFile
-from ebbtide.tools.foreign_calls import FILE_ARGUMENTS, is_editor_call, normalise_name, pop_argument
+from ebbtide.tools.files.read_write import read_bytes_if_exists
+from ebbtide.tools.files.text import TextFile
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tools.schema import get_text, object_schema
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, path_argument
 
 UNCHANGED_NOTE = "already has exactly this content"
@@ -46,10 +47,9 @@ def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) 
         arguments["content"] = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-class Write:
+class Write(ChangePlanner):
     name = "write"
     description = read_description(__file__)
-    effect: Effect = "write"
     traits = ToolTraits(
         role="write_file",
         output_content="change",
@@ -77,38 +77,29 @@ class Write:
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return (str(resolve_path(get_text(arguments, "path"), workspace)),)
 
-    def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        return _plan_changes(arguments, workspace).preview(workspace.root)
-
-    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await run_exclusive(lambda: _plan_changes(arguments, workspace).apply(workspace.seen_files))
-
-
-def _plan_changes(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
-    path = resolve_path(get_text(arguments, "path"), workspace)
-    name, content = display_path(path, workspace.root), get_text(arguments, "content")
-    old_bytes, codec = read_bytes_if_exists(path), require_codec(get_text(arguments, "encoding", ""))
-    old_file = TextFile("", codec or "utf-8")
-    if old_bytes:
-        require_read(path, old_bytes, workspace)
-        old_file = decode_seen_file(path, old_bytes, workspace)
-    note = ""
-    if codec and (old_file.is_guess or old_file.codec != codec):
-        note = f"; now in {codec}, no longer in {old_file.codec}" if old_bytes and old_file.codec != codec else ""
-        old_file = TextFile("", codec, newline=old_file.newline)
-    try:
-        new_bytes = old_file.with_text(content.removeprefix("\ufeff") if old_bytes else content).encode()
-    except EncodingError as error:
-        raise encoding_error(error, name, old_file) from error
-    if codec:
-        workspace.seen_files.encodings[path] = codec
-    if old_bytes == new_bytes:
-        return PlannedChanges((), f"`{name}` {UNCHANGED_NOTE}")
-    note += ", with CRLF line endings as before" if old_bytes and old_file.newline == "\r\n" else ""
-    note += FINAL_NEWLINE_NOTE if _differ_only_in_final_newlines(old_bytes, new_bytes) else ""
-    line_count = content.count("\n") + (not content.endswith("\n") and bool(content))
-    message = f"{'created' if old_bytes is None else 'overwrote'} `{name}`: {pluralize(line_count, 'line')}{note}"
-    return PlannedChanges((Change(path, old_bytes, new_bytes, encoding=old_file.codec),), message)
+    def plan_changes(self, arguments: Arguments, workspace: Workspace) -> PlannedChanges:
+        path = resolve_path(get_text(arguments, "path"), workspace)
+        name, content = display_path(path, workspace.root), get_text(arguments, "content")
+        old_bytes, codec = read_bytes_if_exists(path), require_codec(get_text(arguments, "encoding", ""))
+        old_file = TextFile("", codec or "utf-8")
+        if old_bytes:
+            require_read(path, old_bytes, workspace)
+            old_file = decode_seen_file(path, old_bytes, workspace)
+        note = ""
+        if codec and (old_file.is_guess or old_file.codec != codec):
+            note = f"; now in {codec}, no longer in {old_file.codec}" if old_bytes and old_file.codec != codec else ""
+            old_file = TextFile("", codec, newline=old_file.newline)
+        with translate_encoding_errors(name, old_file):
+            new_bytes = old_file.with_text(content.removeprefix("\ufeff") if old_bytes else content).encode()
+        if codec:
+            workspace.seen_files.encodings[path] = codec
+        if old_bytes == new_bytes:
+            return PlannedChanges((), f"`{name}` {UNCHANGED_NOTE}")
+        note += ", with CRLF line endings as before" if old_bytes and old_file.newline == "\r\n" else ""
+        note += FINAL_NEWLINE_NOTE if _differ_only_in_final_newlines(old_bytes, new_bytes) else ""
+        line_count = content.count("\n") + (not content.endswith("\n") and bool(content))
+        message = f"{'created' if old_bytes is None else 'overwrote'} `{name}`: {pluralize(line_count, 'line')}{note}"
+        return PlannedChanges((Change(path, old_bytes, new_bytes, encoding=old_file.codec),), message)
 
 
 def _differ_only_in_final_newlines(old_bytes: bytes | None, new_bytes: bytes) -> bool:

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from ebbtide.agent.providers.loose_json import parse_document
 from ebbtide.tools.base import Arguments
+from ebbtide.tools.call_arguments.schema import MAX_NESTING_DEPTH, has_float, is_nested_deeper, schema_violations
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.schema import MAX_NESTING_DEPTH, has_float, is_nested_deeper, schema_violations
 from ebbtide.tools.tool_traits import traits_of
 
 Schema: TypeAlias = Mapping[str, object]

@@ -22,9 +22,8 @@ from ebbtide.tools.commands.nested import (
     program_name,
     wrapped_program_index,
 )
-from ebbtide.tools.commands.option_forms import has_option
 from ebbtide.tools.commands.proof import prove_read_only, searches_hidden
-from ebbtide.tools.commands.tool_options import diverts_from_rule
+from ebbtide.tools.commands.tool_options import diverts_from_rule, has_option
 from ebbtide.tools.files.autorun import find_autorun_file
 from ebbtide.tools.files.command_paths import CommandPaths
 from ebbtide.tools.lazy import dataclass, regex

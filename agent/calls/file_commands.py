@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ebbtide.agent.calls.tool_aliases import NAME_PREFIXES
 from ebbtide.tools.base import Arguments
-from ebbtide.tools.foreign_calls import normalise_name
+from ebbtide.tools.call_arguments.foreign_calls import normalise_name
 
 _TOOL_NAMES: Mapping[str, str] = {
     "rm": "delete_file remove_file delete remove rm unlink file_delete",

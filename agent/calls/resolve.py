@@ -6,18 +6,18 @@ from dataclasses import replace
 from operator import is_not
 from typing import NamedTuple
 
-from ebbtide import tools as ebbtide_tools
 from ebbtide.agent import calls
 from ebbtide.agent.messages import Assistant, ToolCall
 from ebbtide.agent.providers.loose_json import SURROGATE_ERROR, is_encodable
 from ebbtide.agent.tool_specs import CALL_TOOL, NO_TOOL, SEARCH_TOOL, unwrapped_call
+from ebbtide.tools import call_arguments
 from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.base import Arguments, Deferrable, Tool, ToolError
 from ebbtide.tools.bash import Bash
+from ebbtide.tools.call_arguments.schema import has_float, schema_violations, validate_arguments
 from ebbtide.tools.edit import Edit
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.read import Read
-from ebbtide.tools.schema import has_float, schema_violations, validate_arguments
 from ebbtide.tools.search.relevance_ranking import best_matches, word_stems
 from ebbtide.tools.tool_search import schema_text
 from ebbtide.tools.write import Write
@@ -60,7 +60,7 @@ def known_argument_names(tools: Mapping[str, Tool], offered_names: Collection[st
         name
         for tool_name in offered_names
         if tool_name in tools
-        for name in ebbtide_tools.foreign_calls.argument_names(tool_name, tools[tool_name].schema)
+        for name in call_arguments.foreign_calls.argument_names(tool_name, tools[tool_name].schema)
     )
 
 
@@ -71,8 +71,8 @@ def matches_tool_exactly(
     agents' names."""
     if name not in offered_names or name not in tools:
         return False
-    return {ebbtide_tools.foreign_calls.normalise_name(argument_name) for argument_name in arguments} <= set(
-        ebbtide_tools.foreign_calls.argument_names(name, tools[name].schema)
+    return {call_arguments.foreign_calls.normalise_name(argument_name) for argument_name in arguments} <= set(
+        call_arguments.foreign_calls.argument_names(name, tools[name].schema)
     )
 
 
@@ -205,8 +205,8 @@ def _adapt_arguments(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments, 
         return calls.coercion.coerce_arguments(call.arguments, tool.schema), ""
     properties = tool.schema.get("properties")
     parameters = tuple(properties) if isinstance(properties, Mapping) else ()
-    known_arguments, unknown_names = ebbtide_tools.foreign_calls.split_unknown_arguments(
-        ebbtide_tools.foreign_calls.translate_arguments(tool.name, call.name, call.arguments, parameters, root),
+    known_arguments, unknown_names = call_arguments.foreign_calls.split_unknown_arguments(
+        call_arguments.foreign_calls.translate_arguments(tool.name, call.name, call.arguments, parameters, root),
         parameters,
     )
     fitted_arguments, clamping_note = calls.coercion.clamp_to_bounds(
@@ -303,7 +303,9 @@ def _argument_fit(arguments: Arguments, tool: Tool) -> _ArgumentFit | None:
     if isinstance(tool, Deferrable) or not isinstance(properties, Mapping) or not isinstance(required, list | tuple):
         return None
     try:
-        our_arguments = ebbtide_tools.foreign_calls.translate_arguments(tool.name, "", arguments, tuple(properties), "")
+        our_arguments = call_arguments.foreign_calls.translate_arguments(
+            tool.name, "", arguments, tuple(properties), ""
+        )
     except ToolError:
         return None
     if not our_arguments or not our_arguments.keys() <= set(properties):

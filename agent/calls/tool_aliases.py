@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from functools import cache
 
 from ebbtide.tools.base import Arguments, ToolError
-from ebbtide.tools.foreign_calls import index_by_alias, normalise_name
+from ebbtide.tools.call_arguments.foreign_calls import index_by_alias, normalise_name
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.tool_traits import builtin_traits, traits_of
 

@@ -8,8 +8,8 @@ from typing import IO, Any, NoReturn, Self
 
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.result import RunOutcome
+from ebbtide.tools.call_arguments.schema import schema_violations
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.schema import schema_violations
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from ebbtide.agent.headless.message_queue import UserMessage
 from ebbtide.agent.hooks.declarations import DeclaredHook
 from ebbtide.agent.hooks.judges import AskProgram
 from ebbtide.agent.messages import Image, Text, User
+from ebbtide.tools.call_arguments.schema import MAX_NESTING_DEPTH, is_nested_deeper, schema_violations
 from ebbtide.tools.files.image_types import MAX_IMAGE_BYTES, image_type
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.schema import MAX_NESTING_DEPTH, is_nested_deeper, schema_violations
 
 Question: TypeAlias = PermissionAsked | PlanSubmitted | QuestionAsked
 

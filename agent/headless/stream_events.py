@@ -6,7 +6,7 @@ from typing import TypeAlias
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.session import Session
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.version import VERSION
+from ebbtide.version import VERSION
 
 SCHEMA_VERSION = 1
 """Version of the format. It stays the same while events, fields and values are only added, and increases when one is

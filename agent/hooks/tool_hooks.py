@@ -22,12 +22,12 @@ from ebbtide.agent.hooks.tool_names import absolute_path
 from ebbtide.agent.messages import OutputStatus, ToolCall
 from ebbtide.agent.view.stubs import HOOK_NOTE_PREFIX
 from ebbtide.tools.base import AppliedChange, Arguments, Result, Tool, ToolError, Workspace
+from ebbtide.tools.call_arguments.foreign_calls import translate_arguments
 from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.files.change import comparable_content
 from ebbtide.tools.files.line_diff import Region, find_differing_regions
 from ebbtide.tools.files.paths import display_path
 from ebbtide.tools.files.text import binary_kind, decode_file
-from ebbtide.tools.foreign_calls import translate_arguments
 from ebbtide.tools.outputs.extent import join_limited
 from ebbtide.tools.tool_traits import role_of
 

@@ -1,5 +1,5 @@
 """Translates calls to the tool and argument names of Claude Code, for which most hooks are written.
-`ebbtide.tools.foreign_calls` does the reverse."""
+`ebbtide.tools.call_arguments.foreign_calls` does the reverse."""
 
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from ebbtide.agent.config.options import Mode
 from ebbtide.agent.messages import ToolCall
-from ebbtide.tools import files as tools_files
+from ebbtide.tools import edits as tools_edits
 from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.tool_traits import builtin_traits, traits_of
 
@@ -112,18 +112,18 @@ def _views_of_patch(patch: str, root: str) -> tuple[ClaudeToolCall, ...]:
     """Return a separate edit for each file of a patch, because hook scripts check `file_path`."""
     patch_view = ClaudeToolCall(ApplyPatch.name, {"patch": patch}, ("Edit", "Write", "MultiEdit"))
     try:
-        files = tools_files.patch.parse_patch(patch)
-    except tools_files.patch.PatchError:
+        files = tools_edits.patch.parse_patch(patch)
+    except tools_edits.patch.PatchError:
         return (patch_view,)
     views: list[ClaudeToolCall] = []
     for file in files:
         path = absolute_path(file.path, root)
         match file:
-            case tools_files.patch.AddFile(content=content):
+            case tools_edits.patch.AddFile(content=content):
                 views.append(ClaudeToolCall("Write", {"file_path": path, "content": content}, is_complete=False))
-            case tools_files.patch.DeleteFile():
+            case tools_edits.patch.DeleteFile():
                 views.append(_edit_view(path, (), ()))
-            case tools_files.patch.UpdateFile(hunks=hunks, move_to=new_path):
+            case tools_edits.patch.UpdateFile(hunks=hunks, move_to=new_path):
                 old = [line for hunk in hunks for line in hunk.old]
                 new = [line for hunk in hunks for line in hunk.new]
                 views.append(_edit_view(path, old, new))

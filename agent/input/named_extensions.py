@@ -25,8 +25,8 @@ from ebbtide.agent.prompt.mentions import note_with_heading
 from ebbtide.agent.providers.fallbacks import TurnModelRequest
 from ebbtide.agent.window.session_context import SessionContext
 from ebbtide.tools.bash import Bash
+from ebbtide.tools.command_runs.results import truncated_output
 from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tools.program_output import truncated_output
 
 MAX_COMMAND_CHARS = 200_000
 """Maximum length of an expanded command, in characters."""

@@ -4,8 +4,8 @@ import json
 import re
 from typing import NoReturn
 
+from ebbtide.tools.call_arguments.schema import MAX_NESTING_DEPTH
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.schema import MAX_NESTING_DEPTH
 
 SURROGATE_ERROR = "the arguments contain half of a surrogate pair: send the whole character"
 """Error for arguments that cannot be encoded as UTF-8."""

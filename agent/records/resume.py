@@ -10,7 +10,7 @@ from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.session_state import display_paths, jobs_ended_by_exit
 from ebbtide.agent.view.visible import visible_messages
 from ebbtide.tools.base import Workspace
-from ebbtide.tools.seen_files import find_changed_files
+from ebbtide.tools.outputs.seen_files import find_changed_files
 
 
 async def resume_session(

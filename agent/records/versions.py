@@ -5,7 +5,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 
 from ebbtide.store.migrations import MIGRATIONS, SQLITE_VERSION
-from ebbtide.tools.version import VERSION
+from ebbtide.version import VERSION
 
 _LIBRARIES = ("textual", "httpx2", "mcp", "anthropic", "openai", "ollama", "tiktoken")
 

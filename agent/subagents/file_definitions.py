@@ -11,8 +11,8 @@ from ebbtide.agent.hooks.tool_names import has_claude_name, to_our_names
 from ebbtide.agent.subagents.definitions import AgentDefinition, built_in_agents
 from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.base import ToolError
+from ebbtide.tools.call_arguments.foreign_calls import LISTING_TOOLS, normalise_name
 from ebbtide.tools.edit import Edit
-from ebbtide.tools.foreign_calls import LISTING_TOOLS, normalise_name
 from ebbtide.tools.outputs.extent import ellipsize, join_limited
 from ebbtide.tools.read_result import ReadResult
 from ebbtide.tools.write import Write

@@ -19,7 +19,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from ebbtide.tools.version import VERSION
+from ebbtide.version import VERSION
 from tests.kit.commands import ROOT, Run, environment, lines_in
 
 _PATIENCE = 120

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace
-from ebbtide.tools.schema import object_schema
+from ebbtide.tools.call_arguments.schema import object_schema
 
 THINGS = (
     *("issue", "pull_request", "branch", "commit", "release", "milestone", "label", "workflow", "secret", "webhook"),

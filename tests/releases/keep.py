@@ -5,7 +5,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from ebbtide.tools.version import VERSION
+from ebbtide.version import VERSION
 from tests.kit.commands import ebb
 from tests.kit.files import write_file
 

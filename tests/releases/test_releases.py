@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.tools.version import VERSION
+from ebbtide.version import VERSION
 from tests.kit.commands import ROOT, ebb
 from tests.releases.keep import FOLDER
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from bench.tools.costs import cost_lines
 from ebbtide.agent.tokens.estimate import estimate_text
 from ebbtide.tools.base import SupportsPreview, ToolSupport
+from ebbtide.tools.call_arguments.schema import schema_violations
 from ebbtide.tools.catalog import create_builtin_tools, create_rare_tools
-from ebbtide.tools.schema import schema_violations
 from ebbtide.tools.tool_traits import DEFAULT_TRAITS, builtin_traits, traits_of
 from tests.kit.commands import command, environment
 from tests.kit.fake_provider import FakeProvider, Turn

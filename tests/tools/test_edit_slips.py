@@ -9,11 +9,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.files.hunks import place_hunks
-from ebbtide.tools.files.patch import PatchError, UpdateFile, parse_patch
+from ebbtide.tools.edits.hunks import place_hunks
+from ebbtide.tools.edits.patch import PatchError, UpdateFile, parse_patch
+from ebbtide.tools.edits.text_edit import EditTarget, plan_edit
 from ebbtide.tools.files.punctuation import ascii_punctuation
 from ebbtide.tools.files.text import decode_file
-from ebbtide.tools.files.text_edit import EditTarget, plan_edit
 from tests.conftest import thorough
 from tests.kit.edit_slips import SlippedEdit, slipped_edit
 

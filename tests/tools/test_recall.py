@@ -15,12 +15,12 @@ from ebbtide.agent.calls.policy import Policy, decide
 from ebbtide.agent.config.options import MODES
 from ebbtide.agent.tokens.estimate import estimate_text
 from ebbtide.tools.base import ImageData, ToolError, Workspace
+from ebbtide.tools.call_arguments.schema import schema_violations
 from ebbtide.tools.outputs.cap import MAX_ANSWER_BYTES, RESERVED_NOTE_TOKENS
 from ebbtide.tools.outputs.recall_results import RecalledItem, RecallQuery, RecallResult
 from ebbtide.tools.outputs.recall_scope import RecallScope
 from ebbtide.tools.outputs.stored_content import Content, InMemoryContent, StoredContent
 from ebbtide.tools.recall import Recall, parse_time
-from ebbtide.tools.schema import schema_violations
 
 AT = datetime(2026, 11, 22, 4, 30).timestamp()
 ONE = RecalledItem("r1", "output", "", AT, "Viewed a.py – 2 lines", "x = 1\ny = 2", "read", "a.py")

@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.tools.ask_user import AskUser
 from ebbtide.tools.base import Result, ToolError, Workspace
-from ebbtide.tools.schema import validate_arguments
+from ebbtide.tools.call_arguments.schema import validate_arguments
 from ebbtide.tools.todo import Todo
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.tools.base import Tool, ToolError, Workspace
+from ebbtide.tools.call_arguments.schema import object_schema
 from ebbtide.tools.call_tool import CallTool
-from ebbtide.tools.schema import object_schema
 from ebbtide.tools.tool_search import MAX_ANSWER_CHARS, ToolSearch, search_tools
 from tests.kit.server_tools import DEEDS, THINGS, Served, served_tools
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from ebbtide.tools.lazy import lazy_submodules
 
 if TYPE_CHECKING:
-    from ebbtide.tools.commands import in_place as in_place
     from ebbtide.tools.commands import nested as nested
 else:
     __getattr__ = lazy_submodules(__name__)

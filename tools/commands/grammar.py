@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ebbtide.tools.bash_tree import parse_syntax_tree
 from ebbtide.tools.commands.command_line import CommandLine, Redirection, SimpleCommand, Word
 from ebbtide.tools.commands.line_limits import (
     LONG_LINE_CHARS,
@@ -17,6 +16,7 @@ from ebbtide.tools.commands.line_limits import (
     max_nodes,
 )
 from ebbtide.tools.lazy import regex
+from ebbtide.tools.process.bash_syntax import parse_syntax_tree
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -10,8 +10,8 @@ import re
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from ebbtide.tools.bash_tree import parse_syntax_tree
 from ebbtide.tools.commands.line_limits import MAX_LINE_CHARS, is_too_complex
+from ebbtide.tools.process.bash_syntax import parse_syntax_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

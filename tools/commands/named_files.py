@@ -84,8 +84,8 @@ def find_named_files(text: str) -> tuple[NamedFile, ...]:
 
 
 def find_all_named_files(text: str) -> tuple[tuple[NamedFile, ...], bool]:
-    """Like `named_files`, but also return whether the result is complete, i.e. whether everything that the line runs
-    could be parsed."""
+    """Like `find_named_files`, but also return whether the result is complete, i.e. whether everything that the line
+    runs could be parsed."""
     if parse_command_line(text).is_unparsable:
         matches = (
             match for pattern in _REDIRECTION_PATTERNS for match in islice(pattern.finditer(text), _MAX_REDIRECTIONS)
@@ -125,7 +125,7 @@ def _find_named_files(text: str, budget: StringBudget, depth: int = 0) -> Iterat
                 was_parsed = (
                     depth < _MAX_DEPTH
                     and len(word.text) <= MAX_STRING_CHARS
-                    and not any(map(_is_unparsable, inner_lines))
+                    and not any(parse_command_line(line).is_unparsable for line in inner_lines)
                 )
                 budget.has_unparsed_text |= not was_parsed and program_name(command.texts) not in LANGUAGES
                 for inner_line in inner_lines:
@@ -134,10 +134,6 @@ def _find_named_files(text: str, budget: StringBudget, depth: int = 0) -> Iterat
             (_join_to_folder(folder, file) for file in _files_of_command(words)) if folder else _files_of_command(words)
         )
         folder = entered_folder(command, folder)
-
-
-def _is_unparsable(text: str) -> bool:
-    return parse_command_line(text).is_unparsable
 
 
 def _join_to_folder(folder: str, file: NamedFile) -> NamedFile:
@@ -318,3 +314,21 @@ def _possible_files(name: str, words: Sequence[Word]) -> Iterator[NamedFile]:
         for candidate in {text, value, text.rpartition("@")[2]} if equals or "@" in text else (text,):
             if candidate and candidate[0] != "-" and not (" " in candidate or "\n" in candidate or "\t" in candidate):
                 yield NamedFile(candidate, is_output, word.is_glob)
+
+
+def files_edited_in_place(text: str) -> tuple[str, ...]:
+    """Return the words that may name files edited in place, without duplicates, joined to the folder that the line
+    changes to. Empty if one of them is a pattern, or if the line cannot be parsed."""
+    line = parse_command_line(text)
+    paths, folder = dict[str, None](), ""
+    for command in line.commands if not line.is_unparsable else ():
+        words = command.words[program_index(command.texts) :]
+        wrapped_index = wrapped_program_index([word.text for word in words])
+        words = words[wrapped_index:] if wrapped_index is not None else words
+        texts = [word.text for word in words]
+        if program_name(texts) in IN_PLACE_EDITORS and any(map(is_in_place_option, texts[1:])):
+            if any(word.is_bare and not word.is_plain for word in words[1:]):
+                return ()
+            paths |= {posixpath.join(folder, argument): None for argument in texts[1:] if not argument.startswith("-")}
+        folder = entered_folder(command, folder)
+    return tuple(paths)

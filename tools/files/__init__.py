@@ -6,12 +6,9 @@ from ebbtide.tools.lazy import lazy_submodules
 
 if TYPE_CHECKING:
     from ebbtide.tools.files import byte_order as byte_order
-    from ebbtide.tools.files import in_place_edits as in_place_edits
     from ebbtide.tools.files import line_diff as line_diff
     from ebbtide.tools.files import notebook as notebook
     from ebbtide.tools.files import notebook_view as notebook_view
-    from ebbtide.tools.files import patch as patch
-    from ebbtide.tools.files import patch_changes as patch_changes
     from ebbtide.tools.files import text as text
 else:
     __getattr__ = lazy_submodules(__name__)

@@ -1,14 +1,22 @@
 """Changes to files, planned first and then applied together or not at all."""
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
-from ebbtide.tools.base import AppliedChange, Result, ToolError, Workspace
+from ebbtide.tools.base import AppliedChange, Arguments, Effect, Result, ToolError, Workspace
 from ebbtide.tools.files.diff import binary_diff, diff_header, join_diff_lines, unified_diff
 from ebbtide.tools.files.paths import display_path, read_call_text
-from ebbtide.tools.files.read_write import delete_file, mode_if_exists, read_bytes, read_bytes_if_exists, write_bytes
+from ebbtide.tools.files.read_write import (
+    delete_file,
+    mode_if_exists,
+    read_bytes,
+    read_bytes_if_exists,
+    run_exclusive,
+    write_bytes,
+)
 from ebbtide.tools.files.text import (
     EncodingError,
     GuessedEncodingError,
@@ -20,7 +28,7 @@ from ebbtide.tools.files.text import (
 )
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.plain_text import printable_name
-from ebbtide.tools.seen_files import SeenFiles, ViewState
+from ebbtide.tools.outputs.seen_files import SeenFiles, ViewState
 
 MAX_RECORDED_FILES, MAX_COMPARED_BYTES = 20, 4_000_000
 """Maximum number of files recorded after a call that showed them, and maximum size in bytes of a recorded file."""
@@ -60,6 +68,22 @@ class PlannedChanges:
         return Result(self.message, changed_files=changed_paths, file_changes=applied_changes)
 
 
+class ChangePlanner(ABC):
+    """A tool whose calls change files: a call is planned in the same way for its preview and its run."""
+
+    effect: Effect = "write"
+
+    @abstractmethod
+    def plan_changes(self, arguments: Arguments, workspace: Workspace) -> PlannedChanges:
+        """Return the changes that the call makes. Raises `ToolError`."""
+
+    def preview(self, arguments: Arguments, workspace: Workspace) -> str:
+        return self.plan_changes(arguments, workspace).preview(workspace.root)
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        return await run_exclusive(lambda: self.plan_changes(arguments, workspace).apply(workspace.seen_files))
+
+
 def apply_changes(changes: Sequence[Change], seen: SeenFiles) -> None:
     """Apply every change. If one fails, the previous ones are reverted. Raises `ToolError`."""
     for change in changes:
@@ -93,7 +117,7 @@ def require_read(path: Path, content: bytes, workspace: Workspace) -> None:
     if not workspace.seen_files.has_seen(path):
         raise ToolError(f"`{name}` was not read in this session: first {read_call_text(name)}")
     if not workspace.seen_files.is_current(path, content):
-        raise ToolError(f"`{name}` changed since you read it: {read_call_text(name)} again before you change it")
+        raise _outdated_view_error(name)
 
 
 def _require_writable(path: Path, name: str) -> None:
@@ -137,15 +161,19 @@ def require_codec(encoding: str) -> str:
     return codec
 
 
-def encoding_error(error: EncodingError, name: str, file: TextFile) -> ToolError:
-    """Return the error for a change that cannot be written in the file's encoding."""
-    if isinstance(error, GuessedEncodingError):
+@contextmanager
+def translate_encoding_errors(name: str, file: TextFile) -> Iterator[None]:
+    """Translate the error for a change that cannot be written in the file's encoding into a `ToolError`."""
+    try:
+        yield
+    except GuessedEncodingError as error:
         problem = f"`{name}` is not in UTF-8, and {file.codec} is only a guess"
         advice = f'{read_call_text(name)} and encoding="{file.codec}", or its actual encoding'
-        return ToolError(f"{problem}: {error}, first {advice}")
-    return ToolError(
-        f"`{name}` cannot be changed this way: {error}; use other characters, or convert it with iconv first"
-    )
+        raise ToolError(f"{problem}: {error}, first {advice}") from error
+    except EncodingError as error:
+        raise ToolError(
+            f"`{name}` cannot be changed this way: {error}; use other characters, or convert it with iconv first"
+        ) from error
 
 
 def require_current_view(path: Path, content: bytes, workspace: Workspace) -> ViewState:
@@ -155,9 +183,12 @@ def require_current_view(path: Path, content: bytes, workspace: Workspace) -> Vi
     require_text(path, content, workspace)
     state = workspace.seen_files.view_state(path, content)
     if state == "outdated":
-        name = display_path(path, workspace.root)
-        raise ToolError(f"`{name}` changed since you read it: {read_call_text(name)} again before you change it")
+        raise _outdated_view_error(display_path(path, workspace.root))
     return state
+
+
+def _outdated_view_error(name: str) -> ToolError:
+    return ToolError(f"`{name}` changed since you read it: {read_call_text(name)} again before you change it")
 
 
 def record_partial_views(paths: Iterable[Path], workspace: Workspace) -> None:

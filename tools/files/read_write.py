@@ -191,7 +191,7 @@ class _RestoreError(ToolError):
 
 
 def _overwrite_or_restore(file: FileIO, content: bytes, old_content: bytes, copy_name: str) -> None:
-    """Overwrite the file, or restore its old content. Raises `_NotPutBack` if only the copy still has the old
+    """Overwrite the file, or restore its old content. Raises `_RestoreError` if only the copy still has the old
     content."""
     try:
         _overwrite(file, content)

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from ebbtide.tools import files
 from ebbtide.tools.files.byte_order import BOMS
 from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.outputs.plain_text import common_prefix_length
 
 Newline: TypeAlias = Literal["\n", "\r\n", "\r"]
 
@@ -124,8 +125,8 @@ class TextFile:
     def _spliced_bytes(self, old: str, raw: bytes, new: str) -> bytes:
         """Return the bytes of the new text. The bytes of the prefix and suffix that it shares with the old text are
         preserved."""
-        prefix = old[: _common_prefix_length(old, new)]
-        suffix_length = _common_prefix_length(old[len(prefix) :][::-1], new[len(prefix) :][::-1])
+        prefix = old[: common_prefix_length(old, new)]
+        suffix_length = common_prefix_length(old[len(prefix) :][::-1], new[len(prefix) :][::-1])
         suffix = old[len(old) - suffix_length :]
         prefix_bytes, suffix_bytes = (
             len(affix.encode(self.codec, _error_handler(self.codec))) for affix in (prefix, suffix)
@@ -231,14 +232,6 @@ def _count_non_ascii(text: str) -> tuple[int, int]:
         return 0, 0
     broken_count = len(_BROKEN_BYTE.findall(text))
     return sum(map(len, _NON_ASCII_RUN.findall(text))) - broken_count, broken_count
-
-
-def _common_prefix_length(first: str, second: str) -> int:
-    """Return the length of the common prefix of two texts."""
-    return next(
-        (index for index, (left, right) in enumerate(zip(first, second, strict=False)) if left != right),
-        min(len(first), len(second)),
-    )
 
 
 def _quote(text: str) -> str:

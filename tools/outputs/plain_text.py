@@ -77,3 +77,8 @@ def lossless_text(data: bytes) -> str | None:
     readable = terminal_text(text).removesuffix("\n")
     is_lossless = data in (readable.encode(), f"{readable}\n".encode())
     return readable if is_lossless and not is_mostly_noise(text) else None
+
+
+def common_prefix_length(first: Sequence[str], second: Sequence[str]) -> int:
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((index for index, (left, right) in pairs if left != right), min(len(first), len(second)))

@@ -227,13 +227,13 @@ def block_searcher(
         if block.data.isascii():
             can_use_re2 = not needs_ascii or not any(character in block.data for character in _WHITESPACE_ONLY_FOR_RE)
         else:
-            can_use_re2 = not needs_ascii and _is_text(block.data)
+            can_use_re2 = not needs_ascii and is_utf8(block.data)
         return by_block(block) if can_use_re2 else by_line(block)
 
     return search
 
 
-def _is_text(data: bytes) -> bool:
+def is_utf8(data: bytes) -> bool:
     try:
         data.decode()
     except UnicodeDecodeError:

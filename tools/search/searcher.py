@@ -18,7 +18,15 @@ from typing import Any, BinaryIO, TypeAlias
 
 from ebbtide.tools.files.text import decode_file, without_surrogates
 from ebbtide.tools.process.own_module import own_module_command
-from ebbtide.tools.search.scan import PIECE_BYTES, BlockSearch, LineTimeout, ScanBlock, block_searcher, read_blocks
+from ebbtide.tools.search.scan import (
+    PIECE_BYTES,
+    BlockSearch,
+    LineTimeout,
+    ScanBlock,
+    block_searcher,
+    is_utf8,
+    read_blocks,
+)
 from ebbtide.tools.search.walk import walk_files
 
 _COUNTED_MATCH = b'{"type": "match"}\n'
@@ -222,18 +230,10 @@ def _legacy_text(file: BinaryIO, specified_codec: str) -> bytes | None:
     raw = file.read(_BINARY_CHECK_BYTES)
     if b"\0" not in raw:
         raw += file.read(MAX_LEGACY_BYTES)
-        if not raw.isascii() and len(raw) <= MAX_LEGACY_BYTES and b"\0" not in raw and not _is_utf8(raw):
+        if not raw.isascii() and len(raw) <= MAX_LEGACY_BYTES and b"\0" not in raw and not is_utf8(raw):
             return without_surrogates(decode_file(raw, specified_codec).text).encode()
     file.seek(start)
     return None
-
-
-def _is_utf8(raw: bytes) -> bool:
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _open_without_blocking(path: str, flags: int) -> int:

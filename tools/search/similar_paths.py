@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from ebbtide.tools.files.paths import display_path
+from ebbtide.tools.outputs.plain_text import common_prefix_length
 from ebbtide.tools.search.walk import walk_nearest_first
 
 MAX_SUGGESTIONS = 3
@@ -32,7 +33,7 @@ def _paths_with_same_name(path: Path, root: Path, nearby_paths: Sequence[str]) -
     same_named = [candidate for candidate in nearby_paths if f"/{candidate}".lower().endswith(suffix)]
     same_named.sort(
         key=lambda candidate: (
-            -_common_prefix_length(Path(candidate.lower()).parts[::-1], reversed_parts),
+            -common_prefix_length(Path(candidate.lower()).parts[::-1], reversed_parts),
             Path(candidate).name != path.name,
         )
     )
@@ -52,13 +53,6 @@ def _similar_paths_elsewhere(path: Path, root: Path, nearby_paths: Sequence[str]
     return [display_path(root / nearby, root) for stem in similar_stems for nearby in paths_by_stem[stem]][
         :MAX_SUGGESTIONS
     ]
-
-
-def _common_prefix_length(left: tuple[str, ...], right: tuple[str, ...]) -> int:
-    pairs = enumerate(zip(left, right, strict=False))
-    return next(
-        (index for index, (left_part, right_part) in pairs if left_part != right_part), min(len(left), len(right))
-    )
 
 
 def _similar_siblings(path: Path, root: Path) -> list[str]:

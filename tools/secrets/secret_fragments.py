@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
 from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.outputs.plain_text import common_prefix_length
 
 MIN_SECRET_CHARS = 8
 """Minimum length of a value that is redacted anywhere. A shorter one could be part of an ordinary word."""
@@ -83,12 +84,12 @@ def _find_cut_off(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretS
             continue
         for start in _positions_of(value[:min_visible_chars], text):
             if not text.startswith(value, start):
-                end = start + _common_prefix_length(text[start : start + length], value)
+                end = start + common_prefix_length(text[start : start + length], value)
                 if end == len(text) or text[end] in "\r\n":
                     yield SecretSpan(start, end, name)
         for end in (start + min_visible_chars for start in _positions_of(value[-min_visible_chars:], text)):
             if not text.endswith(value, 0, end):
-                start = end - _common_prefix_length(text[max(end - length, 0) : end][::-1], value[::-1])
+                start = end - common_prefix_length(text[max(end - length, 0) : end][::-1], value[::-1])
                 if start == 0 or text[start - 1] in "\r\n":
                     yield SecretSpan(start, end, name)
 
@@ -111,11 +112,6 @@ def _positions_of(piece: str, text: str) -> Iterator[int]:
     while start >= 0:
         yield start
         start = text.find(piece, start + len(piece))
-
-
-def _common_prefix_length(first: str, second: str) -> int:
-    pairs = enumerate(zip(first, second, strict=False))
-    return next((index for index, (left, right) in pairs if left != right), min(len(first), len(second)))
 
 
 def find_private_key_parts(text: str) -> Iterator[SecretSpan]:

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ebbtide import tools
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.run import HeadlessJob
 from ebbtide.agent.headless.run import run as run_job
 from ebbtide.agent.records.session_lookup import is_session_id
+from ebbtide.tools import call_arguments
 from ebbtide.tui.cli.arguments import open_sessions
 from ebbtide.tui.cli.piped_input import has_piped_input, needs_attachment, read_piped_input
 from ebbtide.tui.text.sanitise import sanitise
@@ -110,7 +110,9 @@ def _read_schema(file_name: str) -> dict[str, object]:
     if not isinstance(schema, dict):
         raise UsageError(f"the schema `{file_name}` must be a JSON object")
     try:
-        tools.schema.schema_violations(None, schema)  # checked first, because an invalid schema would waste a whole run
+        call_arguments.schema.schema_violations(
+            None, schema
+        )  # checked first, because an invalid schema would waste a whole run
     except ValueError as error:
         raise UsageError(f"the schema `{file_name}` is not valid: {str(error).splitlines()[0]}") from error
     return schema

@@ -9,12 +9,12 @@ from ebbtide.agent.config.settings import Settings
 from ebbtide.agent.providers.setup import DEFAULT_MODELS
 from ebbtide.agent.records.session_lookup import SessionInfo
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.version import VERSION
 from ebbtide.tui.text.cells import fit_width
 from ebbtide.tui.text.numbers import format_age, format_size
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, parse_inline_code, wrap_spans
 from ebbtide.tui.view.sessions import NO_TITLE
+from ebbtide.version import VERSION
 
 LOGO = ("▄▀▀▄ █    █     ▄  ▀    █ ▄▀▀▄", "█▀▀▀ █▀▀▄ █▀▀▄ ▀█▀ █ ▄▀▀█ █▀▀▀", "▀▄▄▀ █▄▄▀ █▄▄▀  █▄ █ ▀▄▄█ ▀▄▄▀")
 PROGRAM_NAME = "Ebbtide"

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from ebbtide.agent.config.options import MODES
 from ebbtide.agent.view.long_texts import sendable_text
-from ebbtide.tools.schema import schema_violations
+from ebbtide.tools.call_arguments.schema import schema_violations
 
 MAX_ID_CHARS = 200
 """Maximum length of an id, in characters."""

@@ -27,9 +27,9 @@ from ebbtide.agent.integrations.claude_code.hooks import ClientHooks, parse_hook
 from ebbtide.agent.integrations.claude_code.messages import MODES_BY_CLAUDE_NAME, suggested_update
 from ebbtide.agent.messages import Image, Text, ToolCall, User
 from ebbtide.tools.base import ToolError
+from ebbtide.tools.call_arguments.foreign_calls import translate_arguments
+from ebbtide.tools.call_arguments.schema import schema_violations
 from ebbtide.tools.catalog import create_builtin_tools
-from ebbtide.tools.foreign_calls import translate_arguments
-from ebbtide.tools.schema import schema_violations
 
 _RULE_SCOPES: Mapping[str, Literal["session", "project"]] = {
     "session": "session", "localSettings": "project", "projectSettings": "project",

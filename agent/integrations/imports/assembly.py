@@ -32,7 +32,7 @@ from ebbtide.agent.messages import (
     UserPart,
 )
 from ebbtide.tools.base import Tool
-from ebbtide.tools.schema import MAX_NESTING_DEPTH, is_nested_deeper, schema_violations
+from ebbtide.tools.call_arguments.schema import MAX_NESTING_DEPTH, is_nested_deeper, schema_violations
 
 TimedMessage: TypeAlias = tuple[Message | Summary, float]
 """A message, or a summary of everything before it, with its Unix time in seconds."""

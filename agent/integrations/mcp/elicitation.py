@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from ebbtide.tools.call_arguments.schema import schema_violations
 from ebbtide.tools.integrations.mcp.client_handlers import FieldValue
 from ebbtide.tools.integrations.mcp.texts import one_line
-from ebbtide.tools.schema import schema_violations
 
 FieldKind: TypeAlias = Literal["text", "integer", "number", "flag", "choice", "choices"]
 

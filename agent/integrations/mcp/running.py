@@ -23,7 +23,7 @@ from ebbtide.agent.window.server_tools import ServerTools
 from ebbtide.agent.window.session_context import TurnContext, WindowContext
 from ebbtide.tools.base import Tool
 from ebbtide.tools.integrations.mcp.server import McpServer, close_all
-from ebbtide.tools.server_log import read_last_lines
+from ebbtide.tools.integrations.server_log import read_last_lines
 
 HEADLESS_WAIT_S = 30.0
 """Seconds that the first request of a headless run waits for servers."""

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from ebbtide.tools.version import VERSION
+from ebbtide.version import VERSION
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")

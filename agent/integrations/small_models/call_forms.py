@@ -8,8 +8,8 @@ from dataclasses import field
 from typing import Any
 
 from ebbtide.agent.providers.loose_json import parse_document, parse_value
+from ebbtide.tools.call_arguments.schema import MAX_NESTING_DEPTH, is_nested_deeper
 from ebbtide.tools.lazy import dataclass, regex
-from ebbtide.tools.schema import MAX_NESTING_DEPTH, is_nested_deeper
 
 _TAG_PREFIX = r"(?:｜DSML｜|[a-z]{1,20}:)?"
 """Prefixes that some model families put before tag names."""

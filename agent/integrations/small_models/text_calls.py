@@ -34,7 +34,7 @@ from ebbtide.agent.integrations.small_models.call_search import (
 )
 from ebbtide.agent.messages import Assistant, Text, ToolCall
 from ebbtide.agent.tool_specs import NO_TOOL
-from ebbtide.tools.foreign_calls import normalise_name
+from ebbtide.tools.call_arguments.foreign_calls import normalise_name
 from ebbtide.tools.lazy import regex
 
 MAX_COMPARED_CALLS = 1_000

@@ -6,7 +6,7 @@ from ebbtide.agent.messages import Assistant, Conversation, Message, Note, ToolC
 from ebbtide.agent.prompt.code_blocks import parse_code_blocks
 from ebbtide.agent.tool_specs import NO_TOOL, executed_call
 from ebbtide.agent.view.message_text import is_steering_message
-from ebbtide.tools.files.in_place_edits import PATTERN_NOT_FOUND
+from ebbtide.tools.command_runs.changed_files import PATTERN_NOT_FOUND
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.tool_traits import role_of
 from ebbtide.tools.write import FINAL_NEWLINE_NOTE, UNCHANGED_NOTE

@@ -21,7 +21,7 @@ from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.integrations.telemetry.session_trace import Instruments, SessionTrace
 from ebbtide.tools.secrets.redaction import redact_url
-from ebbtide.tools.version import VERSION
+from ebbtide.version import VERSION
 
 EXPORT_TIMEOUT_S = 2.0
 """Timeout in seconds, both for one attempt to send and for the shutdown."""

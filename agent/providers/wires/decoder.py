@@ -17,7 +17,7 @@ from ebbtide.agent.providers.loose_json import SURROGATE_ERROR, is_encodable, pa
 from ebbtide.agent.providers.wires.http import UNREADABLE_EVENT, Json, Wire, drain_events
 from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error, timeout_error
 from ebbtide.agent.view.long_texts import sendable_text
-from ebbtide.tools.schema import MAX_NESTING_DEPTH, is_nested_deeper
+from ebbtide.tools.call_arguments.schema import MAX_NESTING_DEPTH, is_nested_deeper
 
 EMPTY_OUTPUT_TEXT = "(no output)"
 """Text of an empty output, since most APIs reject empty text."""

@@ -15,11 +15,11 @@ from ebbtide.agent.archive.recall_search import INDEX_REBUILT_NOTE, PARTIAL_MATC
 from ebbtide.agent.errors import ReferenceFailed
 from ebbtide.agent.records.store_access import delete_session
 from ebbtide.tools.base import Tool, Workspace
+from ebbtide.tools.call_arguments.schema import schema_violations
 from ebbtide.tools.outputs.recall_results import RecallQuery, RecallResult
 from ebbtide.tools.outputs.recall_scope import RecallScope
 from ebbtide.tools.read_result import ReadResult
 from ebbtide.tools.recall import Recall
-from ebbtide.tools.schema import schema_violations
 from ebbtide.tools.tool_output_cache import ToolOutputCache
 from tests.kit.archived_sessions import ELSEWHERE, HERE, THERE, Sessions, opened
 

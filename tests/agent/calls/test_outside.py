@@ -11,8 +11,8 @@ from ebbtide.agent.events.permissions import Decision, PermissionAsked
 from ebbtide.agent.events.session import Noticed
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace
+from ebbtide.tools.call_arguments.schema import object_schema
 from ebbtide.tools.sandbox.sandbox import Sandbox
-from ebbtide.tools.schema import object_schema
 from tests.kit.session import Home, call, calls, decides, outputs_of, turn_in_which
 
 BLOCKED = "it may not write `/opt/x`"

@@ -7,8 +7,8 @@ import pytest
 from ebbtide.agent.calls.resolve import require_tool, unwrap_deferred_call
 from ebbtide.agent.messages import ToolCall
 from ebbtide.tools.base import Tool, ToolError
+from ebbtide.tools.call_arguments.schema import object_schema
 from ebbtide.tools.catalog import create_builtin_tools
-from ebbtide.tools.schema import object_schema
 from tests.kit.server_tools import Served, served_tools
 
 GREET = Served("mcp__a__greet", "Greets somebody.", object_schema({"who": {"type": "string"}}, ("who",)))

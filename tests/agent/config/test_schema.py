@@ -9,7 +9,7 @@ from ebbtide.agent.config.aliases import KEY_ALIASES
 from ebbtide.agent.config.options import OPTIONS
 from ebbtide.agent.config.schema import build_config_schema, value_schema
 from ebbtide.agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS
-from ebbtide.tools.schema import schema_violations
+from ebbtide.tools.call_arguments.schema import schema_violations
 
 PARSES: dict[str, Callable[[object], object]] = {
     **{option.key: option.parse for option in OPTIONS},

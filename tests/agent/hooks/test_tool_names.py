@@ -6,8 +6,8 @@ import pytest
 
 from ebbtide.agent.hooks.tool_names import ClaudeToolCall, to_claude_calls
 from ebbtide.agent.messages import ToolCall
+from ebbtide.tools.call_arguments.foreign_calls import translate_arguments
 from ebbtide.tools.catalog import create_builtin_tools
-from ebbtide.tools.foreign_calls import translate_arguments
 
 PATCH = """*** Begin Patch
 *** Add File: new.py

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.tools.commands.in_place import files_edited_in_place
+from ebbtide.tools.commands.named_files import files_edited_in_place
 
 
 @pytest.mark.parametrize(

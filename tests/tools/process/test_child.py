@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.tools.integrations.server_log import ServerLog
 from ebbtide.tools.process.child import ChildResult, run_with_input, start_child
 from ebbtide.tools.process.shell import Launch
-from ebbtide.tools.server_log import ServerLog
 from tests.kit.polling import soon
 from tests.tools.test_bash import is_running
 

@@ -23,6 +23,7 @@ from ebbtide.agent.errors import ConfigError
 from ebbtide.tools.base import Result, Workspace
 from ebbtide.tools.bash import Bash
 from ebbtide.tools.bash_kill import BashKill
+from ebbtide.tools.integrations.server_log import ServerLog
 from ebbtide.tools.process.child import start_child
 from ebbtide.tools.process.shell import shell_launch
 from ebbtide.tools.process.start import start_program
@@ -30,7 +31,6 @@ from ebbtide.tools.sandbox import mount_paths
 from ebbtide.tools.sandbox.boundary import Access
 from ebbtide.tools.sandbox.sandbox import Sandbox
 from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, detect_sandbox, landlock_problem
-from ebbtide.tools.server_log import ServerLog
 from tests.kit.commands import ROOT
 from tests.kit.files import write_file, write_files, write_program
 from tests.kit.git import git

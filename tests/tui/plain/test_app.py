@@ -16,7 +16,6 @@ from ebbtide.agent.events.permissions import Decision, PermissionAsked, Question
 from ebbtide.agent.events.session import TextDelta, ToolFinished, ToolStarted, TurnFailed, TurnFinished
 from ebbtide.agent.messages import Note
 from ebbtide.agent.records.session_lookup import SessionInfo
-from ebbtide.tools.version import VERSION
 from ebbtide.tui.plain.app import LineModeApp
 from ebbtide.tui.plain.command_context import COMMAND_PROMPT
 from ebbtide.tui.plain.reader import PROMPT, is_continued, join_continued
@@ -24,6 +23,7 @@ from ebbtide.tui.prompt.history import History
 from ebbtide.tui.prompt.key_arrivals import ANSWER_GUARD_S, KeyArrival
 from ebbtide.tui.slash_commands import COMMANDS
 from ebbtide.tui.view.blocks import Notice
+from ebbtide.version import VERSION
 from tests.kit.fake_sessions import FakeLibrary, FakeSession, FakeSessions, Hold, conversation, session_info
 from tests.kit.polling import until
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.tools.version import VERSION
 from ebbtide.tui.keys import KEYS
 from ebbtide.tui.slash_commands import COMMANDS
 from ebbtide.tui.view.greeting import (
@@ -18,6 +17,7 @@ from ebbtide.tui.view.greeting import (
     session_by_number,
     tip_of_the_day,
 )
+from ebbtide.version import VERSION
 from tests.kit.fake_sessions import session_info
 from tests.kit.plain_lines import plain
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, ToolSupport, Workspace, read_description
+from ebbtide.tools.call_arguments.schema import get_items, get_number, get_text, object_schema
 from ebbtide.tools.files.paths import display_path, path_kind, resolve_path
 from ebbtide.tools.integrations import code_map
 from ebbtide.tools.outputs.extent import Extent
-from ebbtide.tools.schema import get_items, get_number, get_text, object_schema
 from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, path_argument
 
 MAPPED_SUFFIXES = (".py", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".go", ".rs", ".java")

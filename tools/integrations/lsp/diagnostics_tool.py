@@ -1,16 +1,15 @@
 """The `diagnostics` tool: the problems that language servers report for a file, or for all open files."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, cast
+from typing import TYPE_CHECKING
 
-from ebbtide.tools.base import Arguments, Effect, Result, ToolError, ToolSupport, Workspace, read_description
+from ebbtide.tools.base import Arguments, Result, ToolError, Workspace, read_description
+from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.files.paths import display_path, resolve_path
 from ebbtide.tools.integrations import lsp
-from ebbtide.tools.integrations.lsp.symbols_tool import NO_SERVERS_ERROR, content_for
+from ebbtide.tools.integrations.lsp.symbols_tool import NO_SERVERS_ERROR, LanguageServerTool, content_for
 from ebbtide.tools.outputs.extent import Extent
-from ebbtide.tools.schema import get_text, object_schema
-from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits
+from ebbtide.tools.tool_traits import ToolTraits
 
 if TYPE_CHECKING:  # imported for types only: few runs use a language server
     from ebbtide.tools.integrations.lsp.client import LanguageClient
@@ -24,28 +23,15 @@ REPLY_TIMEOUT_S = 20.0
 """Seconds that a server has to answer, including its start."""
 
 
-def _is_useful(project: ProjectFacts) -> bool:
-    return project.has_language_server()
-
-
-class Diagnostics:
+class Diagnostics(LanguageServerTool):
     name = "diagnostics"
     description = read_description(__file__)
-    effect: Effect = "read"
-    kind: Literal["rare"] = "rare"
     traits = ToolTraits(
         editor_kind="read",
         small_windows="optional",
-        is_useful=_is_useful,
+        is_useful=lambda project: project.has_language_server(),
     )
     schema = object_schema({"path": {"type": "string"}}, required=())
-
-    def __init__(self, servers: "Callable[[], LanguageServers] | None" = None) -> None:
-        self._servers = servers
-
-    @classmethod
-    def for_session(cls, support: ToolSupport) -> Self:
-        return cls(cast("Callable[[], LanguageServers] | None", support.get_language_servers))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return (str(resolve_path(get_text(arguments, "path", "."), workspace)),)

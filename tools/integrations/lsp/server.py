@@ -14,8 +14,8 @@ from ebbtide.tools.integrations.lsp.diagnostics import Problem
 from ebbtide.tools.integrations.lsp.documents import MAX_OPEN_FILES, Documents, OpenDocument
 from ebbtide.tools.integrations.lsp.framing import MAX_MESSAGE_BYTES, FrameBuffer
 from ebbtide.tools.integrations.lsp.spec import LANGUAGE_IDS, LanguageServerSpec
+from ebbtide.tools.integrations.server_log import ServerLog
 from ebbtide.tools.process.child import start_child
-from ebbtide.tools.server_log import ServerLog
 
 LanguageServerPhase: TypeAlias = Literal["idle", "starting", "ready", "failed"]
 

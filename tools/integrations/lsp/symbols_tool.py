@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, cast
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, ToolSupport, Workspace, read_description
+from ebbtide.tools.call_arguments.schema import get_number, get_text, object_schema
 from ebbtide.tools.files.change import require_text
 from ebbtide.tools.files.paths import display_path, resolve_path
 from ebbtide.tools.files.read_write import read_bytes
 from ebbtide.tools.files.text import decode_file
 from ebbtide.tools.integrations import lsp
 from ebbtide.tools.outputs.extent import Extent
-from ebbtide.tools.schema import get_number, get_text, object_schema
-from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, number_argument, path_argument, text_argument
+from ebbtide.tools.tool_traits import ToolTraits, number_argument, path_argument, text_argument
 
 if TYPE_CHECKING:  # imported for types only: few runs use a language server
     from ebbtide.tools.integrations.lsp.pool import LanguageServers
@@ -28,20 +28,28 @@ def _subject(arguments: Arguments) -> str:
     return f"{query}  in {position}"
 
 
-def _is_useful(project: ProjectFacts) -> bool:
-    return project.has_language_server()
+class LanguageServerTool:
+    """The part that the tools which ask language servers have in common."""
 
-
-class Symbols:
-    name = "symbols"
-    description = read_description(__file__)
     effect: Effect = "read"
     kind: Literal["rare"] = "rare"
+
+    def __init__(self, servers: "Callable[[], LanguageServers] | None" = None) -> None:
+        self._servers = servers
+
+    @classmethod
+    def for_session(cls, support: ToolSupport) -> Self:
+        return cls(cast("Callable[[], LanguageServers] | None", support.get_language_servers))
+
+
+class Symbols(LanguageServerTool):
+    name = "symbols"
+    description = read_description(__file__)
     traits = ToolTraits(
         editor_kind="search",
         get_subject=_subject,
         small_windows="optional",
-        is_useful=_is_useful,
+        is_useful=lambda project: project.has_language_server(),
     )
     schema = object_schema(
         {
@@ -52,13 +60,6 @@ class Symbols:
         },
         required=("find", "path"),
     )
-
-    def __init__(self, servers: "Callable[[], LanguageServers] | None" = None) -> None:
-        self._servers = servers
-
-    @classmethod
-    def for_session(cls, support: ToolSupport) -> Self:
-        return cls(cast("Callable[[], LanguageServers] | None", support.get_language_servers))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         path = resolve_path(get_text(arguments, "path"), workspace)

@@ -38,8 +38,8 @@ from ebbtide.tools.integrations.mcp.spec import ServerSpec
 from ebbtide.tools.integrations.mcp.sse import open_sse
 from ebbtide.tools.integrations.mcp.texts import error_text, one_line
 from ebbtide.tools.integrations.mcp.transport import open_http, open_stdio, status_text
-from ebbtide.tools.server_log import ServerLog
-from ebbtide.tools.version import VERSION
+from ebbtide.tools.integrations.server_log import ServerLog
+from ebbtide.version import VERSION
 
 # Without a handler, Python would print the SDK's log warnings over the interface.
 for logger_name in ("mcp", "client"):

@@ -11,6 +11,7 @@ import mcp_types as types
 from pydantic import ValidationError
 
 from ebbtide.tools.base import ToolError
+from ebbtide.tools.call_arguments.schema import schema_problem
 from ebbtide.tools.integrations.mcp.input_schema import iter_schema_texts, portable_schema
 from ebbtide.tools.integrations.mcp.offers import (
     INSTRUCTIONS_NAME,
@@ -24,7 +25,6 @@ from ebbtide.tools.integrations.mcp.repairs import MAX_LIST_ENTRIES, first_error
 from ebbtide.tools.integrations.mcp.spec import ServerSpec, shorten_name
 from ebbtide.tools.integrations.mcp.texts import clean_text, has_hidden_chars, one_line
 from ebbtide.tools.outputs.extent import truncate
-from ebbtide.tools.schema import schema_problem
 
 MAX_DESCRIPTION_CHARS = 4096
 """Maximum number of characters of a description shown to the model."""

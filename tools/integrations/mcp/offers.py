@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from ebbtide.tools.base import Arguments, Attachment, Effect, ImageData, Result, ToolError, Workspace
+from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
 from ebbtide.tools.integrations.mcp.texts import clean_text, one_line, with_escaped_chars
 from ebbtide.tools.outputs.extent import pluralize, truncate
 from ebbtide.tools.outputs.plain_text import printable_name
-from ebbtide.tools.schema import get_text, object_schema
 
 INSTRUCTIONS_NAME = "instructions for the model"
 """The name under which a server's instructions are approved. No tool can have it, because tool names contain no

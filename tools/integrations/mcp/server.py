@@ -23,9 +23,9 @@ from ebbtide.tools.integrations.mcp.offers import (
 )
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
 from ebbtide.tools.integrations.mcp.texts import error_text, one_line
+from ebbtide.tools.integrations.server_log import ServerLog
 from ebbtide.tools.process.groups import TERMINATE_GRACE_S
 from ebbtide.tools.secrets.redaction import redact_text
-from ebbtide.tools.server_log import ServerLog
 
 if TYPE_CHECKING:
     from ebbtide.tools.integrations.mcp.connection import ListKind, McpConnection

@@ -20,11 +20,11 @@ from ebbtide.tools.integrations.mcp.client_handlers import ClientHandlers
 from ebbtide.tools.integrations.mcp.oauth import authorisation
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
 from ebbtide.tools.integrations.mcp.streams import HalfStream, IncomingStream
+from ebbtide.tools.integrations.server_log import ServerLog
 from ebbtide.tools.network.name_lookup import use_lookup_threads
 from ebbtide.tools.process.child import Child, start_child
 from ebbtide.tools.process.lines import OutputLine, TruncatedLine
 from ebbtide.tools.process.shell import Launch
-from ebbtide.tools.server_log import ServerLog
 
 _INHERITED_VARIABLES = (
     "HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "EBB_TASK_DEPTH",

@@ -47,7 +47,6 @@ from ebbtide.agent.errors import AgentError, AuthFailed, UsageError
 from ebbtide.agent.events.session import TurnEnd
 from ebbtide.agent.messages import Usage as TokenUsage
 from ebbtide.agent.sessions import Sessions
-from ebbtide.tools.version import VERSION
 from ebbtide.tui.integrations.acp.client_settings import McpServer, with_client_settings
 from ebbtide.tui.integrations.acp.content import ContentBlock
 from ebbtide.tui.integrations.acp.editor_session import EditorSession
@@ -56,6 +55,7 @@ from ebbtide.tui.integrations.acp.options import EFFORT_ID, MODE_ID, MODEL_ID, b
 from ebbtide.tui.integrations.acp.updates import TERMINAL_CAPABILITY
 from ebbtide.tui.integrations.line_transport import LineTransport
 from ebbtide.tui.terminal.signals import shut_down_on_signals
+from ebbtide.version import VERSION
 
 OpenedSessions: TypeAlias = tuple[Sessions, Sequence[str]]
 OpenSessions: TypeAlias = Callable[[str, Callable[[Config], Config]], OpenedSessions]

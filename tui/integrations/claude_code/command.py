@@ -15,9 +15,9 @@ from ebbtide.agent.hooks.tool_names import to_our_names
 from ebbtide.agent.integrations.claude_code.messages import MODES_BY_CLAUDE_NAME
 from ebbtide.tools.catalog import create_builtin_tools
 from ebbtide.tools.memory import Memory
-from ebbtide.tools.version import VERSION
 from ebbtide.tui.cli import headless
 from ebbtide.tui.cli.arguments import create_subcommand_parser, join_resume_id, make_parser, parse_integer, parse_number
+from ebbtide.version import VERSION
 
 _IGNORED_FLAGS = (
     "--setting-sources", "--thinking", "--max-thinking-tokens", "--thinking-display", "--fallback-model", "--betas",

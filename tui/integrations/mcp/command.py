@@ -41,9 +41,9 @@ from ebbtide.agent.window.deferral import create_specs
 from ebbtide.tools.integrations.mcp.client_handlers import ClientHandlers
 from ebbtide.tools.integrations.mcp.offers import McpTool, ServerState
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
+from ebbtide.tools.integrations.server_log import read_last_lines
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.secrets.redaction import redact_text
-from ebbtide.tools.server_log import read_last_lines
 from ebbtide.tui import integration_registry
 from ebbtide.tui.cli.arguments import (
     add_common_flags,

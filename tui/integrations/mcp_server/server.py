@@ -13,8 +13,7 @@ from ebbtide.agent.crash import crash_error
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.sessions import Sessions
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.schema import schema_violations
-from ebbtide.tools.version import VERSION
+from ebbtide.tools.call_arguments.schema import schema_violations
 from ebbtide.tui.integrations.line_transport import LineTransport
 from ebbtide.tui.integrations.mcp_server.definitions import (
     INSTRUCTIONS,
@@ -28,6 +27,7 @@ from ebbtide.tui.integrations.mcp_server.lookups import SessionLookups
 from ebbtide.tui.integrations.mcp_server.streams import ClientInput, ClientOutput
 from ebbtide.tui.integrations.mcp_server.task import OpenSessions, RunningTasks
 from ebbtide.tui.terminal.signals import shut_down_on_signals
+from ebbtide.version import VERSION
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 ToolHandler: TypeAlias = Callable[[Mapping[str, Any], Context], Awaitable[types.CallToolResult]]

@@ -20,7 +20,7 @@ from ebbtide.agent.messages import (
     User,
 )
 from ebbtide.agent.tool_specs import NO_TOOL
-from ebbtide.tools.files.in_place_edits import PATTERN_NOT_FOUND
+from ebbtide.tools.command_runs.changed_files import PATTERN_NOT_FOUND
 from ebbtide.tools.write import FINAL_NEWLINE_NOTE, UNCHANGED_NOTE
 
 

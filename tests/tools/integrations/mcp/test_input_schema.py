@@ -6,8 +6,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from ebbtide.tools.call_arguments.schema import schema_violations
 from ebbtide.tools.integrations.mcp.input_schema import iter_schema_texts, portable_schema
-from ebbtide.tools.schema import schema_violations
 from tests.kit.strict_api import refusal
 
 DRAFT_4, DRAFT_7 = "http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-07/schema#"

@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.tools.base import Result, Workspace
 from ebbtide.tools.bash import Bash
-from ebbtide.tools.contained_run import contained_access
+from ebbtide.tools.command_runs.contained import contained_access
 from ebbtide.tools.sandbox.sandbox import Sandbox
 from ebbtide.tools.sandbox.system import sandbox_kind
 from tests.kit.git import git

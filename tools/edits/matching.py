@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from re import Match
 from typing import Literal, TypeAlias, get_args
 
-from ebbtide.tools.files.alignment import AlignedBlock, rewrite_block
-from ebbtide.tools.files.indentation import indent_step
+from ebbtide.tools.edits.alignment import AlignedBlock, rewrite_block
+from ebbtide.tools.edits.indentation import indent_step
 from ebbtide.tools.files.punctuation import ascii_punctuation
 from ebbtide.tools.files.text import Replacement
 from ebbtide.tools.lazy import dataclass, regex
@@ -67,10 +67,10 @@ class NearMiss:
 
 def find_text(text: str, old: str) -> Matches:
     """Return every occurrence of `old`, using the strictest comparison that finds one."""
-    exact_offsets = _find_occurrences(text, old)
+    exact_offsets = list(find_occurrences(text, old))
     if exact_offsets:
         return Matches(tuple(TextSpan(offset, offset + len(old)) for offset in exact_offsets), "exact")
-    similar_offsets = _find_occurrences(ascii_punctuation(text), ascii_punctuation(old))
+    similar_offsets = list(find_occurrences(ascii_punctuation(text), ascii_punctuation(old)))
     if similar_offsets:
         matches = Matches(tuple(TextSpan(offset, offset + len(old)) for offset in similar_offsets), "signs")
         return matches if is_only_match(text, old, matches) else find_loosely(text, old)
@@ -188,13 +188,12 @@ def find_nearest_lines(text: str, sought: str) -> NearMiss | None:
     return NearMiss(best_index + 1, tuple(lines[best_index : best_index + line_count])) if best_index >= 0 else None
 
 
-def _find_occurrences(text: str, sought: str) -> list[int]:
-    offsets = []
+def find_occurrences(text: str, sought: str) -> Iterator[int]:
+    """Yield the offset of each occurrence, including overlapping ones."""
     offset = text.find(sought) if sought else -1
     while offset >= 0:
-        offsets.append(offset)
+        yield offset
         offset = text.find(sought, offset + 1)
-    return offsets
 
 
 def _without_trailing_whitespace(line: str) -> str:

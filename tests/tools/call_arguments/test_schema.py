@@ -3,7 +3,7 @@
 import pytest
 
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.schema import object_schema, schema_violations, validate_arguments
+from ebbtide.tools.call_arguments.schema import object_schema, schema_violations, validate_arguments
 
 SCHEMA = object_schema({"path": {"type": "string"}, "limit": {"type": "integer"}}, ["path"])
 

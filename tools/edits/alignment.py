@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from itertools import pairwise
 
-from ebbtide.tools.files.indentation import (
+from ebbtide.tools.edits.indentation import (
     IndentMap,
     indent_of,
     indent_plausibility,
@@ -74,7 +74,7 @@ class _BlockRewriter:
             lacks_indent = (
                 bool(self.old[0].strip()) and not indent_of(self.old[0]) and bool(indent_of(self.file_lines[0]))
             )
-            if lacks_indent and _have_same_stripped_lines(self.old, self.new):
+            if lacks_indent and _have_same_lines(self.old, self.new, _stripped):
                 raise AmbiguousLineError(self.old[0])
             self._require_clear_levels([index for index, line in enumerate(self.old) if line.strip()])
         self._require_uniform_steps()
@@ -363,7 +363,7 @@ def _restore_indent(old: Sequence[str], new: Sequence[str], indent: str) -> tupl
 def require_same_first_indent(old: Sequence[str], new: Sequence[str], indent: str) -> None:
     """Check that the first line of the new text, which lacks its indentation like the first line of the old text, is
     meant to have the same indentation. Raises `AmbiguousLineError`."""
-    if _have_same_lines(old, new):
+    if _have_same_lines(old, new, str.rstrip):
         raise AmbiguousLineError(new[0])  # the purpose of the change may be this indentation
     first_text, old_texts = _stripped(new[0]), [_stripped(line) for line in old]
     possible_indents: set[str] = {indent}
@@ -376,14 +376,9 @@ def require_same_first_indent(old: Sequence[str], new: Sequence[str], indent: st
         raise AmbiguousLineError(new[0])
 
 
-def _have_same_lines(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether both texts have the same lines, apart from empty lines and trailing whitespace."""
-    return [line.rstrip() for line in old if line.strip()] == [line.rstrip() for line in new if line.strip()]
-
-
-def _have_same_stripped_lines(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether both texts have the same lines, apart from empty lines and indentation."""
-    return [_stripped(line) for line in old if line.strip()] == [_stripped(line) for line in new if line.strip()]
+def _have_same_lines(old: Sequence[str], new: Sequence[str], strip: Callable[[str], str]) -> bool:
+    """Whether both texts have the same lines, apart from empty lines and what `strip` removes."""
+    return [strip(line) for line in old if line.strip()] == [strip(line) for line in new if line.strip()]
 
 
 def _empty_line_pairs(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:

@@ -4,7 +4,7 @@ A correction is a reading of `old` and `new` without such artefacts, used only i
 """
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from ebbtide.tools.files.punctuation import ascii_punctuation
 from ebbtide.tools.lazy import dataclass, regex
@@ -91,12 +91,7 @@ def _without_empty_edges(old: str, new: str) -> Iterator[Correction]:
 
 def _count_leading_blank_lines(text: str) -> int:
     """Return the number of leading blank lines."""
-    count = 0
-    for line in text.split("\n"):
-        if line.strip():
-            break
-        count += 1
-    return count
+    return sum(1 for _ in takewhile(lambda line: not line.strip(), text.split("\n")))
 
 
 def _without_escapes(old: str, new: str) -> Iterator[Correction]:

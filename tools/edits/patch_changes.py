@@ -6,18 +6,22 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ebbtide.tools.base import Arguments, ToolError, Workspace
-from ebbtide.tools.files.change import Change, PlannedChanges, decode_seen_file, encoding_error, require_current_view
-from ebbtide.tools.files.hunks import PlacedHunk, place_hunks
-from ebbtide.tools.files.matching import apply_replacements, line_number
-from ebbtide.tools.files.patch import AddFile, DeleteFile, FilePatch, PatchError, PatchHunk, UpdateFile, parse_patch
+from ebbtide.tools.call_arguments.schema import get_text
+from ebbtide.tools.edits.hunks import PlacedHunk, place_hunks
+from ebbtide.tools.edits.matching import apply_replacements, line_number
+from ebbtide.tools.edits.patch import AddFile, DeleteFile, FilePatch, PatchError, PatchHunk, UpdateFile, parse_patch
+from ebbtide.tools.edits.text_edit import DIFFERENCE_LABELS, EditTarget, numbered_snippet
+from ebbtide.tools.files.change import (
+    Change,
+    PlannedChanges,
+    decode_seen_file,
+    require_current_view,
+    translate_encoding_errors,
+)
 from ebbtide.tools.files.paths import display_path, resolve_path
 from ebbtide.tools.files.read_write import mode_if_exists, read_bytes_if_exists
-from ebbtide.tools.files.text import EncodingError, without_surrogates
-from ebbtide.tools.files.text_edit import DIFFERENCE_LABELS, MAX_SNIPPET_LINES, EditTarget
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tools.outputs.plain_text import number_lines
-from ebbtide.tools.schema import get_text
-from ebbtide.tools.seen_files import ViewState
+from ebbtide.tools.outputs.seen_files import ViewState
 
 SuggestPath: TypeAlias = Callable[[Path, Path], str]
 """Suggests which file in a folder is meant by a path that does not exist, worded as the end of a sentence."""
@@ -134,10 +138,8 @@ class _Planner:
         text_file = decode_seen_file(path, raw, self.workspace)
         placed_hunks = place_hunks(EditTarget(name, text_file.normalised_text, is_known), hunks)
         changes = [hunk.change for hunk in placed_hunks]
-        try:
+        with translate_encoding_errors(name, text_file):
             return text_file.with_changes(changes).encode(), _placement_note(text_file.normalised_text, placed_hunks)
-        except EncodingError as error:
-            raise encoding_error(error, name, text_file) from error
 
     def _move(self, path: Path, target: Path, content: bytes, remark: str) -> None:
         name, new_name = self._name(path), self._name(target)
@@ -168,11 +170,8 @@ def _placement_note(file_text: str, hunks: tuple[PlacedHunk, ...]) -> str:
     for hunk in hunks:
         if hunk in inexact_hunks:
             first_line = line_number(new_text, hunk.change.start + offset_change)
-            line_count = hunk.change.text.removesuffix("\n").count("\n") + 1
-            lines = without_surrogates(new_text).split("\n")[
-                first_line - 1 : first_line - 1 + min(line_count, MAX_SNIPPET_LINES)
-            ]
-            snippets.append(number_lines(lines, first_line))
+            last_line = first_line + hunk.change.text.removesuffix("\n").count("\n")
+            snippets.append(numbered_snippet(new_text, first_line, last_line))
         offset_change += len(hunk.change.text) - (hunk.change.end - hunk.change.start)
     labels_by_hunk = ((hunk.note, DIFFERENCE_LABELS.get(hunk.closeness, "")) for hunk in inexact_hunks)
     differences = " and ".join(dict.fromkeys(label for labels in labels_by_hunk for label in labels if label))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ebbtide.tools.bash_tree import parse_syntax_tree
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.line_limits import MAX_LINE_CHARS
+from ebbtide.tools.process.bash_syntax import parse_syntax_tree
 
 
 def test_a_line_that_makes_sense_has_a_tree() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ebbtide.tools.base import ReadOnlyAccess, Result, ToolError, Workspace
 from ebbtide.tools.bash import Bash
-from ebbtide.tools.read_only_run import read_only_launch
+from ebbtide.tools.command_runs.read_only import read_only_launch
 from tests.kit.files import write_file, write_files, write_program
 from tests.kit.git import git
 from tests.kit.hostile_repository import forget_the_blob, hostile_repository, ran

@@ -1,9 +1,9 @@
 """Heuristics that detect new text which was probably not meant literally."""
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
-from ebbtide.tools.files.indentation import (
+from ebbtide.tools.edits.indentation import (
     MAX_SCANNED_LINES,
     indent_of,
     indent_plausibility,
@@ -11,6 +11,7 @@ from ebbtide.tools.files.indentation import (
     opens_block,
     second_line_indent_width,
 )
+from ebbtide.tools.edits.matching import find_occurrences
 from ebbtide.tools.files.punctuation import ascii_punctuation
 from ebbtide.tools.lazy import regex
 
@@ -66,14 +67,10 @@ def find_duplicated_line(old: str, new: str, following_text: str) -> str | None:
 
 def is_already_applied(new: str, old: str, text: str, start: int) -> bool:
     """Whether the old text at offset `start` is already part of an occurrence of the new text."""
-    offset = -1
-    for _ in range(MAX_EXAMINED_OCCURRENCES):
-        offset = new.find(old, offset + 1)
-        if offset < 0:
-            return False
-        if offset <= start and text.startswith(new, start - offset):
-            return True
-    return False
+    return any(
+        offset <= start and text.startswith(new, start - offset)
+        for offset in islice(find_occurrences(new, old), MAX_EXAMINED_OCCURRENCES)
+    )
 
 
 def adds_distinctive_text(new: str, old: str) -> bool:

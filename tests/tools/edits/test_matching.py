@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.tools.files.alignment import AmbiguousLineError
-from ebbtide.tools.files.matching import (
+from ebbtide.tools.edits.alignment import AmbiguousLineError
+from ebbtide.tools.edits.matching import (
     Matches,
     NearMiss,
     adapt_replacement,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ebbtide.tools import process, sandbox
 from ebbtide.tools.base import ReadOnlyAccess, ToolError, Workspace
+from ebbtide.tools.command_runs.read_only import git_readable_paths
 from ebbtide.tools.commands.command_line import CommandLine, SimpleCommand
 from ebbtide.tools.commands.looks import BUILTINS, parse_probably_read_only
 from ebbtide.tools.commands.nested import assigned_variables, expand_variables, program_index
@@ -17,7 +18,6 @@ from ebbtide.tools.files.command_paths import find_command_paths
 from ebbtide.tools.files.paths import check_granted, display_path
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.process.shell import Launch, child_environment, is_passed_on, shell_argv
-from ebbtide.tools.read_only_run import git_readable_paths
 from ebbtide.tools.sandbox.boundary import Boundary
 from ebbtide.tools.sandbox.git_metadata import is_in
 
@@ -27,10 +27,6 @@ _GIT_SETTINGS = {**process.git.SAFE_SETTINGS, "diff.ignoreSubmodules": "none"}
 """In this sandbox, git may also look into submodules."""
 _PATH_IN_TEXT = regex(r"(?<![^\s'\"=(;&|`])(?:~|/|\.\.)[^\s'\"`;&|<>()]*")
 """A word that may be a path outside the folder."""
-_MISSING_FILE_MESSAGE = regex(r"[^\n]{0,400}(?:No such file or directory|ENOENT|Permission denied|EACCES)")
-_PRINTED_PATH = regex(r"[^\s'\"`:;,()<>\[\]’‘]+")
-_NOT_RUNNABLE_CODES = (126, 127)
-"""Exit codes of a shell that could not run a program."""
 _ELF_MAGIC = b"\x7fELF"
 
 
@@ -77,35 +73,6 @@ def launch_contained(line: str, folder: Path, workspace: Workspace) -> tuple[Lau
     if runs_git and _compares_work_tree(parsed) and "locked file" in boundary.access_by_path.values():
         raise ToolError("it could not be tried read-only: git would report hidden files with secrets as changed")
     return launched, boundary
-
-
-def denied_access(command: str, printed: str, code: int, boundary: Boundary, folder: str) -> str:
-    """Return a phrase for what a contained command could not do; empty if nothing suggests that it needed more
-    access."""
-    reasons = sandbox.blocked.denial_reasons(command, printed, boundary, folder, os.path.lexists, has_failed=bool(code))
-    if reasons or not code:
-        return reasons
-    hidden_path = next(
-        (path for path in _reported_paths(printed, folder) if boundary.access_to(path) == "hidden folder"), ""
-    )
-    if hidden_path:
-        return f"it cannot see `{hidden_path}`"
-    return "it cannot see a program that it runs" if code in _NOT_RUNNABLE_CODES else ""
-
-
-def locked_file_note(printed: str, boundary: Boundary, folder: str) -> str:
-    """Return a note about a file with secrets that a contained command tried to open, or an empty string."""
-    locked_path = next(
-        (path for path in _reported_paths(printed, folder) if boundary.access_to(path) == "locked file"), ""
-    )
-    return f"`{locked_path}` cannot be read, because it may contain secrets" if locked_path else ""
-
-
-def _reported_paths(printed: str, folder: str) -> Iterator[str]:
-    """Yield the existing files that a program reports as missing or unreadable."""
-    for match in _MISSING_FILE_MESSAGE.finditer(printed):
-        paths = (posixpath.normpath(posixpath.join(folder, name)) for name in _PRINTED_PATH.findall(match[0]))
-        yield from (path for path in paths if path != "/" and os.path.lexists(path))
 
 
 def _contained_environment(workspace: Workspace) -> dict[str, str]:

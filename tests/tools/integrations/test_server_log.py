@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.tools import server_log
-from ebbtide.tools.server_log import ServerLog, read_last_lines
+from ebbtide.tools.integrations import server_log
+from ebbtide.tools.integrations.server_log import ServerLog, read_last_lines
 
 
 @pytest.fixture

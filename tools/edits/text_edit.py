@@ -1,11 +1,11 @@
 """Plans the replacement of text in a file, or explains why it is refused. No I/O."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.files.alignment import AmbiguousLineError, has_lost_indent, require_same_first_indent
-from ebbtide.tools.files.corrections import Correction, possible_corrections
-from ebbtide.tools.files.edit_checks import (
+from ebbtide.tools.edits.alignment import AmbiguousLineError, has_lost_indent, require_same_first_indent
+from ebbtide.tools.edits.checks import (
     adds_distinctive_text,
     find_duplicated_line,
     find_escape_outside_quotes,
@@ -15,8 +15,9 @@ from ebbtide.tools.files.edit_checks import (
     is_already_applied,
     is_level_unclear,
 )
-from ebbtide.tools.files.indentation import indent_of, indent_step
-from ebbtide.tools.files.matching import (
+from ebbtide.tools.edits.corrections import Correction, possible_corrections
+from ebbtide.tools.edits.indentation import indent_of, indent_step
+from ebbtide.tools.edits.matching import (
     CLOSENESS_ORDER,
     Closeness,
     Matches,
@@ -255,12 +256,11 @@ def _not_found_text(target: EditTarget, old: str) -> str:
     hint = (
         "; it has `...` for lines that it omits: write them out" if find_omission_placeholder(old, target.text) else ""
     )
-    return f"`old` is not in `{target.name}`{hint}{near_miss_text(find_nearest_lines(target.text, old))}"
+    return f"`old` is not in `{target.name}`{hint}{_near_miss_text(find_nearest_lines(target.text, old))}"
 
 
 def _ambiguous_match_text(target: EditTarget, matches: Matches, correction: Correction | None) -> str:
-    spans = matches.spans[:MAX_LISTED_POSITIONS]
-    lines = ", ".join(str(line_number(target.text, span.start)) for span in spans)
+    lines = listed_positions(line_number(target.text, span.start) for span in matches.spans)
     correction_text = f" without its {correction.note}" if correction is not None else ""
     difference_text = "" if matches.closeness == "exact" else f" apart from {DIFFERENCE_LABELS[matches.closeness]}"
     return (
@@ -276,7 +276,7 @@ def _unclear_indentation_text(target: EditTarget, matches: Matches, line: str) -
     return (
         f"`old` is at line {first_line} of `{target.name}` with other indentation, so it is unclear how far "
         f"{line.strip()!r} of `new` should be indented: write `old` and `new` with the file's indentation:\n"
-        f"{number_lines(excerpt(file_lines), first_line)}"
+        f"{number_lines(first_lines(file_lines), first_line)}"
     )
 
 
@@ -289,12 +289,14 @@ def _difference_remark(closeness: Closeness, correction: Correction | None, *, i
     return "; ".join(remarks)
 
 
-def near_miss_text(miss: NearMiss | None) -> str:
+def _near_miss_text(miss: NearMiss | None) -> str:
     """Return the most similar lines, worded as the end of a sentence."""
     if miss is None:
         return ", and no lines are similar: read the file again"
     last = miss.first_line + len(miss.lines) - 1
-    return f"; the closest lines are {miss.first_line}-{last}:\n{number_lines(excerpt(miss.lines), miss.first_line)}"
+    return (
+        f"; the closest lines are {miss.first_line}-{last}:\n{number_lines(first_lines(miss.lines), miss.first_line)}"
+    )
 
 
 def unread_file_text(name: str) -> str:
@@ -303,6 +305,16 @@ def unread_file_text(name: str) -> str:
     return f"which was not read in this session: first {read_call_text(name)}"
 
 
-def excerpt(lines: Sequence[str]) -> list[str]:
+def numbered_snippet(text: str, first_line: int, last_line: int) -> str:
+    """Return the first few of these lines of the text, with their numbers."""
+    end = min(last_line, first_line - 1 + MAX_SNIPPET_LINES)
+    return number_lines(without_surrogates(text).split("\n")[first_line - 1 : end], first_line)
+
+
+def listed_positions(line_numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, islice(line_numbers, MAX_LISTED_POSITIONS)))
+
+
+def first_lines(lines: Sequence[str]) -> list[str]:
     """Return the first few lines, each truncated, for an error message."""
     return [truncate_line(without_surrogates(line), MAX_SNIPPET_CHARS) for line in lines[:MAX_SNIPPET_LINES]]

@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.tools.files.hunks import place_hunks
-from ebbtide.tools.files.matching import apply_replacements
-from ebbtide.tools.files.patch import AddFile, DeleteFile, FilePatch, PatchError, PatchHunk, UpdateFile, parse_patch
-from ebbtide.tools.files.text_edit import EditTarget
+from ebbtide.tools.edits.hunks import place_hunks
+from ebbtide.tools.edits.matching import apply_replacements
+from ebbtide.tools.edits.patch import AddFile, DeleteFile, FilePatch, PatchError, PatchHunk, UpdateFile, parse_patch
+from ebbtide.tools.edits.text_edit import EditTarget
 
 WORDS = st.lists(st.text(alphabet="abc *@+-", max_size=6), max_size=6)
 

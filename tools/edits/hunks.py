@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ebbtide.tools.files.alignment import AlignedBlock, AmbiguousLineError, rewrite_block
-from ebbtide.tools.files.corrections import Correction, possible_corrections
-from ebbtide.tools.files.edit_checks import find_omission_placeholder, indentation_mismatch
-from ebbtide.tools.files.indentation import indent_of, indent_step
-from ebbtide.tools.files.matching import (
+from ebbtide.tools.edits.alignment import AlignedBlock, AmbiguousLineError, rewrite_block
+from ebbtide.tools.edits.checks import find_omission_placeholder, indentation_mismatch
+from ebbtide.tools.edits.corrections import Correction, possible_corrections
+from ebbtide.tools.edits.indentation import indent_of, indent_step
+from ebbtide.tools.edits.matching import (
     CLOSENESS_ORDER,
     Closeness,
     LineMatches,
@@ -18,9 +18,9 @@ from ebbtide.tools.files.matching import (
     find_nearest_lines,
     line_number,
 )
-from ebbtide.tools.files.patch import PatchError, PatchHunk
+from ebbtide.tools.edits.patch import PatchError, PatchHunk
+from ebbtide.tools.edits.text_edit import EditTarget, first_lines, listed_positions, unread_file_text
 from ebbtide.tools.files.text import Replacement
-from ebbtide.tools.files.text_edit import EditTarget, excerpt, unread_file_text
 from ebbtide.tools.lazy import dataclass
 
 
@@ -80,7 +80,7 @@ class _HunkPlacer:
         if len(starts) > 1 or self.hunk.preceding_lines:
             starts, closeness = self._below_context(starts, closeness)
         if len(starts) > 1:
-            line_numbers = ", ".join(str(start + 1) for start in starts[:20])
+            line_numbers = listed_positions(start + 1 for start in starts)
             raise PatchError(
                 f"{self.label} fits at lines {line_numbers}: add context, or `@@` with a line above the right place"
             )
@@ -126,7 +126,7 @@ class _HunkPlacer:
                 )
             )
         except AmbiguousLineError as error:
-            excerpt_text = "" if not self.target.was_read else ":\n" + "\n".join(excerpt(file_lines))
+            excerpt_text = "" if not self.target.was_read else ":\n" + "\n".join(first_lines(file_lines))
             raise PatchError(
                 f"{self.label} fits at line {first + 1} with other indentation, which does not tell how far "
                 f"{str(error).strip()!r} should be indented: write the lines as the file has them{excerpt_text}"
@@ -162,7 +162,7 @@ class _HunkPlacer:
         if self.hunk.is_at_end:
             return len(self.lines), "exact"
         if len(context_lines) > 1:
-            line_numbers = ", ".join(str(start + 1) for start, _ in context_lines[:20])
+            line_numbers = listed_positions(start + 1 for start, _ in context_lines)
             raise PatchError(f"{self.label}: its `@@` line is at lines {line_numbers}: add unchanged lines to the hunk")
         start, closeness = context_lines[0]
         self._require_known(closeness)
@@ -235,7 +235,7 @@ class _HunkPlacer:
         miss = find_nearest_lines(self.target.text, "\n".join(lines))
         if miss is None:
             return ": read the file again"
-        return f"; closest is, from line {miss.first_line}:\n" + "\n".join(excerpt(miss.lines))
+        return f"; closest is, from line {miss.first_line}:\n" + "\n".join(first_lines(miss.lines))
 
     def _require_known(self, closeness: Closeness) -> None:
         if (closeness != "exact" or self.note) and not self.target.was_read:

@@ -1,0 +1,83 @@
+"""What the sandbox denied to a command, judged mostly by the command's output."""
+
+import os
+import posixpath
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ebbtide.tools import sandbox
+from ebbtide.tools.command_runs.launch import CommandRun
+from ebbtide.tools.command_runs.results import output_tail
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.process.program import Program
+from ebbtide.tools.sandbox.boundary import Access, Boundary
+
+_MISSING_FILE_MESSAGE = regex(r"[^\n]{0,400}(?:No such file or directory|ENOENT|Permission denied|EACCES)")
+_PRINTED_PATH = regex(r"[^\s'\"`:;,()<>\[\]’‘]+")
+_NOT_RUNNABLE_CODES = (126, 127)
+"""Exit codes of a shell that could not run a program."""
+
+
+def sandbox_denials(run: CommandRun, program: Program) -> str:
+    """Return what the sandbox blocked or reverted; empty if nothing. The end of the output is examined even on success,
+    because an exit code of 0 only means that the line's last program succeeded."""
+    confining_sandbox, access = run.workspace.sandbox, run.access
+    assert confining_sandbox is not None
+    try:
+        removed = confining_sandbox.remove_forbidden_files()
+    except OSError as error:
+        return f"a forbidden file could not be removed: {error}"
+    setting_notes = tuple(run.settings.refusals) if run.settings is not None else ()
+    if removed:
+        return "; ".join((f"{removed} may not be created, and was removed", *setting_notes))
+    printed = output_tail(program)
+    if not program.code and (setting_notes or not sandbox.blocked.may_have_been_blocked(printed)):
+        return "; ".join(setting_notes)
+    try:
+        boundary = confining_sandbox.boundary(may_write=not run.workspace.is_read_only, access=access)
+    except OSError:  # a running program may change the folders being examined
+        return "; ".join(setting_notes)
+    if access is not None and access.failures:  # refused connections are already reported
+        # otherwise, the proxy's refusal would be reported again, as a package registry's
+        boundary = replace(boundary, network="open", copies={})
+    return "; ".join(setting_notes) or _denial_reasons(run, printed, program.code or 0, boundary)
+
+
+def contained_denials(run: CommandRun, printed: str, code: int, boundary: Boundary) -> str:
+    """Return a phrase for what a contained command could not do; empty if nothing suggests that it needed more
+    access."""
+    reasons = _denial_reasons(run, printed, code, boundary)
+    if reasons or not code:
+        return reasons
+    if hidden_path := _reported_path(run, printed, boundary, "hidden folder"):
+        return f"it cannot see `{hidden_path}`"
+    return "it cannot see a program that it runs" if code in _NOT_RUNNABLE_CODES else ""
+
+
+def locked_file_note(run: CommandRun, printed: str, boundary: Boundary) -> str:
+    """Return a note about a file with secrets that a contained command tried to open, or an empty string."""
+    locked_path = _reported_path(run, printed, boundary, "locked file")
+    return f"`{locked_path}` cannot be read, because it may contain secrets" if locked_path else ""
+
+
+def missing_programs_note(run: CommandRun) -> str:
+    """Return a note on the installed programs that the command needs but cannot see in the sandbox; empty if none."""
+    return sandbox.blocked.visibility_note(run.line) if sandbox.system.sandbox_kind() == "bubblewrap" else ""
+
+
+def _denial_reasons(run: CommandRun, printed: str, code: int, boundary: Boundary) -> str:
+    return sandbox.blocked.denial_reasons(
+        run.line, printed, boundary, str(run.folder), os.path.lexists, has_failed=bool(code)
+    )
+
+
+def _reported_path(run: CommandRun, printed: str, boundary: Boundary, access: Access) -> str:
+    """Return the first file with this access that the command reports as missing or unreadable; empty if none."""
+    return next((path for path in _reported_paths(printed, str(run.folder)) if boundary.access_to(path) == access), "")
+
+
+def _reported_paths(printed: str, folder: str) -> Iterator[str]:
+    """Yield the existing files that a program reports as missing or unreadable."""
+    for match in _MISSING_FILE_MESSAGE.finditer(printed):
+        paths = (posixpath.normpath(posixpath.join(folder, name)) for name in _PRINTED_PATH.findall(match[0]))
+        yield from (path for path in paths if path != "/" and os.path.lexists(path))

@@ -1,0 +1,111 @@
+"""Turns a program's output, and how it ended, into the result of a call."""
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ebbtide.tools import process
+from ebbtide.tools.base import PrintedLog, Result, Workspace
+from ebbtide.tools.outputs.plain_text import lossless_text, terminal_text
+from ebbtide.tools.process.program import Program
+from ebbtide.tools.process.shell import child_environment
+from ebbtide.tools.process.state import ProgramState, program_state
+
+if TYPE_CHECKING:  # for type checking only: few commands need the network, so it is not imported here
+    from ebbtide.tools.sandbox.network import NetworkAccess
+
+MAX_PRINTED_BYTES = 4096
+"""Maximum size in bytes of output that is put into the result's text. Longer output stays in the log."""
+
+_TAIL_BYTES = 16_384
+"""Number of bytes at the end of the output that are searched for failures."""
+
+
+def result_with_log(log: PrintedLog, silent_text: str, state: ProgramState, *, failed: bool) -> Result:
+    """Return a result with the output and the program's state, as one text if the output is short enough."""
+    state = replace(state, is_silent=log.start == log.end)
+    printed = printed_text(log)
+    if printed is None:
+        return Result(state.told, log, has_failed=failed, program=state)
+    if log.is_finished:
+        log.path.unlink(missing_ok=True)
+    return Result(f"{silent_text if state.is_silent else printed}\n{state.told}", has_failed=failed, program=state)
+
+
+def exit_result(program: Program, blocked: str, access: "NetworkAccess | None", limit: int | None) -> Result:
+    """Return the result of a program that has ended. `limit`: the time limit in seconds, if the program was ended for
+    exceeding it."""
+    state = program_state(program.code or 0) if limit is None else ProgramState(limit=limit)
+    end_text = (
+        f"{state.outcome_text}: it was ended because it kept printing" if limit is not None else state.outcome_text
+    )
+    leftovers_note = "" if program.is_fully_ended else "its background processes keep running until the session ends"
+    log = PrintedLog(program.log, 0, program.output.flush(), program.is_fully_ended, program.output.is_complete)
+    advice = f"it ran in a sandbox, where {blocked}: do without it, or tell the user what it needs" if blocked else ""
+    refusals = (f"`{host}` was not reached: {reason}" for host, reason in access.failures.items()) if access else ()
+    notes = (program.output.problem, dropped_output_note(program), end_text, advice, *refusals, leftovers_note)
+    state = replace(state, told="\n".join(filter(None, notes)))
+    result = result_with_log(log, "no output", state, failed=state.code != 0 or bool(program.output.problem))
+    return replace(result, blocked_by_sandbox=blocked)
+
+
+def with_note(result: Result, note: str) -> Result:
+    """Add a note to the result of a program."""
+    if not note or result.program is None:
+        return result
+    program = replace(result.program, told=f"{result.program.told}\n{note}")
+    return replace(result, text=f"{result.text}\n{note}", program=program)
+
+
+def printed_text(log: PrintedLog) -> str | None:
+    """Return the log's text without its final newline; None if it is too long, or if text cannot represent all of
+    it."""
+    if log.end - log.start > MAX_PRINTED_BYTES:
+        return None
+    with log.path.open("rb") as file:
+        file.seek(log.start)
+        return lossless_text(file.read(log.end - log.start))
+
+
+def truncated_output(result: Result, max_bytes: int) -> str:
+    """Return the first `max_bytes` bytes of an ended program's output, followed by its state. Deletes the log."""
+    log = result.log
+    if log is None:
+        return result.text
+    with log.path.open("rb") as file:
+        file.seek(log.start)
+        printed = terminal_text(file.read(min(log.end - log.start, max_bytes)).decode("utf-8", "replace")).removesuffix(
+            "\n"
+        )
+    log.path.unlink(missing_ok=True)
+    omitted_bytes = log.end - log.start - max_bytes
+    return "\n".join((printed, *((f"[… {omitted_bytes:,} bytes more …]",) if omitted_bytes > 0 else ()), result.text))
+
+
+def dropped_output_note(program: Program) -> str:
+    """Return a note if output was dropped because it exceeded the limit; otherwise an empty string."""
+    output = program.output
+    if not output.is_truncated:
+        return ""
+    return (
+        f"it printed {output.printed_bytes:,} bytes, more than the limit of {output.max_bytes:,}: the middle was "
+        "dropped"
+    )
+
+
+def withheld_variables_note(command: str, program: Program, workspace: Workspace) -> str:
+    """Return a note about environment variables that were withheld although the command seems to need them; empty if
+    none."""
+    printed = output_tail(program) if program.code else ""
+    if not any(name in command or name in printed for name in os.environ):
+        return ""
+    withheld = process.user_variables.withheld_variables(
+        os.environ, child_environment() | workspace.environment_variables
+    )
+    return process.user_variables.withheld_variables_note(command, printed, withheld) if withheld else ""
+
+
+def output_tail(program: Program) -> str:
+    with program.log.open("rb") as log:
+        log.seek(max(program.output.flush() - _TAIL_BYTES, 0))
+        return log.read(_TAIL_BYTES).decode("utf-8", "replace")
