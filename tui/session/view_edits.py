@@ -13,6 +13,7 @@ from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.text.numbers import format_dollars, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.view.blocks import Notice
+from ebbtide.tui.view.component_table import ComponentRow
 from ebbtide.tui.view.receipts import Compaction, UndoneCompaction, edit_proposal, receipt_title
 
 if TYPE_CHECKING:  # session modules load only after the first paint
@@ -32,6 +33,15 @@ ACTION_WORDS: dict[str, Act] = {
 """The word typed after `/context` for each action."""
 FORMER_ACTION_WORDS: dict[str, Act] = {"evict": "evict", "offload": "offload", "defer": "defer", "offer": "offer"}
 """Words of earlier versions, still accepted."""
+ACTIONS_BY_KEY: dict[str, Act] = {
+    "p": "pin",
+    "d": "evict",
+    "e": "evict",
+    "o": "offload",
+    "s": "summarise",
+    "S": "summarise_before",
+}
+"""The key for each action in the list of components."""
 USAGE = f"type `/context`, `/context undo` or `/context ACTION REF` (actions: {', '.join(ACTION_WORDS)})"
 
 
@@ -53,6 +63,32 @@ async def run_action(controller: SessionController, request: EditRequest) -> str
     """Run an action; show and return its outcome. Raises `AgentError`, for example while a turn runs."""
     result = await _require_session(controller).change_conversation(apply_edit, request)
     return _show_outcome(controller, result.events)
+
+
+def act_for_key(key: str, row: ComponentRow | None) -> Act | None:
+    """Return the action that a key runs on a row of the list of components, or None."""
+    if row is not None and key == "d" and row.is_tool:
+        return "offer" if row.state == "disabled" else "defer"
+    if row is not None and key == "p" and row.is_pinned:
+        return "unpin"
+    return ACTIONS_BY_KEY.get(key)
+
+
+def edit_of_row(act: Act, row: ComponentRow | None) -> EditRequest:
+    """Return the action on a row. Raises `AgentError` if the row does not allow it."""
+    if row is None or not row.key or (row.is_tool != (act in ("defer", "offer"))):
+        target = "a tool or server" if act in ("defer", "offer") else "an output or message"
+        raise AgentError(f"select {target} first")
+    return EditRequest(act, row.key)
+
+
+def ref_to_bring(row: ComponentRow | None) -> str:
+    """Return the reference of a row whose content can be put back into context. Raises `AgentError`."""
+    if row is None or not row.ref or row.is_tool:
+        raise AgentError("select something removed or shortened to put it back")
+    if row.state == "visible":
+        raise AgentError(f"`{row.ref}` is already in context")
+    return row.ref
 
 
 async def propose_undo(controller: SessionController) -> Proposal:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # event and message modules load only after the first paint
     from ebbtide.agent.events.session import Remembered
     from ebbtide.agent.events.view import FilesChanged
     from ebbtide.agent.messages import OutputStatus, Ranges
+    from ebbtide.agent.overview import Overview
     from ebbtide.tools.outputs.new_problems import NewProblems
     from ebbtide.tools.process.state import ProgramState
 
@@ -236,6 +237,16 @@ class SessionView:
         return replace(
             self,
             past_blocks=(*((OlderMessages(remaining_count),) if remaining_count else ()), *blocks, *current_blocks),
+        )
+
+    def with_overview(self, overview: "Overview", *, is_estimate: bool) -> "SessionView":
+        """Return the view with the size of the context as measured."""
+        return replace(
+            self,
+            used_tokens=overview.used_tokens,
+            is_estimate=is_estimate,
+            available_tokens=overview.effective,
+            component_tokens=tuple((component.name, component.tokens) for component in overview.components),
         )
 
     def plus(self, *blocks: Block) -> "SessionView":
