@@ -118,7 +118,7 @@ class ContextScreen(TypeaheadGuard[None]):
     @property
     def is_settled(self) -> bool:
         """Whether the result of the last action is on the screen."""
-        return self._is_idle and all(pages.settled or not pages.display for pages in self.query(Pages))
+        return self._is_idle and all(pages.is_settled or not pages.display for pages in self.query(Pages))
 
     # Display
 

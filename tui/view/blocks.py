@@ -282,3 +282,11 @@ _ROLES_WITH_DETAILS = ("run_command", "edit_file", "write_file", "patch_files")
 def is_expandable(block: Block) -> bool:
     """Whether the block has hidden content that the user can expand."""
     return isinstance(block, Call | ReasoningBlock | SummaryBlock | Compaction | OlderMessages)
+
+
+_MARKABLE_BLOCKS = (UserText, AnswerText, Call, ReasoningBlock, SummaryBlock, Compaction, Failure, OlderMessages)
+
+
+def is_markable(block: Block) -> bool:
+    """Whether the user can mark the block while browsing."""
+    return isinstance(block, _MARKABLE_BLOCKS)
