@@ -125,21 +125,17 @@ async def carry_out_bring(controller: SessionController, ref: str) -> str:
 
 async def propose_typed(controller: SessionController, action_text: str) -> Proposal:
     """Return what the action typed after `/context` would do and cost. Raises `AgentError`."""
-    request = _parse_request(action_text)
-    return await (propose_undo(controller) if request is None else propose(controller, request))
+    return await propose(controller, _parse_request(action_text))
 
 
 async def carry_out_typed(controller: SessionController, action_text: str) -> None:
     """Run the action typed after `/context`. Raises `AgentError`."""
-    request = _parse_request(action_text)
-    await (carry_out_undo(controller) if request is None else run_action(controller, request))
+    await run_action(controller, _parse_request(action_text))
 
 
-def _parse_request(action_text: str) -> EditRequest | None:
-    """Parse an action; None means undo. Raises `AgentError`."""
+def _parse_request(action_text: str) -> EditRequest:
+    """Parse an action. Raises `AgentError`."""
     word, _, key = action_text.strip().partition(" ")
-    if word == "undo" and not key.strip():
-        return None
     act = ACTION_WORDS.get(word) or FORMER_ACTION_WORDS.get(word)
     if act is None or not key.strip():
         raise AgentError(f"`/context {sanitise_line(action_text)}` is not valid: {USAGE}")

@@ -58,10 +58,10 @@ from ebbtide.agent.messages import Assistant, Image, Message, OutputStatus, Reas
 from ebbtide.agent.prompt.code_blocks import fenced_lines
 from ebbtide.agent.tool_specs import unwrapped_call
 from ebbtide.tools.tool_traits import command_argument, path_argument, role_of, traits_of
-from ebbtide.tui.plain.print_events import new_block_lines
 from ebbtide.tui.text.unified_diff import FileDiff, Hunk, parse_diff
 from ebbtide.tui.view.blocks import Call
 from ebbtide.tui.view.call_titles import call_title, with_relative_arguments
+from ebbtide.tui.view.plain_lines import new_block_lines
 from ebbtide.tui.view.reduce import agent_line
 from ebbtide.tui.view.todos import todo_items
 
