@@ -11,8 +11,9 @@ from ebbtide.agent.errors import AgentError
 from ebbtide.agent.view.provenance import Fate, Occurrence, Trace
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.commands.command_context import CommandContext
-from ebbtide.tui.session.compaction import begin_compaction, preview_undo, undo_last_rewrite
+from ebbtide.tui.session.compaction import begin_compaction
 from ebbtide.tui.session.controller import SessionController
+from ebbtide.tui.session.view_edits import carry_out_undo, preview_undo
 from ebbtide.tui.text.cells import fit_width
 from ebbtide.tui.text.numbers import format_age, format_size, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
@@ -222,9 +223,16 @@ async def compact(context: CommandContext, focus: str) -> None:
 
 async def undo_rewrite(context: CommandContext) -> None:
     """Undo the last context change after the user has confirmed its cost."""
-    preview = await preview_undo(context.controller)
-    if preview is not None and await context.confirm("Undo the last context change?", undo_lines(preview), "undo it"):
-        await undo_last_rewrite(context.controller)
+    controller = context.controller
+    if controller.session is None:
+        return
+    try:
+        preview = await preview_undo(controller)
+        if await context.confirm("Undo the last context change?", undo_lines(preview), "undo it"):
+            with controller.busy_with("undoing"):
+                await carry_out_undo(controller)
+    except AgentError as error:
+        controller.show_notice(str(error))
 
 
 async def show_context(context: CommandContext, action_text: str) -> None:

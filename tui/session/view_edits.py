@@ -8,7 +8,7 @@ from ebbtide.agent.compaction.undo import offer_undo, undo
 from ebbtide.agent.compaction.view_edits import EditRequest, Refusal
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.session import Event
-from ebbtide.agent.events.view import Act
+from ebbtide.agent.events.view import Act, RewriteUndone
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.text.numbers import format_dollars, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
@@ -91,9 +91,14 @@ def ref_to_bring(row: ComponentRow | None) -> str:
     return row.ref
 
 
+async def preview_undo(controller: SessionController) -> RewriteUndone:
+    """Return what undoing the last rewrite would change and cost. Raises `AgentError`."""
+    return (await _require_session(controller).change_conversation(offer_undo)).event
+
+
 async def propose_undo(controller: SessionController) -> Proposal:
     """Return what undoing the last rewrite would do and cost. Raises `AgentError`."""
-    event = (await _require_session(controller).change_conversation(offer_undo)).event
+    event = await preview_undo(controller)
     price = "costs nothing" if not event.written else f"costs {_cost(event.written, event.cost)}"
     added_tokens = event.after_tokens - event.before_tokens
     token_change = (

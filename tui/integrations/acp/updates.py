@@ -208,7 +208,7 @@ def protocol_diffs(diff: str, root: str) -> Iterator[FileEditToolCallContent]:
         path = _absolute_path(file.name, root)
         for part in file.parts:
             if isinstance(part, Hunk):
-                yield tool_diff_content(path, _hunk_text(part, "added", file), _old_hunk_text(part, file))
+                yield tool_diff_content(path, _hunk_text(part, "added"), _old_hunk_text(part, file))
 
 
 def tool_kind(name: str) -> ToolKind:
@@ -320,8 +320,8 @@ def _absolute_path(path: str, root: str) -> str:
 
 def _old_hunk_text(hunk: Hunk, file: FileDiff) -> str | None:
     """Return the old text of the hunk; None if the file did not exist."""
-    return None if file.state == "new" else _hunk_text(hunk, "removed", file)
+    return None if file.state == "new" else _hunk_text(hunk, "removed")
 
 
-def _hunk_text(hunk: Hunk, kind: str, file: FileDiff) -> str:
+def _hunk_text(hunk: Hunk, kind: str) -> str:
     return "".join(line.text + "\n" * line.has_newline for line in hunk.lines if line.kind in (kind, "kept"))
