@@ -35,7 +35,7 @@ PATIENCE = 20
 def list_on(app: App[Any], name: str) -> bool:
     """Whether the list of a command is on the screen, with all that was asked for."""
     screen = app.screen
-    return isinstance(screen, PanelScreen) and screen.panel.name == name and screen.is_mounted and screen.settled
+    return isinstance(screen, PanelScreen) and screen.panel.name == name and screen.is_mounted and screen.is_settled
 
 
 def asks_on(app: App[Any], kind: ScreenType) -> bool:

@@ -11,8 +11,6 @@ from ebbtide.agent.archive.listing import ArchiveItem, ArchiveListing, ContentPa
 from ebbtide.agent.archive.tree import Tree
 from ebbtide.agent.calls.boundary import SessionBoundary
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
-from ebbtide.agent.compaction.compact import CompactResult
-from ebbtide.agent.compaction.rewrite import ignore_event
 from ebbtide.agent.config.options import Mode
 from ebbtide.agent.errors import AgentError, ReferenceFailed, UsageError
 from ebbtide.agent.events.permissions import (
@@ -24,7 +22,7 @@ from ebbtide.agent.events.permissions import (
 )
 from ebbtide.agent.events.plan import PlanAnswered, PlanDecision, PlanSubmitted
 from ebbtide.agent.events.session import ContextMeasured, Event, Steered, StepStarted, TurnFinished, TurnStarted
-from ebbtide.agent.events.view import BroughtBack, CompactionStarted, ContextCompacted
+from ebbtide.agent.events.view import BroughtBack
 from ebbtide.agent.hooks.session_hooks import EndReason, SessionHooks
 from ebbtide.agent.integrations.mcp.running import RunningServers
 from ebbtide.agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
@@ -42,8 +40,6 @@ from ebbtide.agent.window.session_context import Agents, CallContext
 from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.tools.outputs.recall_results import no_progress
 from ebbtide.tools.sandbox.boundary import SandboxState
-
-COMPACTED = CompactResult(90_000, 9_000, 120, 8, ("summary",))
 
 
 def session_info(id: str, title: str, **more: Any) -> SessionInfo:
@@ -302,12 +298,6 @@ class FakeSession(Session):
 
     def resume_turn(self, pending_messages: Callable[[], Sequence[User]] = tuple) -> AsyncGenerator[Event, None]:
         return self.send("", pending_messages=pending_messages)
-
-    async def compact(self, focus: str | None = None, emit: Callable[[Event], None] = ignore_event) -> CompactResult:
-        self.said.append(f"compact {focus}")
-        emit(CompactionStarted(90_000))
-        emit(ContextCompacted(90_000, 9_000, 120, 8, ("summary",)))
-        return COMPACTED
 
     async def change_conversation(self, *work: Any, **how: Any) -> Any:
         """What the test has ready, whatever the work is."""

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.tui.commands.extensions import _trust_panel
+from ebbtide.tui.commands.extensions import _trust_panel, build_skills_panel
 from ebbtide.tui.prompt.completion import prompt_completions
 from ebbtide.tui.session.completion import COMMAND_NAMES
 from ebbtide.tui.slash_commands import custom_command_name
-from ebbtide.tui.view.extensions import build_skills_panel
 from ebbtide.tui.view.panel import Panel, ShowMessage, row_text
 from tests.agent.extensions.test_custom_commands import SKILL, open_session
 from tests.kit.extension_project import ExtensionProject

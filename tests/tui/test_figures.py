@@ -20,8 +20,8 @@ from ebbtide.agent.overview import Overview, total_cost
 from ebbtide.agent.sessions import Sessions
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.screens.context import ContextScreen
-from ebbtide.tui.session.compaction import begin_compaction, preview_undo, undo_last_rewrite
-from ebbtide.tui.session.view_edits import propose, propose_undo, run_action
+from ebbtide.tui.session.compaction import begin_compaction
+from ebbtide.tui.session.view_edits import carry_out_undo, preview_undo, propose, propose_undo, run_action
 from ebbtide.tui.text.numbers import format_dollars, format_tokens
 from ebbtide.tui.view.compaction_preview import compaction_headline
 from ebbtide.tui.view.component_table import build_component_table
@@ -182,10 +182,9 @@ async def test_every_place_tells_the_same_through_the_life_of_a_session(tmp_path
             await said(t, "again", "Again.")
             await same_everywhere(t, home, bill)
             event, offered = await preview_undo(t.app.controller), await propose_undo(t.app.controller)
-            assert event is not None
             assert offered.text.endswith(f"costs {format_dollars(event.cost)} now")
             assert event.is_cached is has_cache
-            await undo_last_rewrite(t.app.controller)
+            await carry_out_undo(t.app.controller)
             assert (await same_everywhere(t, home, bill)).used_tokens == event.after_tokens
         async with home.terminal(resume="") as t:
             await t.until(lambda: t.app.controller.view.used_tokens)

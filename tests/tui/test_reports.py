@@ -7,8 +7,8 @@ from ebbtide.agent.integrations.export.readable_export import readable_session_f
 from ebbtide.agent.integrations.export.transcript_entries import SessionDetails
 from ebbtide.agent.messages import Assistant, Reasoning, Text, ToolCall, ToolOutput, User
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.plain.print_events import plain_lines
 from ebbtide.tui.view.blocks import Notice
+from ebbtide.tui.view.plain_lines import plain_lines
 from tests.kit.app_pilot import Driven
 from tests.kit.project import Project
 from tests.kit.user_settings import Setup

@@ -7,9 +7,9 @@ from ebbtide.agent.extensions.trust import ProjectTrust
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.hooks.approval import hook_trust_state, user_hook_trust
 from ebbtide.agent.hooks.declarations import collect_hooks
+from ebbtide.tui import commands
 from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings
 from ebbtide.tui.text.sanitise import sanitise_line
-from ebbtide.tui.view.extensions import NO_HOOKS
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -52,5 +52,5 @@ def run(arguments: Sequence[str]) -> int:
     for problem in declarations.problems:
         print(f"ebb: {sanitise_line(problem)}", file=sys.stderr)
     if not (declarations.hooks or config.hooks_after_tool or declarations.problems):
-        print(NO_HOOKS.replace("`", ""))
+        print(commands.extensions.NO_HOOKS.replace("`", ""))
     return 0

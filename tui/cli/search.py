@@ -1,21 +1,13 @@
-"""Implements `ebb sessions search` and `ebb sessions show ID REF`."""
+"""`ebb sessions search`: searches stored sessions."""
 
-import argparse
-import codecs
-import itertools
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ebbtide.agent.errors import ReferenceFailed
 from ebbtide.agent.headless.printing import print_json
-from ebbtide.tools.base import ToolError
 from ebbtide.tools.outputs.recall_results import RecalledItem, RecallQuery, RecallResult
-from ebbtide.tools.outputs.stored_content import StoredContent
-from ebbtide.tools.read_result import referenced_range
 from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_integer, parse_subcommand_args, run_with_sessions
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
@@ -61,42 +53,6 @@ def search(arguments: Sequence[str]) -> int:
     if not recall_result.items and not options.json:
         print("nothing found; `--all` searches the sessions of all projects")
     return 0
-
-
-def show(options: argparse.Namespace) -> int:
-    """Run `ebb sessions show ID REF`: print the content of REF, or the range that REF names; return the exit code."""
-
-    async def work(sessions: "Sessions") -> None:
-        stored = await (await sessions.open_recall(options.id, in_all_projects=True)).fetch(options.ref)
-        with closing(stored.content):
-            _print_referenced(stored)
-            for line in stored.trailing_note.splitlines():  # on stderr, so that stdout contains only the bytes
-                print(f"ebb: {sanitise_line(line)}", file=sys.stderr)
-
-    run_with_sessions(options, work)
-    return 0
-
-
-def _print_referenced(stored: StoredContent) -> None:
-    """Print the referenced bytes unchanged or, on a terminal, without control sequences."""
-    try:
-        start, end = referenced_range(stored)
-    except ToolError as error:
-        raise ReferenceFailed(str(error)) from error
-    if not sys.stdout.isatty():
-        sys.stdout.flush()
-        for chunk in stored.content.chunks(start, end):
-            sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
-        return
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    last_character = "\n"
-    for chunk in itertools.chain(stored.content.chunks(start, end), (b"",)):
-        text = decoder.decode(chunk, final=not chunk)
-        print(sanitise(text), end="")
-        last_character = text[-1:] or last_character
-    if last_character != "\n":
-        print()
 
 
 def result_lines(item: RecalledItem) -> list[str]:

@@ -11,7 +11,9 @@ from ebbtide.agent.errors import AgentError
 from ebbtide.agent.view.provenance import Fate, Occurrence, Trace
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.commands.command_context import CommandContext
-from ebbtide.tui.session.compaction import begin_compaction, preview_undo, undo_last_rewrite
+from ebbtide.tui.session.compaction import begin_compaction
+from ebbtide.tui.session.controller import SessionController
+from ebbtide.tui.session.view_edits import carry_out_undo, preview_undo
 from ebbtide.tui.text.cells import fit_width
 from ebbtide.tui.text.numbers import format_age, format_size, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
@@ -221,9 +223,16 @@ async def compact(context: CommandContext, focus: str) -> None:
 
 async def undo_rewrite(context: CommandContext) -> None:
     """Undo the last context change after the user has confirmed its cost."""
-    preview = await preview_undo(context.controller)
-    if preview is not None and await context.confirm("Undo the last context change?", undo_lines(preview), "undo it"):
-        await undo_last_rewrite(context.controller)
+    controller = context.controller
+    if controller.session is None:
+        return
+    try:
+        preview = await preview_undo(controller)
+        if await context.confirm("Undo the last context change?", undo_lines(preview), "undo it"):
+            with controller.busy_with("undoing"):
+                await carry_out_undo(controller)
+    except AgentError as error:
+        controller.show_notice(str(error))
 
 
 async def show_context(context: CommandContext, action_text: str) -> None:
@@ -240,15 +249,42 @@ async def show_context(context: CommandContext, action_text: str) -> None:
 
 
 async def trace_text(context: CommandContext, text: str) -> None:
-    trace = await context.controller.trace_text(text)
+    trace = await find_text(context.controller, text)
     if trace.occurrences and context.controller.session is not None:
         choice = await context.show(occurrences_panel(context.controller.session.archive_listing, text, trace))
         if choice is not None:
-            await context.controller.bring_back(choice.value)
+            await put_back(context.controller, choice.value)
+
+
+async def find_text(controller: SessionController, text: str) -> Trace:
+    """Find where a text is now, in the context or elsewhere in the session. If the model has never seen it, show
+    that."""
+    if not text:
+        controller.show_notice("type some text after `/why`, such as `/why parse_date`")
+        return Trace()
+    trace = await controller.run_with_activity("searching", lambda session: session.trace_text(text))
+    if trace is not None and not trace.occurrences:
+        controller.show_notice(never_seen_message(text, trace.unsearched))
+    return trace or Trace()
+
+
+def never_seen_message(text: str, notes: Sequence[str]) -> str:
+    """Return the message for a text that the model has never seen."""
+    return "\n".join(map(sanitise_line, (f"the model has never seen `{text}` in this session", *notes)))
 
 
 async def bring_back(context: CommandContext, ref: str) -> None:
-    await context.controller.bring_back(ref)
+    await put_back(context.controller, ref)
+
+
+async def put_back(controller: SessionController, ref: str) -> None:
+    """Put the content of a reference back into context, at the end of the conversation."""
+    if not ref:
+        controller.show_notice("type a reference after `/bring`, such as `r12`; `/why` lists them")
+        return
+    event = await controller.run_with_activity("adding to context", lambda session: session.restore_to_view(ref))
+    if event is not None:
+        controller.advance(event)
 
 
 async def show_archive(context: CommandContext, _: str) -> None:

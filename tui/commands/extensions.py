@@ -1,19 +1,32 @@
-"""Commands for skills, hooks and approvals."""
+"""Commands for skills, hooks and approvals, with their lists."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ebbtide.agent.config.hook_tables import HOOK_EVENTS
 from ebbtide.agent.errors import AgentError
 from ebbtide.tui.commands.command_context import CommandContext
-from ebbtide.tui.view.extensions import NO_HOOKS, build_hooks_panel, build_skills_panel, build_trust_panel
-from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMessage, any_row
+from ebbtide.tui.text.sanitise import sanitise_line
+from ebbtide.tui.text.spans import Line, TextStyle
+from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMessage, any_row, heading_row
 
 if TYPE_CHECKING:  # few folders need these modules, because few have extensions
     from ebbtide.agent.config.option_values import AfterToolHook
+    from ebbtide.agent.extensions.session_extensions import SessionExtensions
     from ebbtide.agent.extensions.session_trust import SessionTrust
-    from ebbtide.agent.extensions.trust import TrustItem, TrustVerdict
+    from ebbtide.agent.extensions.trust import TrustItem, TrustState, TrustVerdict
+    from ebbtide.agent.hooks.declarations import DeclaredHook
+    from ebbtide.agent.hooks.runner import HookStatistics
     from ebbtide.agent.hooks.session_hooks import SessionHooks
+
+NO_HOOKS = 'No hooks yet. Add one in `config.toml`: `hooks.Stop = [{ hooks = [{ command = "make test" }] }]`'
+_TRUST_STATE_STYLES: "dict[TrustState, TextStyle]" = {
+    "on": "good",
+    "not approved": "warn",
+    "changed": "warn",
+    "refused": "dim",
+}
 
 
 async def show_skills(context: CommandContext, _: str) -> None:
@@ -28,6 +41,29 @@ async def show_skills(context: CommandContext, _: str) -> None:
         context.insert_in_prompt(f"/{choice.value} ")
 
 
+def build_skills_panel(extensions: "SessionExtensions") -> Panel:
+    """Return the skills of a session; choosing one inserts it into the prompt."""
+    rows = []
+    for skill in extensions.skills:
+        trust_state = extensions.trust_state(skill)
+        line: Line = (
+            (sanitise_line(f"/{skill.name}"), "text"),
+            (f"  {skill.owner}, {skill.source}", "dim"),
+            (f"  {trust_state}", _TRUST_STATE_STYLES[trust_state]) if trust_state != "on" else ("", "dim"),
+        )
+        details: list[Line] = [
+            ((sanitise_line(skill.description), "text"),),
+            ((sanitise_line(str(skill.path)), "dim"),),
+        ]
+        if not skill.is_listed_for_model:
+            details.append((("only used when you call it", "dim"),))
+        rows.append(PanelRow(skill.name, line, search_text=f"{skill.name} {skill.description}", details=tuple(details)))
+    headline: Line = (("Skills", "strong"), ("  the model loads one when it fits the task", "dim"))
+    return Panel(
+        "skills", (headline,), tuple(rows), "Up, Down   Enter insert   Esc close", row_noun="skill", max_list_lines=12
+    )
+
+
 async def show_trust(context: CommandContext, _: str) -> None:
     """List what the project ships, and approve or refuse it."""
     session = context.controller.session
@@ -35,6 +71,47 @@ async def show_trust(context: CommandContext, _: str) -> None:
         context.controller.show_notice("nothing in this folder needs approval")
     else:
         await context.show(_trust_panel(session.trust))
+
+
+def _trust_panel(trust: "SessionTrust") -> Panel:
+    """Return the project's extensions with the user's decisions about them, and the actions that change these
+    decisions."""
+    items = {item.key: item for item in trust.items}
+
+    def create_action(key: str, label: str, message: str, decide: "Callable[[TrustItem], None]") -> PanelAction:
+        def apply_decision(value: str) -> str:
+            decide(items[value])
+            return f"{items[value].kind} {items[value].name}: {message}"
+
+        return _decision_action(key, label, apply_decision, lambda: _trust_panel(trust))
+
+    headline: Line = (
+        ("Extensions of this project", "strong"),
+        ("  changes need a new approval", "dim"),
+    )
+    actions = (
+        create_action(
+            "a", "approve", "approved, takes effect with your next message", lambda item: trust.decide(item, "approved")
+        ),
+        create_action("n", "never", "not used in this project", lambda item: trust.decide(item, "refused")),
+        create_action("x", "reset", "you will be asked with your next message", trust.forget),
+    )
+    return Panel(
+        "trust", (headline,), tuple(_trust_row(item, trust.trust_state(item)) for item in items.values()),
+        "Up, Down   a approve   n never   x reset   Esc close",
+        empty_message="Nothing here needs approval.", actions=actions,
+        search_placeholder="", previews_before_action=True, scrolls_details=True, max_list_lines=12,
+    )  # fmt: skip
+
+
+def _trust_row(item: "TrustItem", trust_state: "TrustState") -> PanelRow:
+    line: Line = (
+        (sanitise_line(f"{item.kind} {item.name}"), "text"),
+        (f"  {trust_state}", _TRUST_STATE_STYLES[trust_state]),
+        (f"  {sanitise_line(item.source)}", "dim"),
+    )
+    details: tuple[Line, ...] = tuple(((sanitise_line(detail), "dim"),) for detail in item.details)
+    return PanelRow(item.key, line, details=details)
 
 
 async def show_hooks(context: CommandContext, _: str) -> None:
@@ -49,27 +126,9 @@ async def show_hooks(context: CommandContext, _: str) -> None:
         await context.show(_hooks_panel(hooks, after_tool))
 
 
-def _trust_panel(trust: "SessionTrust") -> Panel:
-    items = {item.key: item for item in trust.items}
-
-    def create_action(key: str, label: str, message: str, decide: "Callable[[TrustItem], None]") -> PanelAction:
-        def apply_decision(value: str) -> str:
-            decide(items[value])
-            return f"{items[value].kind} {items[value].name}: {message}"
-
-        return _decision_action(key, label, apply_decision, lambda: _trust_panel(trust))
-
-    return build_trust_panel(
-        [(item, trust.trust_state(item)) for item in items.values()],
-        create_action(
-            "a", "approve", "approved, takes effect with your next message", lambda item: trust.decide(item, "approved")
-        ),
-        create_action("n", "never", "not used in this project", lambda item: trust.decide(item, "refused")),
-        create_action("x", "reset", "you will be asked with your next message", trust.forget),
-    )
-
-
 def _hooks_panel(hooks: "SessionHooks | None", after_tool: "Sequence[AfterToolHook]") -> Panel:
+    """Return the hooks by event, the `hooks.after_tool` commands, and the reasons why other hooks are ignored. The
+    value of a row is its index in the records."""
     records = hooks.records if hooks is not None else ()
 
     def create_action(key: str, label: str, message: str, verdict: "TrustVerdict | None") -> PanelAction:
@@ -84,14 +143,69 @@ def _hooks_panel(hooks: "SessionHooks | None", after_tool: "Sequence[AfterToolHo
 
         return _decision_action(key, label, apply_decision, lambda: _hooks_panel(hooks, after_tool), has_file)
 
-    return build_hooks_panel(
-        records,
-        after_tool,
-        hooks.problems if hooks is not None else (),
+    actions = (
         create_action("a", "approve", "will run from now on", "approved"),
         create_action("n", "never", "will not run", "refused"),
         create_action("x", "reset", "you will be asked with your next message", None),
     )
+    headline: Line = (("Hooks", "strong"), ("  your programs, run on events", "dim"))
+    return Panel(
+        "hooks", (headline,), _hook_rows(records, after_tool, hooks.problems if hooks is not None else ()),
+        "Up, Down   a approve   n never   x reset   Esc close",
+        actions=actions, search_placeholder="", previews_before_action=True, scrolls_details=True, max_list_lines=16,
+    )  # fmt: skip
+
+
+def _hook_rows(
+    records: "Sequence[tuple[DeclaredHook, TrustState, HookStatistics]]",
+    after_tool: "Sequence[AfterToolHook]",
+    problems: Sequence[str],
+) -> tuple[PanelRow, ...]:
+    rows: list[PanelRow] = []
+    for event in HOOK_EVENTS:
+        event_hooks = [(str(index), *record) for index, record in enumerate(records) if record[0].event == event]
+        rows += [heading_row(event)] if event_hooks else []
+        rows += [_hook_row(*record) for record in event_hooks]
+    if after_tool:
+        rows.append(heading_row("hooks.after_tool"))
+    for hook in after_tool:
+        rows.append(
+            PanelRow("", ((f"  {sanitise_line(hook.match)}  ", "dim"), (sanitise_line(hook.command_line), "text")))
+        )
+    if problems:
+        rows.append(heading_row("ignored"))
+    rows += [PanelRow("", ((f"  {sanitise_line(problem)}", "warn"),)) for problem in problems]
+    return tuple(rows)
+
+
+def _hook_row(value: str, hook: "DeclaredHook", trust_state: "TrustState", record: "HookStatistics") -> PanelRow:
+    entry = hook.entry
+    conditions = [entry.matcher.strip() or "*", *([f"if {entry.condition}"] if entry.condition else ())]
+    counts = [f"ran {_times(record.run_count)}"] if record.run_count else []
+    counts += [f"blocked {_times(record.objection_count)}"] if record.objection_count else []
+    line: Line = (
+        (f"  {sanitise_line(', '.join(conditions))}  ", "dim"),
+        (sanitise_line(entry.action_text), "text"),
+        (f"  {trust_state}", _TRUST_STATE_STYLES[trust_state]) if trust_state != "on" else ("", "dim"),
+        (f"  {', '.join(counts)}", "dim") if counts else ("", "dim"),
+        (f"  failed {_times(record.failure_count)}", "warn") if record.failure_count else ("", "dim"),
+    )
+    owner_text = {"user": "your hook", "project": "project hook", "plugin": "plugin hook"}[hook.owner]
+    facts = [
+        f"{owner_text} from {hook.declared_in}",
+        f"timeout {hook.timeout:g} s",
+        *(["runs once"] if entry.is_once_per_session else ()),
+    ]
+    facts += ["runs in the background"] if entry.runs_in_background else []
+    details: list[Line] = [((sanitise_line(action_line), "text"),) for action_line in entry.action_text.splitlines()]
+    details.append(((sanitise_line("; ".join(facts)), "dim"),))
+    if record.problem:
+        details.append(((sanitise_line(record.problem), "warn"),))
+    return PanelRow(value, line, details=tuple(details))
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _decision_action(

@@ -42,7 +42,7 @@ def sandbox_panel(state: SandboxState, note: str, boundary: Boundary | None, hom
         ("Sandbox  ", "strong"),
         *parse_inline_code(_SANDBOX_TEXTS[state], "text" if boundary is not None else "warn"),
     )
-    return build_report_panel("sandbox", title, tuple(_sandbox_lines(state, note, boundary, home)))
+    return build_report_panel("sandbox", title, tuple(_sandbox_lines(note, boundary, home)))
 
 
 _SANDBOX_TEXTS: dict[SandboxState, str] = {
@@ -61,7 +61,7 @@ _NETWORK_TEXTS: dict[Network, str] = {
 }
 
 
-def _sandbox_lines(state: SandboxState, note: str, limits: Boundary | None, home: str) -> Iterator[Line]:
+def _sandbox_lines(note: str, limits: Boundary | None, home: str) -> Iterator[Line]:
     if note:
         yield parse_inline_code(sanitise_line(note), "warn")
     if limits is None:

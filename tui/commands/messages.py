@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from ebbtide.agent.input.shell import run_user_command
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.view.block_texts import last_answer
 
@@ -18,7 +19,11 @@ async def run_shell(context: CommandContext, command: str) -> None:
         return context.controller.show_notice("type a command after `!`, such as `!git status`")
     if context.controller.session is not None and context.controller.session.mode == "plan":
         context.controller.show_notice("plan mode restricts the model only; your own command runs")
-    await context.controller.run_command(command)
+    controller = context.controller
+    await controller.run_with_activity(
+        "running your command",
+        lambda session: session.change_conversation(run_user_command, session.calls, command, controller.advance),
+    )
     return None
 
 

@@ -9,10 +9,13 @@ from rich.cells import cell_len
 
 from ebbtide.agent.archive.tree import MessagePreview, Tree, TreeRow, files_changed_since, tree_rows
 from ebbtide.agent.checkpoints.undo_points import UndoPoint, turns_since
+from ebbtide.agent.config.options import MODES, Mode
 from ebbtide.agent.errors import AgentError
+from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS
 from ebbtide.tools.outputs.extent import join_limited, pluralize
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.commands.undo import confirm_restore, run_restore
+from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.session_list import SessionList
 from ebbtide.tui.text.cells import fit_width
 from ebbtide.tui.text.numbers import format_age
@@ -24,7 +27,6 @@ from ebbtide.tui.view.sessions import deleted_message
 
 if TYPE_CHECKING:
     from ebbtide.agent.archive.library import Library
-    from ebbtide.tui.session.controller import SessionController
 
 
 REWIND_KEY_HINTS = "Enter go back before it  f restore files  b both  o open that branch  Esc close"
@@ -246,8 +248,27 @@ async def fork(context: CommandContext, _: str) -> None:
 
 
 async def change_mode(context: CommandContext, name: str) -> None:
-    if description := await context.controller.change_mode(name):
+    if description := await switch_mode(context.controller, name):
         context.hint(description)
+
+
+async def switch_mode(controller: SessionController, name: str) -> str:
+    """Switch to a permission mode or, without a name, to the next one; return its description. If the name is unknown,
+    show that and return an empty string."""
+    if controller.session is None:
+        return ""
+    mode = next_mode(controller.session.mode) if not name else next((mode for mode in MODES if mode == name), None)
+    if mode is None:
+        controller.show_notice(f"unknown mode `{name}`. Modes: {', '.join(f'`{mode}`' for mode in MODES)}")
+        return ""
+    answered_count = await controller.change_mode(mode)
+    return f"{mode}{', and the open question is approved' if answered_count else ''}: {MODE_DESCRIPTIONS[mode]}"
+
+
+def next_mode(mode: str) -> Mode:
+    """Return the next mode in the cycle. `auto` is not part of the cycle, so that it is only set by name."""
+    cycle: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
+    return cycle[(cycle.index(mode) + 1) % len(cycle)] if mode in cycle else "ask"
 
 
 async def clear(context: CommandContext, _: str) -> None:

@@ -13,7 +13,7 @@ from ebbtide.tui.commands.first_run import choose_first_model
 from ebbtide.tui.commands.sessions import pick_session
 from ebbtide.tui.plain.command_context import LineContext
 from ebbtide.tui.plain.jobs import LineJobs
-from ebbtide.tui.plain.print_events import PrintState, block_lines, event_lines
+from ebbtide.tui.plain.print_events import PrintState, event_lines
 from ebbtide.tui.plain.questions import (
     ANSWER_PROMPT,
     answer_confirmation,
@@ -31,6 +31,7 @@ from ebbtide.tui.session.drafts import Drafts
 from ebbtide.tui.slash_commands import Invocation, parse_command
 from ebbtide.tui.text.sanitise import sanitise
 from ebbtide.tui.view.blocks import Failure, OpenQuestion, TurnTotal
+from ebbtide.tui.view.plain_lines import block_lines
 from ebbtide.tui.view.question import Answer, TextEntry
 from ebbtide.tui.view.questions import build_question_spec
 from ebbtide.tui.view.reduce import with_relative_paths

@@ -1,18 +1,26 @@
 """The command context of line mode."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
+from ebbtide.agent.config.settings import Settings
 from ebbtide.agent.errors import AgentError
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui import session
+from ebbtide.tui.commands.command_context import SendMessage
 from ebbtide.tui.keys import KEYS as SCREEN_KEYS
 from ebbtide.tui.keys import KeyBinding
-from ebbtide.tui.plain.panel import LineContextBase, show_panel
-from ebbtide.tui.plain.print_events import block_lines, plain_lines, text_lines
+from ebbtide.tui.plain.panel import show_panel
 from ebbtide.tui.plain.questions import ANSWER_PROMPT, parse_answer, question_lines
+from ebbtide.tui.plain.reader import PromptReader
+from ebbtide.tui.prompt.history import History
 from ebbtide.tui.session.compaction import ManualCompaction, summary_tokens
+from ebbtide.tui.session.controller import SessionController
+from ebbtide.tui.session.greeter import Greeter
 from ebbtide.tui.session.view_edits import carry_out_typed, propose_typed
+from ebbtide.tui.slash_commands import Invocation
 from ebbtide.tui.terminal.edit_text import edit_with, editor_command, ignore_interrupt_keys
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.blocks import AnswerText, SessionView, UserText
@@ -25,6 +33,7 @@ from ebbtide.tui.view.compaction_preview import (
 from ebbtide.tui.view.context import overview_lines
 from ebbtide.tui.view.greeting import plain_greeting
 from ebbtide.tui.view.panel import Panel, PanelRow, RowChosen
+from ebbtide.tui.view.plain_lines import block_lines, plain_lines, text_lines
 from ebbtide.tui.view.question import Answer, TextEntry
 from ebbtide.tui.view.questions import build_confirmation
 
@@ -48,10 +57,34 @@ EDITING_KEYS = (
 COMMAND_PROMPT = "Command to run: "
 
 
-class LineContext(LineContextBase):
+class SetPromptText(Protocol):
+    """Puts text into the prompt. If that is impossible, `unsent` messages remain queued."""
+
+    def __call__(self, text: str, unsent: bool = False) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LineContext:
     """A `CommandContext` for line mode."""
 
-    themes = None
+    controller: SessionController
+    history: History
+    print_lines: Callable[[Sequence[str]], None]
+    ask: Callable[[str], Awaitable[str]]
+    """Returns the user's next line; empty to cancel."""
+    set_prompt_text: SetPromptText
+    model: str | None
+    send: SendMessage
+    invoke: Callable[[Invocation], None]
+    settings: Settings | None
+    close: Callable[[], None]
+    greeter: Greeter
+    get_reader: Callable[[], PromptReader]
+    """Returns the current reader."""
+
+    @property
+    def themes(self) -> None:
+        """None, because line mode has no colours."""
 
     @property
     def keys(self) -> Sequence[KeyBinding]:

@@ -1,20 +1,13 @@
-"""Panels in line mode, operated with numbers and words instead of keys, and the base class of the line mode context."""
+"""Panels in line mode, operated with numbers and words instead of keys."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from ebbtide.agent.config.settings import Settings
 from ebbtide.agent.errors import AgentError
-from ebbtide.tui.commands.command_context import SendMessage
-from ebbtide.tui.plain.print_events import plain_line, plain_lines
 from ebbtide.tui.plain.questions import diff_in_words
 from ebbtide.tui.plain.reader import PromptReader, read_hidden
-from ebbtide.tui.prompt.history import History
 from ebbtide.tui.session.controller import SessionController
-from ebbtide.tui.session.greeter import Greeter
-from ebbtide.tui.slash_commands import Invocation
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.panel import (
@@ -35,36 +28,22 @@ from ebbtide.tui.view.panel import (
     row_details,
     row_text,
 )
+from ebbtide.tui.view.plain_lines import plain_line, plain_lines
 
 
-class SetPromptText(Protocol):
-    """Puts text into the prompt. If that is impossible, `unsent` messages remain queued."""
+class PanelConsole(Protocol):
+    """What a panel in line mode works with."""
 
-    def __call__(self, text: str, unsent: bool = False) -> None: ...
+    @property
+    def controller(self) -> SessionController: ...
+    @property
+    def print_lines(self) -> Callable[[Sequence[str]], None]: ...
+    @property
+    def ask(self) -> Callable[[str], Awaitable[str]]:
+        """Returns the user's next line; empty to cancel."""
 
-
-@dataclass(frozen=True, slots=True)
-class LineContextBase:
-    """The session, output and input that commands in line mode work with."""
-
-    controller: SessionController
-    history: History
-    print_lines: Callable[[Sequence[str]], None]
-    ask: Callable[[str], Awaitable[str]]
-    """Returns the user's next line; empty to cancel."""
-    set_prompt_text: SetPromptText
-    model: str | None
-    send: SendMessage
-    invoke: Callable[[Invocation], None]
-    settings: Settings | None
-    close: Callable[[], None]
-    greeter: Greeter
-    get_reader: Callable[[], PromptReader]
-    """Returns the current reader."""
-
-    async def ask_hidden(self, question: str) -> str:
-        """Ask for a line with hidden input; empty if cancelled or impossible."""
-        return await self.get_reader().run_with_terminal(lambda: read_hidden(question))
+    @property
+    def get_reader(self) -> Callable[[], PromptReader]: ...
 
 
 PAGE_LINES = 40
@@ -75,28 +54,28 @@ EMPTY_TEXT_WORD = "none"
 """The word to type for empty text, because an empty line cancels."""
 
 
-async def show_panel(context: LineContextBase, panel: Panel) -> RowChosen | None:
+async def show_panel(console: PanelConsole, panel: Panel) -> RowChosen | None:
     """Show a panel and return the chosen row; None if none was chosen."""
     query = panel.search_text
     panel = await _search_panel(panel, query)
     headline, *details = panel_headline(panel, len(panel.rows), is_searched=False)
     if not panel.rows:
         explains_empty = panel.empty_message and not panel.empty_details
-        context.print_lines(
+        console.print_lines(
             (*plain_lines(details), panel.empty_message)
             if explains_empty
             else (_title_text(headline), *plain_lines(panel.empty_details))
         )
         return None
-    context.print_lines(plain_lines(details))
+    console.print_lines(plain_lines(details))
     rows = matching_rows(panel, query) or panel.rows
     if panel.is_printed_in_full:
-        context.print_lines((_title_text(headline), *map(_row_text, rows)))
+        console.print_lines((_title_text(headline), *map(_row_text, rows)))
         return None
     row = next((row for row in rows if row.value == query and not row.is_heading), None)
     if row is None:
         row, action = await _choose_row(
-            context, panel, rows[::-1] if panel.is_newest_last else rows, _title_text(headline)
+            console, panel, rows[::-1] if panel.is_newest_last else rows, _title_text(headline)
         )
     else:
         action = None
@@ -104,9 +83,9 @@ async def show_panel(context: LineContextBase, panel: Panel) -> RowChosen | None
         return None
     if action is None:
         if panel.previews_before_action:
-            await _print_row(context, row)
-        action = await _action_for_row(context, panel, row)
-    return await _run_action(context, panel, action, row) if action is not None else None
+            await _print_row(console, row)
+        action = await _action_for_row(console, panel, row)
+    return await _run_action(console, panel, action, row) if action is not None else None
 
 
 async def _search_panel(panel: Panel, query: str) -> Panel:
@@ -128,7 +107,7 @@ def _row_text(row: PanelRow) -> str:
 
 
 async def _choose_row(
-    context: LineContextBase, panel: Panel, rows: Sequence[PanelRow], title: str
+    console: PanelConsole, panel: Panel, rows: Sequence[PanelRow], title: str
 ) -> tuple[PanelRow | None, PanelAction | None]:
     """Let the user choose a row by number and, optionally, an action; None if cancelled. Other input starts a search.
     If every action applies to the whole list, a chosen row is only printed."""
@@ -143,10 +122,10 @@ async def _choose_row(
     visible = rows
     while True:
         numbers_by_value = {value: number for number, value in enumerate(rows_by_value, 1)}
-        context.print_lines(
+        console.print_lines(
             (*numbered_list(title, visible, numbers_by_value), *_usage(panel, [row for row in rows if row.value]))
         )
-        answer = (await context.ask(f"Number, or words to find;{list_hint} an empty line closes: ")).strip()
+        answer = (await console.ask(f"Number, or words to find;{list_hint} an empty line closes: ")).strip()
         if not answer:
             return None, None
         list_action = next(
@@ -172,14 +151,14 @@ async def _choose_row(
             None,
         )
         if row is not None and not word and prints_rows:
-            await _print_row(context, row)
+            await _print_row(console, row)
             continue
         if row is not None and (not word or (action is not None and action.is_available(row))):
             return row, action
         found_rows = matching_rows(await _search_panel(panel, answer), answer)
         new_rows = {row.value: rows_by_value.get(row.value, row) for row in found_rows if row.value}
         if not new_rows:
-            context.print_lines((f"Nothing in the list matches {answer!r}.",))
+            console.print_lines((f"Nothing in the list matches {answer!r}.",))
         rows_by_value, visible = {**rows_by_value, **new_rows}, tuple(new_rows.values()) or visible
 
 
@@ -214,28 +193,28 @@ def _usage(panel: Panel, rows: Sequence[PanelRow]) -> tuple[str, ...]:
     )
 
 
-async def _print_row(context: LineContextBase, row: PanelRow) -> None:
+async def _print_row(console: PanelConsole, row: PanelRow) -> None:
     """Print the content of a row, page by page."""
     match row.content:
         case PagedText():
-            await _print_pages(context, row.content)
+            await _print_pages(console, row.content)
         case DiffText(diff):
-            context.print_lines((row_text(row), *diff_in_words(diff)))
+            console.print_lines((row_text(row), *diff_in_words(diff)))
         case LoadedText(load, arguments):
-            context.print_lines(plain_lines(await load(*arguments)))
+            console.print_lines(plain_lines(await load(*arguments)))
         case None:
-            context.print_lines((row_text(row), *plain_lines(row_details(row))))
+            console.print_lines((row_text(row), *plain_lines(row_details(row))))
 
 
-async def _print_pages(context: LineContextBase, text: PagedText) -> None:
+async def _print_pages(console: PanelConsole, text: PagedText) -> None:
     first_line = 1
     while True:
         try:
             page = await text.texts.page(text.ref, first_line, PAGE_LINES)
         except AgentError as error:
-            return context.controller.show_failure(error)
+            return console.controller.show_failure(error)
         last_line = page.first_line + len(page.lines) - 1
-        context.print_lines(
+        console.print_lines(
             (
                 f"{text.ref}, lines {page.first_line} to {last_line} of {page.line_count}:",
                 *map(sanitise_line, page.lines),
@@ -243,13 +222,13 @@ async def _print_pages(context: LineContextBase, text: PagedText) -> None:
         )
         if last_line >= page.line_count or not page.lines:
             return None
-        answer = (await context.ask("Enter for more, a line number, or q: ")).strip().lower()
+        answer = (await console.ask("Enter for more, a line number, or q: ")).strip().lower()
         if answer and not answer.isdecimal():
             return None
         first_line = int(answer) if answer else last_line + 1
 
 
-async def _action_for_row(context: LineContextBase, panel: Panel, row: PanelRow) -> PanelAction | None:
+async def _action_for_row(console: PanelConsole, panel: Panel, row: PanelRow) -> PanelAction | None:
     """Return the action to run on the row: the action of Enter if it asks for text or if the panel does not preview
     rows, otherwise the one that the user chooses; None if cancelled."""
     enter = action_for_key(panel, "enter", row)
@@ -262,29 +241,29 @@ async def _action_for_row(context: LineContextBase, panel: Panel, row: PanelRow)
         return None
     *other_words, last_word = actions
     choices_text = f"{', '.join(other_words)} or {last_word}" if other_words else f"y to {last_word}"
-    answer = (await context.ask(f"{choices_text}; an empty line closes: ")).strip().lower()
+    answer = (await console.ask(f"{choices_text}; an empty line closes: ")).strip().lower()
     return actions.get(last_word if answer == "y" and not other_words else answer)
 
 
-async def _run_action(context: LineContextBase, panel: Panel, action: PanelAction, row: PanelRow) -> RowChosen | None:
+async def _run_action(console: PanelConsole, panel: Panel, action: PanelAction, row: PanelRow) -> RowChosen | None:
     typed = ""
     if action.text_request is not None:
-        typed = (await _ask_for_text(context, action.text_request, row)).strip()
+        typed = (await _ask_for_text(console, action.text_request, row)).strip()
         if not typed:
             return None
         typed = "" if typed == EMPTY_TEXT_WORD and action.text_request.may_be_empty else typed
     if action.run is None:
         return RowChosen(row.value, action.command_word)
     if panel.watch is not None and panel.rebuild is not None:
-        panel.watch(_create_heading_printer(context, panel, panel.rebuild))
+        panel.watch(_create_heading_printer(console, panel, panel.rebuild))
     if action.text_request is not None and action.text_request.progress_message:
-        context.print_lines((action.text_request.progress_message,))
+        console.print_lines((action.text_request.progress_message,))
     try:
         outcome = await action.run(row, typed)
     except AgentError as error:
-        context.controller.show_failure(error)
+        console.controller.show_failure(error)
         is_asked_again = action.text_request is not None and action.text_request.is_hidden
-        return await _run_action(context, panel, action, row) if is_asked_again else None
+        return await _run_action(console, panel, action, row) if is_asked_again else None
     finally:
         if panel.watch is not None:
             panel.watch(None)
@@ -292,12 +271,12 @@ async def _run_action(context: LineContextBase, panel: Panel, action: PanelActio
         case RowChosen():
             return outcome
         case ShowMessage(text) | CopyText(text):
-            context.print_lines((text,))
+            console.print_lines((text,))
         case Panel(message=ShowMessage(text)):
-            context.print_lines((text,))
+            console.print_lines((text,))
         case Panel():
             updated_row = next((candidate for candidate in outcome.rows if candidate.value == row.value), row)
-            context.print_lines(
+            console.print_lines(
                 plain_lines(row_details(updated_row)) if outcome.starts_at_end else (row_text(updated_row),)
             )
         case "whole" | None:
@@ -305,19 +284,19 @@ async def _run_action(context: LineContextBase, panel: Panel, action: PanelActio
     return None
 
 
-async def _ask_for_text(context: LineContextBase, text_request: TextRequest, row: PanelRow) -> str:
+async def _ask_for_text(console: PanelConsole, text_request: TextRequest, row: PanelRow) -> str:
     notes = ["hidden"] if text_request.is_hidden else []
     notes += [f"`{EMPTY_TEXT_WORD}` empties it"] if text_request.may_be_empty else []
     question = f"{text_request.label} ({', '.join((*notes, 'an empty line cancels'))}): "
     if text_request.is_hidden:
-        return await context.ask_hidden(question)
+        return await console.get_reader().run_with_terminal(lambda: read_hidden(question))
     if not text_request.replaces_initial_text:
-        context.get_reader().prefill(text_request.initial_text(row), question)
-    return await context.ask(question)
+        console.get_reader().prefill(text_request.initial_text(row), question)
+    return await console.ask(question)
 
 
 def _create_heading_printer(
-    context: LineContextBase, panel: Panel, build_panel: Callable[[], Panel]
+    console: PanelConsole, panel: Panel, build_panel: Callable[[], Panel]
 ) -> Callable[[], None]:
     """Return a function that prints the heading lines that have changed, e.g. a login URL."""
     printed_lines = set(plain_lines(panel.headline)[1:])
@@ -325,6 +304,6 @@ def _create_heading_printer(
     def print_changes() -> None:
         lines = [line for line in plain_lines(build_panel().headline)[1:] if line not in printed_lines]
         printed_lines.update(lines)
-        context.print_lines(lines)
+        console.print_lines(lines)
 
     return print_changes

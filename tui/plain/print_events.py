@@ -22,31 +22,14 @@ from ebbtide.agent.events.session import (
 )
 from ebbtide.agent.events.view import CompactionStarted, FilesChanged, NothingCompacted
 from ebbtide.agent.messages import USER_CALL_PREFIX
-from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tools.tool_traits import role_of
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
-from ebbtide.tui.text.spans import Line, line_text
 from ebbtide.tui.view.block_groups import LookupGroup, is_lookup, lookup_summary
 from ebbtide.tui.view.blocks import (
-    AnswerText,
-    Block,
     Call,
-    Failure,
-    Notice,
-    OlderMessages,
-    ReasoningBlock,
-    Retry,
-    SessionView,
-    SummaryBlock,
-    TurnTotal,
-    UserText,
 )
-from ebbtide.tui.view.call_titles import call_title as title_of_call
-from ebbtide.tui.view.outcomes import call_diff, call_outcome, failure_lines
-from ebbtide.tui.view.plan import plan_text as plan_of
-from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneCompaction, receipt_title
-from ebbtide.tui.view.reduce import apply_event, finished_call
-from ebbtide.tui.view.turn_total import total_sentence
+from ebbtide.tui.view.call_titles import call_title
+from ebbtide.tui.view.plain_lines import call_line, new_block_lines, text_lines
+from ebbtide.tui.view.reduce import finished_call
 
 MIN_SENTENCE_CHARS = 40
 """Minimum number of characters in a sentence that is printed by itself."""
@@ -56,10 +39,6 @@ MAX_PENDING_CHARS = 1_000
 _SENTENCE_END = re.compile(r"[.!?…:;][\"'”’)\]*_`]*\s+|[。！？]")
 _FENCE = re.compile(r"\s*(```|~~~)")
 _SPACE = re.compile(r"\s")
-_DRAWING_CHARS = re.compile("[─-▟]+")
-"""Box-drawing characters, which a screen reader should not read aloud."""
-_MARK_WORDS: Mapping[str, str] = {"☑ ": "done: ", "■ ": "in progress: ", "☐ ": "pending: "}
-"""Words for the state marks of to-do items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +98,13 @@ def _unmerged_event_lines(state: PrintState, event: Event) -> tuple[PrintState, 
             call = replace(previous_call, name=event.name, arguments=event.arguments, is_edited=is_edited)
             return _flush_pending(replace(state, calls={**state.calls, call.call_id: call}))
         case CallDenied(name=name, arguments=arguments):
-            return _flush_pending(state, f"Tool {title_of_call(name, arguments)}: denied.")
+            return _flush_pending(state, f"Tool {call_title(name, arguments)}: denied.")
         case ToolFinished(status="denied"):
             return state, ()  # already printed when the call was denied
         case ToolFinished():
             output_lines = text_lines(event.text) if event.call_id.startswith(USER_CALL_PREFIX) else ()
             started_call = state.calls.get(event.call_id, Call(event.call_id, event.name))
-            return _flush_pending(state, *output_lines, _call_line(finished_call(started_call, event)))
+            return _flush_pending(state, *output_lines, call_line(finished_call(started_call, event)))
         case CallsRead():
             return replace(state, pending="", in_code=False), ("The model's text was a tool call.",)
         case RetryScheduled() | WindowLearned():
@@ -150,84 +129,6 @@ def _unmerged_event_lines(state: PrintState, event: Event) -> tuple[PrintState, 
             return _flush_pending(state, *text_lines(text), *new_block_lines(event))
         case _:
             return _flush_pending(state, *new_block_lines(event))
-
-
-def new_block_lines(event: Event) -> tuple[str, ...]:
-    """Return what an event adds to a transcript, as lines, except calls and model text."""
-    blocks = apply_event(SessionView(), event).turn_blocks
-    return tuple(line for block in blocks if not isinstance(block, AnswerText | Call) for line in block_lines(block))
-
-
-def block_lines(block: Block) -> tuple[str, ...]:
-    """Return a transcript block as lines of plain text."""
-    match block:
-        case UserText(text=text):
-            first_line, *other_lines = text_lines(text) or ("",)
-            return (f"You: {first_line}", *other_lines)
-        case AnswerText(text=text):
-            return text_lines(text)
-        case ReasoningBlock():
-            return ()
-        case Call() if role_of(block.name) == "propose_plan":
-            return (f"Plan, {call_outcome(block, '') or block.status}:", *text_lines(plan_of(block)))
-        case Call():
-            return (_call_line(block),)
-        case Retry(delay=delay, reason=reason):
-            attempt_text = f"{block.attempt_text}, in {delay:.0f} s"
-            return (f"The request failed: {sanitise_line(reason).rstrip('.')}. Retrying: {attempt_text}.",)
-        case Notice(text=text):
-            first_line, *other_lines = text_lines(text) or ("",)
-            return (f"Note: {first_line}", *other_lines)
-        case TurnTotal():
-            return (f"Turn: {total_sentence(block)}.",)
-        case Failure(message=message):
-            first_line, *other_lines = text_lines(message) or ("",)
-            return (f"Error: {first_line}", *other_lines)
-        case RunningCompaction() | Compaction() | UndoneCompaction():
-            title = receipt_title(block)
-            return (sanitise_line(title[:1].upper() + title[1:]).replace("→", "to"),)
-        case OlderMessages(message_count=messages, problem=problem):
-            hint = sanitise_line(problem) or "`/print` prints them."
-            return (f"{pluralize(messages, 'earlier message')} before this: {hint}",)
-        case SummaryBlock(text=text):
-            return ("Summary of the earlier conversation:", *text_lines(text))
-
-
-def _call_line(call: Call) -> str:
-    """Return a line with a call and its outcome."""
-    outcome = call_outcome(call, call_diff(call) if call.status == "done" else "")
-    is_status_known = call.status == "asking" or role_of(call.name) == "propose_plan"
-    changed_text = f"changed {sanitise_line(', '.join(call.changed_files))}" if call.changed_files else ""
-    phrases = (
-        "" if outcome and is_status_known else call.status,
-        *outcome.removeprefix("→ ").split("  "),
-        changed_text,
-    )
-    reasons: Sequence[str] = ()
-    if call.status == "failed":
-        reasons = failure_lines(call)[-1:] if call.program else failure_lines(call)[:1]
-    details = [
-        ", ".join(dict.fromkeys(filter(None, phrases))),
-        *(sanitise_line(line)[:300].rstrip(".") for line in reasons),
-    ]
-    return f"Tool {title_of_call(call.name, call.arguments)}: {': '.join(details)}."
-
-
-def text_lines(text: str) -> tuple[str, ...]:
-    """Return untrusted text as lines, without control sequences."""
-    return tuple(sanitise(text).expandtabs(4).rstrip().split("\n")) if text.strip() else ()
-
-
-def plain_lines(lines: Sequence[Line]) -> tuple[str, ...]:
-    """Return styled lines as plain text: code in backticks, marks in words, and no decoration."""
-    return tuple(plain_line(line) for line in lines)
-
-
-def plain_line(line: Line) -> str:
-    text = line_text(line, code_delimiter="`")
-    for mark, replacement in _MARK_WORDS.items():
-        text = text.replace(mark, replacement)
-    return _DRAWING_CHARS.sub("", text).rstrip()
 
 
 def pending_lines(state: PrintState) -> tuple[str, ...]:

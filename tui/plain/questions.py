@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 from ebbtide.agent.events.permissions import Decision, QuestionAsked
 from ebbtide.agent.events.plan import PlanDecision
-from ebbtide.tui.plain.print_events import plain_lines, text_lines
 from ebbtide.tui.slash_commands import parse_command
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 from ebbtide.tui.text.unified_diff import DiffLine, Hunk, Remark, parse_diff
 from ebbtide.tui.view.call_titles import argument_lines
 from ebbtide.tui.view.permission import SCOPE_TEXTS, rule_description
+from ebbtide.tui.view.plain_lines import plain_lines, text_lines
 from ebbtide.tui.view.question import Answer, Choice, QuestionSpec, Subject, TextEntry, typed_choice
 
 ANSWER_PROMPT = "Answer: "

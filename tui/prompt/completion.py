@@ -79,11 +79,10 @@ def _command_completions(text: str, invocables: "Sequence[UserInvocable]") -> tu
     if not re.fullmatch(r"/[\w.:-]*", text):
         return ()
     return tuple(
-        PromptCompletion(
-            f"/{invocable.name} " if invocable.argument_hint else f"/{invocable.name}",
-            f"/{invocable.name} {invocable.argument_hint}".rstrip(),
+        _command_completion(
+            invocable.name,
+            invocable.argument_hint,
             f"{' '.join(invocable.description.split())} ({invocable.owner}, {invocable.source})",
-            is_final=not invocable.argument_hint,
         )
         for invocable in invocables
         if invocable.name.lower().startswith(text[1:].lower())
@@ -94,15 +93,16 @@ def _mcp_prompt_completions(text: str, servers: "Sequence[ServerSummary]") -> tu
     if not re.fullmatch(r"/[\w-]*", text):
         return ()
     return tuple(
-        PromptCompletion(
-            f"/{prompt.command} " if prompt.usage else f"/{prompt.command}",
-            f"/{prompt.command} {prompt.usage}".rstrip(),
-            " ".join(prompt.description.split()),
-            is_final=not prompt.usage,
-        )
+        _command_completion(prompt.command, prompt.usage, " ".join(prompt.description.split()))
         for server in servers
         for prompt in server.prompts
         if prompt.command.lower().startswith(text[1:].lower())
+    )
+
+
+def _command_completion(name: str, usage: str, description: str) -> PromptCompletion:
+    return PromptCompletion(
+        f"/{name} " if usage else f"/{name}", f"/{name} {usage}".rstrip(), description, is_final=not usage
     )
 
 

@@ -269,7 +269,7 @@ def _operate(
         target = min(target, max(_line_end(text, cursor), _first_nonblank(text, target) if count > 1 else 0))
     start, end = min(cursor, target), max(cursor, target) + (extent == "inclusive")
     end = min(end, len(text)) if motion != "$" else min(end, _line_end(text, max(cursor, target)))
-    return _apply_operator(vim, keys, operator, start, end, text, cursor)
+    return _apply_operator(vim, keys, operator, start, end, text)
 
 
 def _word_end_from(text: str, cursor: int, count: int) -> int:
@@ -280,7 +280,7 @@ def _word_end_from(text: str, cursor: int, count: int) -> int:
     return _repeat_motion(_word_end, text, index, count - 1) if count > 1 else index
 
 
-def _apply_operator(vim: Vim, keys: str, operator: str, start: int, end: int, text: str, cursor: int) -> VimStep:
+def _apply_operator(vim: Vim, keys: str, operator: str, start: int, end: int, text: str) -> VimStep:
     vim = replace(vim, register=text[start:end], is_linewise=False)
     if operator == "y":
         return VimStep(vim, text, _clamp_to_character(text, start))
@@ -312,10 +312,10 @@ def _run_change(vim: Vim, keys: str, command: str, count: int, text: str, cursor
     start, end = _line_start(text, cursor), _line_end(text, cursor)
     match command:
         case "x":
-            return _apply_operator(vim, keys, "d", cursor, min(cursor + count, end), text, cursor)
+            return _apply_operator(vim, keys, "d", cursor, min(cursor + count, end), text)
         case "D" | "C":
             target_end = _line_end(text, _line_down(text, cursor, count - 1))
-            return _apply_operator(vim, keys, "d" if command == "D" else "c", cursor, target_end, text, cursor)
+            return _apply_operator(vim, keys, "d" if command == "D" else "c", cursor, target_end, text)
         case "i":
             return _enter_insert(vim, keys, text, cursor)
         case "a":

@@ -10,23 +10,24 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Input, Static
 
-from ebbtide.agent.compaction.view_edits import EditRequest
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.view import Act
 from ebbtide.tui.screens.typeahead_guard import TypeaheadGuard
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.view_edits import (
     Proposal,
+    act_for_key,
     carry_out_bring,
     carry_out_undo,
+    edit_of_row,
     propose,
     propose_bring,
     propose_undo,
+    ref_to_bring,
     run_action,
 )
-from ebbtide.tui.text.numbers import format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
-from ebbtide.tui.text.spans import Line, Span, TextStyle
+from ebbtide.tui.text.spans import Line, Span
 from ebbtide.tui.text.styles import clipped_text, get_palette
 from ebbtide.tui.view.component_table import (
     ComponentRow,
@@ -38,8 +39,8 @@ from ebbtide.tui.view.component_table import (
     heading_line,
     stacked_bar,
 )
-from ebbtide.tui.view.context import cache_text, recall_lines, rewrite_text
-from ebbtide.tui.view.timeline import column_figures, legend_line, plot_lines, request_columns, rewrites_in
+from ebbtide.tui.view.context import recall_lines, request_plot, summary_line
+from ebbtide.tui.view.timeline import RequestColumn, request_columns, rewrites_in
 from ebbtide.tui.widgets.field import Field
 from ebbtide.tui.widgets.keyline import KeyLine
 from ebbtide.tui.widgets.listing import Listing
@@ -51,15 +52,6 @@ CONTEXT_KEY_HINTS = (
 )
 OPEN_ITEM_KEY_HINTS = "Up, Down, PgUp, PgDn scroll  Esc back to the list"
 CONFIRM_KEY_HINTS = "Enter confirm  Esc cancel"
-ACTIONS_BY_KEY: dict[str, Act] = {
-    "p": "pin",
-    "d": "evict",
-    "e": "evict",
-    "o": "offload",
-    "s": "summarise",
-    "S": "summarise_before",
-}
-
 OPEN_ITEM_KEYS = ("enter", "up", "down", "pageup", "pagedown")
 """Keys that do something while an item is open."""
 OFFER_KEYS = ("enter", "escape", "left", "right")
@@ -126,26 +118,14 @@ class ContextScreen(TypeaheadGuard[None]):
     @property
     def is_settled(self) -> bool:
         """Whether the result of the last action is on the screen."""
-        return self._is_idle and all(pages.settled or not pages.display for pages in self.query(Pages))
+        return self._is_idle and all(pages.is_settled or not pages.display for pages in self.query(Pages))
 
     # Display
 
     def _draw(self) -> None:
         """Draw everything except the list."""
         overview, width = self._components.overview, max(self.size.width - 2, 1)
-        used_tokens, usable_tokens = overview.used_tokens, max(overview.effective, 1)
-        usable_text = f"{format_tokens(overview.effective)} usable, {used_tokens / usable_tokens:.0%}"
-        free_text = f"  {format_tokens(max(overview.effective - used_tokens, 0))} free"
-        window_text = f"  window {format_tokens(overview.window.tokens)}{cache_text(overview)}  {overview.model}"
-        style: TextStyle = "warn" if used_tokens > 0.95 * usable_tokens else "text"
-        lines: list[Line] = [
-            (
-                ("Context", "strong"),
-                (f"  {format_tokens(used_tokens)} of {usable_text}", style),
-                (free_text, style),
-                (sanitise_line(window_text), "dim"),
-            )
-        ]
+        lines = [summary_line(overview)]
         if self.size.height >= MIN_PLOT_ROWS:
             blank_lines: list[Line] = [()] if self.size.height >= MIN_HIGH_PLOT_ROWS else []
             lines += [*blank_lines, stacked_bar(self._components, width), *blank_lines]
@@ -170,21 +150,15 @@ class ContextScreen(TypeaheadGuard[None]):
         self.query_one(KeyLine).show(keys)
 
     def _plot_lines(self, width: int) -> list[Line]:
-        columns = request_columns(self._components.overview.requests, rewrites_in(self._components.overview), width)
-        if not columns:
-            return [(("Requests ", "strong"), (" none yet", "dim"))]
-        if self._selected_column is None or self._selected_column >= len(columns):
+        columns = self._plot_columns(width)
+        if columns and (self._selected_column is None or self._selected_column >= len(columns)):
             self._selected_column = len(columns) - 1
-        max_tokens = max(column.total_tokens for column in columns)
         height = 4 if self.size.height < MIN_HIGH_PLOT_ROWS else min(self.size.height // 4, 3 + len(columns) // 2)
-        selected = columns[self._selected_column]
-        selected_lines: list[Line] = [((column_figures(selected), "text"),)]
-        selected_lines += [((f"  before it: {rewrite_text(rewrite)}", "dim"),) for rewrite in selected.rewrites[-1:]]
-        return [
-            legend_line(max_tokens, width, columns),
-            *plot_lines(columns, height, self._selected_column, width=width),
-            *selected_lines,
-        ]
+        return request_plot(columns, height, width, self._selected_column or 0)
+
+    def _plot_columns(self, width: int) -> tuple[RequestColumn, ...]:
+        overview = self._components.overview
+        return request_columns(overview.requests, rewrites_in(overview), width)
 
     def _update_static(self, widget_id: str, lines: list[Line]) -> None:
         widget = self.query_one(f"#{widget_id}", Static)
@@ -281,12 +255,8 @@ class ContextScreen(TypeaheadGuard[None]):
                 self._offer(lambda: propose_undo(self._controller), lambda: carry_out_undo(self._controller))
             case "b":
                 self._offer_bring_back()
-            case "d" if self._marked_row is not None and self._marked_row.is_tool:
-                self._offer_edit("offer" if self._marked_row.state == "disabled" else "defer")
-            case "p" if self._marked_row is not None and self._marked_row.is_pinned:
-                self._offer_edit("unpin")
-            case _ if key in ACTIONS_BY_KEY:
-                self._offer_edit(ACTIONS_BY_KEY[key])
+            case _ if (act := act_for_key(key, self._marked_row)) is not None:
+                self._offer_edit(act)
             case _:
                 return False
         return True
@@ -336,30 +306,25 @@ class ContextScreen(TypeaheadGuard[None]):
             pages.scroll_lines(line_count)
 
     def _select_column(self, step: int) -> None:
-        width = max(self.size.width - 2, 1)
-        count = len(request_columns(self._components.overview.requests, rewrites_in(self._components.overview), width))
+        count = len(self._plot_columns(max(self.size.width - 2, 1)))
         if count and self._selected_column is not None:
             self._selected_column = max(0, min(self._selected_column + step, count - 1))
             self._draw()
 
     def _offer_bring_back(self) -> None:
-        row = self._marked_row
-        if row is None or not row.ref or row.is_tool:
-            self.show_message("select something removed or shortened to put it back")
-        elif row.state == "visible":
-            self.show_message(f"`{row.ref}` is already in context")
-        else:
-            self._offer(
-                lambda: propose_bring(self._controller, row.ref), lambda: carry_out_bring(self._controller, row.ref)
-            )
+        try:
+            ref = ref_to_bring(self._marked_row)
+        except AgentError as error:
+            self.show_message(str(error))
+            return
+        self._offer(lambda: propose_bring(self._controller, ref), lambda: carry_out_bring(self._controller, ref))
 
     def _offer_edit(self, act: Act) -> None:
-        row = self._marked_row
-        if row is None or not row.key or (row.is_tool != (act in ("defer", "offer"))):
-            target = "a tool or server" if act in ("defer", "offer") else "an output or message"
-            self.show_message(f"select {target} first")
+        try:
+            request = edit_of_row(act, self._marked_row)
+        except AgentError as error:
+            self.show_message(str(error))
             return
-        request = EditRequest(act, row.key)
         self._offer(lambda: propose(self._controller, request), lambda: run_action(self._controller, request))
 
     def _offer(self, get_proposal: Callable[[], Awaitable[Proposal]], work: Callable[[], Awaitable[str]]) -> None:

@@ -1,22 +1,18 @@
 """The screen for a panel: a searchable list with the details of the marked row."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 
-from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.widgets import Input, Static
-from textual.worker import Worker
 
 from ebbtide.agent.errors import AgentError
 from ebbtide.tui.screens.typeahead_guard import TypeaheadGuardedDialog
-from ebbtide.tui.text.cells import wrap_words
 from ebbtide.tui.text.sanitise import sanitise
-from ebbtide.tui.text.spans import Line, TextStyle, line_text, parse_inline_code
+from ebbtide.tui.text.spans import TextStyle
 from ebbtide.tui.text.styles import clipped_text, get_palette
-from ebbtide.tui.view.key_hints import key_hint_lines
 from ebbtide.tui.view.panel import (
     NO_ROW,
     CopyText,
@@ -27,62 +23,22 @@ from ebbtide.tui.view.panel import (
     ShowMessage,
     action_for_key,
     action_keys,
+    empty_row,
     is_typing_key,
     matching_rows,
     panel_headline,
     panel_key_hints,
-    row_line,
 )
+from ebbtide.tui.view.panel_height import dialog_height
 from ebbtide.tui.widgets.detail import Detail
 from ebbtide.tui.widgets.field import Field, NoteField
 from ebbtide.tui.widgets.keyline import KeyLine
 from ebbtide.tui.widgets.listing import Listing
-from ebbtide.tui.widgets.worker import start_worker
+from ebbtide.tui.widgets.row_listing import RowListing
+from ebbtide.tui.widgets.worker import Loading, start_worker
 
-MAX_DETAIL_LINES = 8
-"""Maximum number of lines of details below the list, unless the details can be scrolled."""
-_MAX_MEASURED_ROWS = 300
-"""Maximum number of rows in a panel whose height is measured."""
-
-
-def panel_height(panel: Panel, width: int) -> int:
-    """Return the number of lines that the panel needs at a width, without the frame and for any marked row; 0 if
-    unknown because content is loaded later."""
-    rows = panel.rows
-    has_loaded_details = any(row.content is not None or callable(row.details) for row in rows)
-    if (
-        panel.min_side_by_side_width
-        or panel.find_rows is not None
-        or panel.load_more is not None
-        or has_loaded_details
-        or len(rows) > _MAX_MEASURED_ROWS
-    ):
-        return 0
-    details_height = max((_wrapped_height(row.details, width) for row in rows if not callable(row.details)), default=0)
-    details_height = max(details_height, _wrapped_height(panel.empty_details, width))
-    details_height = details_height if panel.scrolls_details else min(details_height, MAX_DETAIL_LINES)
-    list_height = min(len(rows), panel.max_list_lines) if panel.max_list_lines else len(rows)
-    input_height = 2 if any(action.text_request is not None for action in panel.actions) else 0
-    key_line_count = len(key_hint_lines(panel_key_hints(panel, NO_ROW, in_list=not panel.search_placeholder), width))
-    heights = (
-        _wrapped_height(panel.headline, width),
-        int(bool(panel.search_placeholder)),
-        list_height,
-        details_height,
-        key_line_count,
-    )
-    return sum(heights) + sum(1 for height in heights[1:4] if height) + input_height
-
-
-def _wrapped_height(lines: Sequence[Line], width: int) -> int:
-    return sum(len(wrap_words(line_text(line), width)) for line in lines)
-
-
-MAX_DIALOG_WIDTH = 120
 PANELS_WITH_OWN_HEIGHT = ("theme", "todos", "remember")
 """Names of the panels whose height is set in dialogs.tcss."""
-_FRAME_COLUMNS, _FRAME_LINES = 4, 2
-"""Columns and lines that the frame occupies."""
 _LOAD_MORE_DISTANCE = 20
 """Distance from the last row at which more rows are loaded."""
 
@@ -95,15 +51,12 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
     def __init__(self, panel: Panel) -> None:
         super().__init__()
         self.panel = panel
-        self._rows = panel.rows
         self._search_text = panel.search_text
-        self._has_message = False
-        """Whether a message is shown in place of the key hints."""
         self._is_redraw_pending = False
         """Whether a redraw is pending, so that several changes are drawn together."""
         self._extended_panel: Panel | None = None
         """The panel to which more rows were last added."""
-        self._loading: dict[str, Worker[None]] = {}
+        self._loading = Loading(self, lambda error: self._show_message(str(error), "warn"))
         self.add_class(panel.name)
         self.set_class(panel.scrolls_details, "reads")
 
@@ -114,13 +67,13 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             if panel.search_placeholder:
                 yield Field(panel.search_text, placeholder=panel.search_placeholder, id="filter", select_on_focus=False)
             with Container(id="both"):
-                yield Listing(id="list")
+                yield RowListing(id="list")
                 yield Detail(id="detail")
             yield NoteField(id="note", select_on_focus=True)
             yield KeyLine(id="answers")
 
     def on_mount(self) -> None:
-        panel, listing = self.panel, self.query_one(Listing)
+        panel, listing = self.panel, self._listing
         listing.can_focus = not panel.search_placeholder or any(map(is_typing_key, action_keys(panel)))
         (self.query_one("#filter") if panel.search_placeholder else listing).focus()
         self._search(panel.search_text)
@@ -134,18 +87,17 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             self.panel.watch(None)
 
     def on_resize(self) -> None:
-        panel, listing = self.panel, self.query_one(Listing)
+        panel, listing = self.panel, self._listing
         is_side_by_side = bool(panel.min_side_by_side_width) and self.size.width >= panel.min_side_by_side_width
         self.set_class(is_side_by_side, "beside")
         if panel.max_list_lines:
-            listing.styles.height = "1fr" if is_side_by_side else max(1, min(panel.max_list_lines, len(self._rows)))
+            listing.styles.height = "1fr" if is_side_by_side else max(1, min(panel.max_list_lines, len(self.rows)))
         self._fit_height()
 
     def _fit_height(self) -> None:
         """Fit the height of the dialog to a short list. The height does not change during a search."""
         if self.panel.name not in PANELS_WITH_OWN_HEIGHT:
-            needed_lines = panel_height(self.panel, min(self.size.width, MAX_DIALOG_WIDTH) - _FRAME_COLUMNS)
-            self.query_one("#dialog").styles.height = needed_lines + _FRAME_LINES if needed_lines else None
+            self.query_one("#dialog").styles.height = dialog_height(self.panel, self.size.width)
 
     @property
     def is_asking(self) -> bool:
@@ -155,21 +107,28 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         return not key.is_printable or key.key == "q" or key.key in action_keys(self.panel)
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether everything requested is on the screen."""
-        is_loaded = self.is_mounted and all(worker.is_finished for worker in self._loading.values())
-        return is_loaded and not self._is_redraw_pending and self.query_one(Detail).settled
+        return (
+            self.is_mounted
+            and self._loading.is_finished
+            and not self._is_redraw_pending
+            and self.query_one(Detail).is_settled
+        )
 
     @property
     def rows(self) -> tuple[PanelRow, ...]:
         """The matching rows."""
-        return self._rows
+        return self._listing.rows
 
     @property
     def marked_row(self) -> PanelRow | None:
         """The marked row, or None."""
-        index = self.query_one(Listing).marked_index
-        return self._rows[index] if index < len(self._rows) and not self._rows[index].is_heading else None
+        return self._listing.marked_row
+
+    @property
+    def _listing(self) -> RowListing:
+        return self.query_one(RowListing)
 
     @property
     def is_editing(self) -> bool:
@@ -178,7 +137,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
     @property
     def is_expanded(self) -> bool:
         """Whether the details are shown in place of the list."""
-        return bool(self.panel.rows) and not self.query_one(Listing).display
+        return bool(self.panel.rows) and not self._listing.display
 
     # The list
 
@@ -195,7 +154,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         if self.panel.find_rows is None:
             self._rebuild_list("" if search_text.strip() else self.panel.initial_value, is_new=True)
         else:
-            self._start_loading("fill", partial(self._show_results, self.panel.find_rows(search_text)))
+            self._loading.start("fill", partial(self._show_results, self.panel.find_rows(search_text)))
 
     async def _show_results(self, panels: AsyncIterator[Panel]) -> None:
         is_first = True
@@ -210,51 +169,26 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
                 self.show(panel)
 
     def _rebuild_list(self, value: str, *, is_new: bool = False) -> None:
-        self._rows = rows = matching_rows(self.panel, self._search_text)
-        listing = self.query_one(Listing)
-
-        def paint(index: int, width: int) -> Text:
-            return clipped_text([row_line(rows[index], width)], get_palette(self.app.theme_variables))
-
-        (listing.show if is_new else listing.replace_lines)(len(rows), paint)
-        row_index = next(
-            (row_index for row_index, row in enumerate(rows) if row.value == value and value), listing.marked_index
-        )
-        listing.move_mark(row_index - listing.marked_index)
-        if rows and rows[listing.marked_index].is_heading:
-            self._move(1)
-        listing.display = bool(self.panel.rows) or bool(self.panel.search_placeholder)
+        self._listing.show_rows(matching_rows(self.panel, self._search_text), value, is_new=is_new)
+        self._listing.display = bool(self.panel.rows) or bool(self.panel.search_placeholder)
         self.on_resize()
         self._draw()
 
     def _draw(self) -> None:
-        headline = panel_headline(self.panel, len(self._rows), is_searched=bool(self._search_text.strip()))
+        headline = panel_headline(self.panel, len(self.rows), is_searched=bool(self._search_text.strip()))
         self.query_one("#headline", Static).update(clipped_text(headline, get_palette(self.app.theme_variables)))
-        self.query_one(Listing).refresh()
+        self._listing.refresh()
         self._show_details()
-
-    def _move(self, step: int) -> None:
-        """Move the mark, skipping headings."""
-        listing, rows = self.query_one(Listing), self._rows
-        start_index = listing.marked_index
-        listing.move_mark(step)
-        direction = 1 if step > 0 else -1
-        while rows and rows[listing.marked_index].is_heading:
-            previous_index = listing.marked_index
-            listing.move_mark(direction)
-            if listing.marked_index == previous_index:  # only headings in this direction
-                listing.move_mark(start_index - previous_index)
-                return
 
     # Details
 
     def on_listing_row_highlighted(self) -> None:
         self._show_details()
         load_more = self.panel.load_more
-        is_near_end = self.query_one(Listing).marked_index >= len(self._rows) - _LOAD_MORE_DISTANCE
+        is_near_end = self._listing.marked_index >= len(self.rows) - _LOAD_MORE_DISTANCE
         if load_more is not None and is_near_end and self._extended_panel is not self.panel:
             self._extended_panel = self.panel
-            self._start_loading("more", partial(self._load_more, load_more))
+            self._loading.start("more", partial(self._load_more, load_more))
 
     async def _load_more(self, load: Callable[[], Awaitable[Panel]]) -> None:
         previous_panel, panel = self.panel, await load()
@@ -263,27 +197,11 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     def _show_details(self) -> None:
         row, panel = self.marked_row, self.panel
-        empty_message = (
-            panel.empty_message if not self._search_text.strip() else panel.no_match_message or panel.empty_message
-        )
-        lines = panel.empty_details or (
-            (parse_inline_code(empty_message, "dim"),) if empty_message and not self._rows else ()
-        )
-        self.query_one(Detail).show(row or PanelRow("", (), details=lines), scrolls_to_end=panel.starts_at_end)
+        details = row or empty_row(panel, has_rows=bool(self.rows), is_searched=bool(self._search_text.strip()))
+        self.query_one(Detail).show(details, scrolls_to_end=panel.starts_at_end)
         if row is not None and panel.on_row_marked is not None:
             panel.on_row_marked(row)
         self._show_key_hints()
-
-    def _start_loading(self, group: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Run work that loads details, and cancel earlier work of the same group."""
-
-        async def run() -> None:  # not a coroutine: a worker cancelled before its start would never await it
-            try:
-                await work()
-            except AgentError as error:
-                self._show_message(str(error), "warn")
-
-        self._loading[group] = self.run_worker(run, group=group, exclusive=True)
 
     def _schedule_redraw(self) -> None:
         if self.is_mounted and not self._is_redraw_pending:
@@ -298,26 +216,25 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
     # Key hints and messages
 
     def _show_message(self, text: str, style: TextStyle) -> None:
-        self._has_message = True
         self.query_one(KeyLine).show_message(sanitise(text), style)
 
     def _show_key_hints(self) -> None:
-        if self._has_message:
-            return
-        request, in_list = self.query_one(NoteField).request, self.query_one(Listing).has_focus
-        hints_text = panel_key_hints(
-            self.panel, self.marked_row or NO_ROW, in_list=in_list, is_expanded=self.is_expanded
+        if not self.query_one(KeyLine).has_message:
+            self._replace_message()
+
+    def _replace_message(self) -> None:
+        """Show the key hints, in place of a message if there is one."""
+        hints_text = self.query_one(NoteField).key_hints or panel_key_hints(
+            self.panel,
+            self.marked_row or NO_ROW,
+            in_list=self._listing.has_focus,
+            is_expanded=self.is_expanded,
         )
-        self.query_one(KeyLine).show(
-            request[0].text_request.key_hints
-            if request is not None and request[0].text_request is not None
-            else hints_text
-        )
+        self.query_one(KeyLine).show(hints_text)
 
     def _clear_message(self) -> None:
-        if self._has_message:
-            self._has_message = False
-            self._show_key_hints()
+        if self.query_one(KeyLine).has_message:
+            self._replace_message()
 
     def on_descendant_focus(self) -> None:
         self._show_key_hints()
@@ -354,7 +271,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     def _process_key(self, event: events.Key) -> bool:
         """Handle a key; return whether it did something."""
-        listing, is_plain_list = self.query_one(Listing), not self.panel.search_placeholder
+        listing, is_plain_list = self._listing, not self.panel.search_placeholder
         is_in_list = is_plain_list or listing.has_focus
         match event.key:
             case "escape" | "o" if self.is_expanded:
@@ -370,9 +287,9 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             case key if is_plain_list and self.query_one(Detail).process_key(key):
                 pass
             case "j" | "k" if is_plain_list:
-                self._move(1 if event.key == "j" else -1)
+                self._listing.move_to_row(1 if event.key == "j" else -1)
             case "home" | "end" if is_plain_list:
-                self._move(-len(self._rows) if event.key == "home" else len(self._rows))
+                self._listing.move_to_row(-len(self.rows) if event.key == "home" else len(self.rows))
             case "q" | "enter" if is_plain_list:
                 self.dismiss(None)
             case _ if listing.has_focus and not is_plain_list and event.character and event.is_printable:
@@ -385,13 +302,13 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         if self.is_expanded or not (self.panel.rows or self.panel.search_placeholder):
             self.query_one(Detail).scroll_lines(step)
         else:
-            self._move(step)
+            self._listing.move_to_row(step)
 
     def _move_or_scroll_page(self, direction: int) -> None:
         if self.panel.scrolls_details:
             self.query_one(Detail).scroll_page(direction)
         else:
-            self._move(direction * max(1, self.query_one(Listing).size.height - 1))
+            self._listing.move_to_row(direction * max(1, self._listing.size.height - 1))
 
     def _run_key_action(self, key: str) -> bool:
         """Run the action of a key on the marked row; return whether there is one."""
@@ -443,7 +360,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     def _set_expanded(self, is_expanded: bool) -> None:
         """Show the details in place of the list, or the list again."""
-        listing = self.query_one(Listing)
+        listing = self._listing
         listing.display = not is_expanded
         if not is_expanded:
             listing.focus()

@@ -1,4 +1,4 @@
-"""Manual compaction in steps (preview, summary, compaction), and its undo."""
+"""Manual compaction in steps: preview, summary, compaction."""
 
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,7 @@ from ebbtide.agent.compaction.manual import (
     preview_compaction,
 )
 from ebbtide.agent.compaction.summary import draft_text, parse_edited_summary, with_facts
-from ebbtide.agent.compaction.undo import offer_undo, undo
 from ebbtide.agent.errors import AgentError
-from ebbtide.agent.events.view import RewriteUndone
 from ebbtide.agent.tokens.estimate import estimate_text
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.text.numbers import format_dollars
@@ -100,25 +98,3 @@ async def begin_compaction(controller: SessionController, focus: str) -> ManualC
     except AgentError as error:
         controller.show_notice(str(error))
         return None
-
-
-async def preview_undo(controller: SessionController) -> RewriteUndone | None:
-    """Return what undoing the last rewrite would change and cost. If it cannot be undone, show why and return None."""
-    if controller.session is None:
-        return None
-    try:
-        return (await controller.session.change_conversation(offer_undo)).event
-    except AgentError as error:
-        controller.show_notice(str(error))
-        return None
-
-
-async def undo_last_rewrite(controller: SessionController) -> None:
-    """Undo the last rewrite. If that fails, show why; nothing has changed then."""
-    if controller.session is None:
-        return
-    try:
-        with controller.busy_with("undoing"):
-            controller.advance((await controller.session.change_conversation(undo)).event)
-    except AgentError as error:
-        controller.show_notice(str(error))

@@ -1,26 +1,23 @@
 """Controls the session on display: its view, its queue and switching to another session."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
-from ebbtide.agent.config.options import MODES, Mode
+from ebbtide.agent.config.options import Mode
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.permissions import Decision
 from ebbtide.agent.events.plan import PlanDecision
 from ebbtide.agent.events.session import Event, Noticed, Steered, TurnFailed, TurnFinished
-from ebbtide.agent.input.shell import run_user_command
 from ebbtide.agent.messages import Conversation, Note, Text, User
-from ebbtide.agent.prompt.reminder_notes import JOB_ENDED_PROMPT, MODE_DESCRIPTIONS
-from ebbtide.agent.view.provenance import Trace
+from ebbtide.agent.prompt.reminder_notes import JOB_ENDED_PROMPT
 from ebbtide.tui.prompt.pastes import Pastes
 from ebbtide.tui.session.drafts import Drafts, UnsentText
 from ebbtide.tui.session.queue import Queue
 from ebbtide.tui.session.session_opener import MESSAGES_PER_PAGE, SessionOpener, build_session_view, load_earlier_blocks
-from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.view.blocks import SessionView
 from ebbtide.tui.view.reduce import apply_event, with_relative_paths
 from ebbtide.tui.view.resumed import build_resumed_view
@@ -32,18 +29,7 @@ if TYPE_CHECKING:  # session modules load only after the first paint
     from ebbtide.agent.sessions import OpeningKind, Sessions
 
 
-def never_seen_message(text: str, notes: Sequence[str]) -> str:
-    """Return the message for a text that the model has never seen."""
-    return "\n".join(map(sanitise_line, (f"the model has never seen `{text}` in this session", *notes)))
-
-
 ResultT = TypeVar("ResultT")
-
-
-def next_mode(mode: str) -> Mode:
-    """Return the next mode in the cycle. `auto` is not part of the cycle, so that it is only set by name."""
-    cycle: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
-    return cycle[(cycle.index(mode) + 1) % len(cycle)] if mode in cycle else "ask"
 
 
 class SessionController:
@@ -192,14 +178,7 @@ class SessionController:
         except AgentError:  # the first request will report the error
             return
         if self.session is session and (is_outdated or not self.view.used_tokens):
-            component_tokens = tuple((component.name, component.tokens) for component in overview.components)
-            measured_view = replace(
-                self.view,
-                used_tokens=overview.used_tokens,
-                available_tokens=overview.effective,
-                component_tokens=component_tokens,
-            )
-            self._show(replace(measured_view, is_estimate=session.history.anchor is None))
+            self._show(self.view.with_overview(overview, is_estimate=session.history.anchor is None))
 
     def _draft_owner(self) -> str | None:
         """Return the id of the session for which unsent text is saved; None before its first message."""
@@ -277,50 +256,6 @@ class SessionController:
     def _steering_messages(self) -> tuple[User, ...]:
         return tuple(User((Text(text), *self.pastes.attachments(text))) for text in self.queue.take_for_step())
 
-    async def run_command(self, command: str) -> None:
-        """Run a shell command of the user; its output is added to the conversation."""
-        await self.run_with_activity(
-            "running your command",
-            lambda session: session.change_conversation(run_user_command, session.calls, command, self.advance),
-        )
-
-    async def compact(self, focus: str) -> None:
-        if self.session is None:
-            return
-        with self.busy_with("compacting"):
-            try:
-                result = await self.session.compact(focus or None, self.advance)
-            except AgentError as error:
-                self.show_failure(error)
-                return
-            if result.is_interrupted:
-                self.advance(Noticed("compaction interrupted, nothing changed"))
-                return
-            if not result.strategies:
-                self.advance(Noticed("nothing to compact yet: a summary would not make it smaller"))
-                return
-            self._show(replace(self.view, cost=self.session.cost))
-
-    async def trace_text(self, text: str) -> Trace:
-        """Find where a text is now, in the context or elsewhere in the session. If the model has never seen it, show
-        that."""
-        if not text:
-            self.show_notice("type some text after `/why`, such as `/why parse_date`")
-            return Trace()
-        trace = await self.run_with_activity("searching", lambda session: session.trace_text(text))
-        if trace is not None and not trace.occurrences:
-            self.show_notice(never_seen_message(text, trace.unsearched))
-        return trace or Trace()
-
-    async def bring_back(self, ref: str) -> None:
-        """Bring the content of a reference back into context, at the end of the conversation."""
-        if not ref:
-            self.show_notice("type a reference after `/bring`, such as `r12`; `/why` lists them")
-            return
-        event = await self.run_with_activity("adding to context", lambda session: session.restore_to_view(ref))
-        if event is not None:
-            self.advance(event)
-
     async def run_with_activity(self, activity: str, work: "Callable[[Session], Awaitable[ResultT]]") -> ResultT | None:
         """Show the activity, do the work and return its result. Without a session, or after an error, which is shown,
         return None."""
@@ -337,22 +272,16 @@ class SessionController:
         if self.session is not None:
             self.session.answer(question, answer)
 
-    async def change_mode(self, name: str) -> str:
-        """Switch the permission mode, even during a turn; without a name, to the next mode. Return a description of the
-        mode. If the name is unknown, show that and return an empty string."""
-        if self.session is None:
-            return ""
-        mode = next_mode(self.session.mode) if not name else next((mode for mode in MODES if mode == name), None)
-        if mode is None:
-            self.show_notice(f"unknown mode `{name}`. Modes: {', '.join(f'`{mode}`' for mode in MODES)}")
-            return ""
+    async def change_mode(self, mode: Mode) -> int:
+        """Switch the permission mode, even during a turn; return the number of open questions that were approved."""
         answered_count = 0
-        try:
-            answered_count = await self.session.change_mode(mode)
-        except AgentError as error:
-            self.show_notice(str(error))  # a notice, because a running turn continues
-        self._show(replace(self.view, mode=mode))
-        return f"{mode}{', and the open question is approved' if answered_count else ''}: {MODE_DESCRIPTIONS[mode]}"
+        if self.session is not None:
+            try:
+                answered_count = await self.session.change_mode(mode)
+            except AgentError as error:
+                self.show_notice(str(error))  # a notice, because a running turn continues
+            self._show(replace(self.view, mode=mode))
+        return answered_count
 
     @property
     def title(self) -> str:

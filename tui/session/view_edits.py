@@ -8,11 +8,12 @@ from ebbtide.agent.compaction.undo import offer_undo, undo
 from ebbtide.agent.compaction.view_edits import EditRequest, Refusal
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.session import Event
-from ebbtide.agent.events.view import Act
+from ebbtide.agent.events.view import Act, RewriteUndone
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.text.numbers import format_dollars, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.view.blocks import Notice
+from ebbtide.tui.view.component_table import ComponentRow
 from ebbtide.tui.view.receipts import Compaction, UndoneCompaction, edit_proposal, receipt_title
 
 if TYPE_CHECKING:  # session modules load only after the first paint
@@ -32,6 +33,15 @@ ACTION_WORDS: dict[str, Act] = {
 """The word typed after `/context` for each action."""
 FORMER_ACTION_WORDS: dict[str, Act] = {"evict": "evict", "offload": "offload", "defer": "defer", "offer": "offer"}
 """Words of earlier versions, still accepted."""
+ACTIONS_BY_KEY: dict[str, Act] = {
+    "p": "pin",
+    "d": "evict",
+    "e": "evict",
+    "o": "offload",
+    "s": "summarise",
+    "S": "summarise_before",
+}
+"""The key for each action in the list of components."""
 USAGE = f"type `/context`, `/context undo` or `/context ACTION REF` (actions: {', '.join(ACTION_WORDS)})"
 
 
@@ -55,9 +65,40 @@ async def run_action(controller: SessionController, request: EditRequest) -> str
     return _show_outcome(controller, result.events)
 
 
+def act_for_key(key: str, row: ComponentRow | None) -> Act | None:
+    """Return the action that a key runs on a row of the list of components, or None."""
+    if row is not None and key == "d" and row.is_tool:
+        return "offer" if row.state == "disabled" else "defer"
+    if row is not None and key == "p" and row.is_pinned:
+        return "unpin"
+    return ACTIONS_BY_KEY.get(key)
+
+
+def edit_of_row(act: Act, row: ComponentRow | None) -> EditRequest:
+    """Return the action on a row. Raises `AgentError` if the row does not allow it."""
+    if row is None or not row.key or (row.is_tool != (act in ("defer", "offer"))):
+        target = "a tool or server" if act in ("defer", "offer") else "an output or message"
+        raise AgentError(f"select {target} first")
+    return EditRequest(act, row.key)
+
+
+def ref_to_bring(row: ComponentRow | None) -> str:
+    """Return the reference of a row whose content can be put back into context. Raises `AgentError`."""
+    if row is None or not row.ref or row.is_tool:
+        raise AgentError("select something removed or shortened to put it back")
+    if row.state == "visible":
+        raise AgentError(f"`{row.ref}` is already in context")
+    return row.ref
+
+
+async def preview_undo(controller: SessionController) -> RewriteUndone:
+    """Return what undoing the last rewrite would change and cost. Raises `AgentError`."""
+    return (await _require_session(controller).change_conversation(offer_undo)).event
+
+
 async def propose_undo(controller: SessionController) -> Proposal:
     """Return what undoing the last rewrite would do and cost. Raises `AgentError`."""
-    event = (await _require_session(controller).change_conversation(offer_undo)).event
+    event = await preview_undo(controller)
     price = "costs nothing" if not event.written else f"costs {_cost(event.written, event.cost)}"
     added_tokens = event.after_tokens - event.before_tokens
     token_change = (
@@ -89,21 +130,17 @@ async def carry_out_bring(controller: SessionController, ref: str) -> str:
 
 async def propose_typed(controller: SessionController, action_text: str) -> Proposal:
     """Return what the action typed after `/context` would do and cost. Raises `AgentError`."""
-    request = _parse_request(action_text)
-    return await (propose_undo(controller) if request is None else propose(controller, request))
+    return await propose(controller, _parse_request(action_text))
 
 
 async def carry_out_typed(controller: SessionController, action_text: str) -> None:
     """Run the action typed after `/context`. Raises `AgentError`."""
-    request = _parse_request(action_text)
-    await (carry_out_undo(controller) if request is None else run_action(controller, request))
+    await run_action(controller, _parse_request(action_text))
 
 
-def _parse_request(action_text: str) -> EditRequest | None:
-    """Parse an action; None means undo. Raises `AgentError`."""
+def _parse_request(action_text: str) -> EditRequest:
+    """Parse an action. Raises `AgentError`."""
     word, _, key = action_text.strip().partition(" ")
-    if word == "undo" and not key.strip():
-        return None
     act = ACTION_WORDS.get(word) or FORMER_ACTION_WORDS.get(word)
     if act is None or not key.strip():
         raise AgentError(f"`/context {sanitise_line(action_text)}` is not valid: {USAGE}")

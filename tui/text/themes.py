@@ -169,9 +169,6 @@ ANSI_LIGHT = _create_ansi_theme(
     "ebb-ansi-light", "light", "ansi_blue", "ansi_magenta", "ansi_blue", "ansi_magenta", "ansi_red"
 )
 
-EBBTIDE_THEMES = (DARK, LIGHT, HIGH_CONTRAST, ANSI, ANSI_DARK, ANSI_LIGHT)
-
-
 _FIXED_THEMES: Mapping[ThemeName, Theme] = {"dark": DARK, "light": LIGHT, "high-contrast": HIGH_CONTRAST}
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # event and message modules load only after the first paint
     from ebbtide.agent.events.session import Remembered
     from ebbtide.agent.events.view import FilesChanged
     from ebbtide.agent.messages import OutputStatus, Ranges
+    from ebbtide.agent.overview import Overview
     from ebbtide.tools.outputs.new_problems import NewProblems
     from ebbtide.tools.process.state import ProgramState
 
@@ -238,6 +239,16 @@ class SessionView:
             past_blocks=(*((OlderMessages(remaining_count),) if remaining_count else ()), *blocks, *current_blocks),
         )
 
+    def with_overview(self, overview: "Overview", *, is_estimate: bool) -> "SessionView":
+        """Return the view with the size of the context as measured."""
+        return replace(
+            self,
+            used_tokens=overview.used_tokens,
+            is_estimate=is_estimate,
+            available_tokens=overview.effective,
+            component_tokens=tuple((component.name, component.tokens) for component in overview.components),
+        )
+
     def plus(self, *blocks: Block) -> "SessionView":
         return replace(self, turn_blocks=self.turn_blocks + blocks)
 
@@ -271,3 +282,11 @@ _ROLES_WITH_DETAILS = ("run_command", "edit_file", "write_file", "patch_files")
 def is_expandable(block: Block) -> bool:
     """Whether the block has hidden content that the user can expand."""
     return isinstance(block, Call | ReasoningBlock | SummaryBlock | Compaction | OlderMessages)
+
+
+_MARKABLE_BLOCKS = (UserText, AnswerText, Call, ReasoningBlock, SummaryBlock, Compaction, Failure, OlderMessages)
+
+
+def is_markable(block: Block) -> bool:
+    """Whether the user can mark the block while browsing."""
+    return isinstance(block, _MARKABLE_BLOCKS)

@@ -13,7 +13,7 @@ from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
 from ebbtide.tui.view.component_table import COMPONENT_NAMES, build_component_table, component_row_line, heading_line
 from ebbtide.tui.view.receipts import strategy_names
-from ebbtide.tui.view.timeline import REWRITE_REASONS
+from ebbtide.tui.view.timeline import REWRITE_REASONS, RequestColumn, column_figures, legend_line, plot_lines
 
 MAX_LISTED_REQUESTS = 200
 """Maximum number of requests listed, newest first."""
@@ -50,6 +50,21 @@ def overview_lines(overview: Overview, width: int) -> tuple[Line, ...]:
         *recall_lines(overview.recalls),
         (),
         *request_lines(overview.requests),
+    )
+
+
+def summary_line(overview: Overview) -> Line:
+    """Return how full the context window is, its size and the model, in one line."""
+    used_tokens, usable_tokens = overview.used_tokens, max(overview.effective, 1)
+    usable_text = f"{format_tokens(overview.effective)} usable, {used_tokens / usable_tokens:.0%}"
+    free_text = f"  {format_tokens(max(overview.effective - used_tokens, 0))} free"
+    window_text = f"  window {format_tokens(overview.window.tokens)}{cache_text(overview)}  {overview.model}"
+    style: TextStyle = "warn" if used_tokens > 0.95 * usable_tokens else "text"
+    return (
+        ("Context", "strong"),
+        (f"  {format_tokens(used_tokens)} of {usable_text}", style),
+        (free_text, style),
+        (sanitise_line(window_text), "dim"),
     )
 
 
@@ -178,6 +193,19 @@ def rewrite_text(rewrite: Rewrite) -> str:
         else "no model used"
     )
     return sanitise_line(f"{strategies}{reason_text}: {sizes_text}, {price}")
+
+
+def request_plot(columns: Sequence[RequestColumn], height: int, width: int, selected_index: int) -> list[Line]:
+    """Return the chart of the requests with its legend, and the figures of the selected column."""
+    if not columns:
+        return [(("Requests ", "strong"), (" none yet", "dim"))]
+    selected = columns[selected_index]
+    return [
+        legend_line(max(column.total_tokens for column in columns), width, columns),
+        *plot_lines(columns, height, selected_index, width=width),
+        ((column_figures(selected), "text"),),
+        *(((f"  before it: {rewrite_text(rewrite)}", "dim"),) for rewrite in selected.rewrites[-1:]),
+    ]
 
 
 def recall_lines(recalls: Recalls) -> list[Line]:

@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tui.text.fuzzy import rank_matches
-from ebbtide.tui.text.spans import Line, Span, TextStyle, line_text
+from ebbtide.tui.text.spans import Line, Span, TextStyle, line_text, parse_inline_code
 
 if TYPE_CHECKING:  # this module would import too much
     from ebbtide.agent.archive.listing import ContentPage
@@ -252,6 +252,13 @@ def row_text(row: PanelRow) -> str:
 def row_details(row: PanelRow) -> tuple[Line, ...]:
     """Return the details of a row."""
     return row.details() if callable(row.details) else row.details
+
+
+def empty_row(panel: Panel, *, has_rows: bool, is_searched: bool) -> PanelRow:
+    """Return a row whose details are shown while no row is marked."""
+    message = panel.no_match_message or panel.empty_message if is_searched else panel.empty_message
+    message_lines = (parse_inline_code(message, "dim"),) if message and not has_rows else ()
+    return PanelRow("", (), details=panel.empty_details or message_lines)
 
 
 def action_for_key(panel: Panel, key: str, row: PanelRow | None) -> PanelAction | None:

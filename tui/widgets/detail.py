@@ -6,9 +6,7 @@ from functools import partial
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
-from textual.worker import Worker
 
-from ebbtide.agent.errors import AgentError
 from ebbtide.tui.text.sanitise import sanitise
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.text.styles import get_palette, wrapped_text
@@ -16,6 +14,7 @@ from ebbtide.tui.text.unified_diff import parse_diff
 from ebbtide.tui.view.panel import DiffText, LoadedText, PagedText, PanelContent, PanelRow, row_details
 from ebbtide.tui.widgets.diffview import DiffView
 from ebbtide.tui.widgets.pages import Pages
+from ebbtide.tui.widgets.worker import Loading
 
 
 class Detail(Vertical):
@@ -25,7 +24,7 @@ class Detail(Vertical):
         super().__init__(id=id)
         self._content: PanelContent = None
         self._row_value = ""
-        self._loading: Worker[None] | None = None
+        self._loading = Loading(self, lambda error: self.show_lines([((sanitise(str(error)), "warn"),)]))
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="about", can_focus=False):
@@ -38,10 +37,9 @@ class Detail(Vertical):
         self._pages.display = self._diff.display = False
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether the content last requested is on the screen."""
-        is_loaded = self._loading is None or self._loading.is_finished
-        return is_loaded and (self._pages.settled or not self._pages.display)
+        return self._loading.is_finished and (self._pages.is_settled or not self._pages.display)
 
     def show(self, row: PanelRow, *, scrolls_to_end: bool = False) -> None:
         """Show the details of a row. `scrolls_to_end`: whether to scroll to their last line."""
@@ -106,17 +104,12 @@ class Detail(Vertical):
             case DiffText(text, no_difference_text):
                 self._diff.show_diff(parse_diff(text)) if text else self._diff.show_code(no_difference_text, "")
             case LoadedText(load, arguments):
-                self._loading = self.run_worker(
-                    partial(self._load, partial(load, *arguments)), group="load", exclusive=True
-                )
+                self._loading.start("load", partial(self._load, partial(load, *arguments)))
             case None:
                 pass
 
     async def _load(self, load: Callable[[], Awaitable[Sequence[Line]]]) -> None:
-        try:
-            self.show_lines(await load())
-        except AgentError as error:
-            self.show_lines([((sanitise(str(error)), "warn"),)])
+        self.show_lines(await load())
 
     @property
     def _details(self) -> VerticalScroll:

@@ -144,6 +144,12 @@ class NoteField(Field):
         self.display = True
         self.focus()
 
+    @property
+    def key_hints(self) -> str:
+        """The key hints while the field is open; empty while it is closed."""
+        request = self.request[0].text_request if self.request is not None else None
+        return request.key_hints if request is not None else ""
+
     def close_field(self) -> PanelAction | None:
         """Close the field and return the action that it was opened for."""
         request, self.request = self.request, None

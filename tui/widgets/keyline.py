@@ -19,6 +19,10 @@ class KeyLine(Widget):
         self.text = key_hints
         self._message_style: TextStyle | None = None
 
+    @property
+    def has_message(self) -> bool:
+        return self._message_style is not None
+
     def show(self, key_hints: str) -> None:
         """Show key hints: phrases separated by two spaces."""
         self._set_text(key_hints, None)

@@ -1,16 +1,18 @@
 """Stored content shown page by page, with its line numbers in a heading."""
 
+from functools import partial
+
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static
-from textual.worker import Worker
 
 from ebbtide.agent.archive.listing import ContentPage
 from ebbtide.agent.errors import AgentError
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 from ebbtide.tui.text.styles import get_palette
 from ebbtide.tui.view.panel import ContentSource
+from ebbtide.tui.widgets.worker import start_worker
 
 
 class Pages(Vertical):
@@ -23,8 +25,7 @@ class Pages(Vertical):
         self._page = ContentPage((), 1, 0)
         self._text_to_find = ""
         """Text to find in the content; empty once it is found."""
-        self._reading: Worker[None] | None = None
-        self.settled = False
+        self.is_settled = False
         """Whether the content last requested is on the screen."""
 
     def compose(self) -> ComposeResult:
@@ -57,11 +58,8 @@ class Pages(Vertical):
         self.call_after_refresh(self.scroll_lines, 0)
 
     def _load_page(self, ref: str, first_line: int, contained_text: str = "") -> None:
-        async def show() -> None:  # not a coroutine: a worker cancelled before its start would never await it
-            await self._load_and_show(ref, first_line, contained_text)
-
-        self._ref, self._text_to_find, self.settled = ref, contained_text, False
-        self._reading = self.run_worker(show, group="page", exclusive=True)
+        self._ref, self._text_to_find, self.is_settled = ref, contained_text, False
+        start_worker(self, partial(self._load_and_show, ref, first_line, contained_text), "page", cancels_earlier=True)
 
     async def _load_and_show(self, ref: str, first_line: int, contained_text: str) -> None:
         palette = get_palette(self.app.theme_variables)
@@ -83,7 +81,7 @@ class Pages(Vertical):
         palette = get_palette(self.app.theme_variables)
         self.query_one("#what", Static).update(Text(heading, palette.dim))
         self.query_one("#content", Static).update(content)
-        self.settled = True
+        self.is_settled = True
 
 
 def page_heading(ref: str, page: ContentPage) -> str:

@@ -19,6 +19,7 @@ from ebbtide.tui.view.blocks import (
     UserText,
     has_collapsed_details,
     is_expandable,
+    is_markable,
 )
 
 if TYPE_CHECKING:  # the renderer loads when there is something to draw
@@ -109,6 +110,10 @@ class BlockRow:
         self.height += gap - self.blank_lines_above
         self.blank_lines_above, self.strips = gap, None
         return True
+
+    @property
+    def is_markable(self) -> bool:
+        return self.displayed is not None and is_markable(self.block)
 
     def toggle(self) -> None:
         self.is_expanded = not self.is_expanded

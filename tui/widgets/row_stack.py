@@ -10,7 +10,7 @@ from textual.strip import Strip
 
 from ebbtide.tools.tool_traits import role_of
 from ebbtide.tui.view.block_groups import group_blocks
-from ebbtide.tui.view.blocks import Block, Call, DetailLevel, ReasoningBlock
+from ebbtide.tui.view.blocks import Block, Call, DetailLevel, ReasoningBlock, is_expandable
 from ebbtide.tui.widgets.row import BlockRow
 
 if TYPE_CHECKING:  # the renderer loads when there is something to draw
@@ -198,6 +198,18 @@ class RowStack:
                 has_changed = has_changed or row.height != previous_height
             needed_lines -= row.height
         return has_changed
+
+    def next_markable(self, marked_row: BlockRow | None, step: int) -> int | None:
+        """Return the row to mark next or previously; without a marked row, an expandable one. None: there is no row to
+        mark."""
+        markable = [index for index, row in enumerate(self.rows) if row.is_markable]
+        if not markable:
+            return None
+        position = next((place for place, index in enumerate(markable) if self.rows[index] is marked_row), None)
+        if position is not None:
+            return markable[max(0, min(position + step, len(markable) - 1))]
+        expandable = [index for index in markable if is_expandable(self.rows[index].block)] or markable
+        return expandable[min(step, 0)]
 
     @property
     def height(self) -> int:

@@ -3,11 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
@@ -20,22 +18,20 @@ from ebbtide.tui.view.blocks import (
     DetailLevel,
     Failure,
     OlderMessages,
-    ReasoningBlock,
     SummaryBlock,
     UserText,
     is_expandable,
 )
 from ebbtide.tui.view.receipts import Compaction
+from ebbtide.tui.widgets.greeting_lines import GreetingLines
+from ebbtide.tui.widgets.message_rows import adjacent_message_row, message_row_above, sticky_strip
 from ebbtide.tui.widgets.row import BlockRow
 from ebbtide.tui.widgets.searched_rows import SearchedRows
 from ebbtide.tui.widgets.selection import with_style
-from ebbtide.tui.widgets.sticky_line import message_row_above, sticky_strip
 
 if TYPE_CHECKING:  # the settings module loads only after the first paint
     from ebbtide.agent.config.options import ThoughtsName
 
-_MARKABLE_BLOCKS = (UserText, AnswerText, Call, ReasoningBlock, SummaryBlock, Compaction, Failure, OlderMessages)
-"""Blocks that can be marked."""
 _COUNTED_AS_NEW = (UserText, AnswerText, Call, Failure)
 """Blocks that count as new content below the screen."""
 
@@ -81,9 +77,7 @@ class TranscriptView(SearchedRows, can_focus=True):
         self._marked_row: BlockRow | None = None
         self._was_clicked = False
         """Whether a click gave it the focus; typed letters then go to the prompt."""
-        self._draw_greeting: Callable[[int, int], Text] = lambda width, height: Text()
-        self._greeting_cache: tuple[Size, list[Text]] = Size(0, 0), []
-        """The greeting's lines for a size, cached."""
+        self._greeting = GreetingLines()
 
     # Public methods
 
@@ -169,15 +163,10 @@ class TranscriptView(SearchedRows, can_focus=True):
 
     def jump_to_message(self, direction: int) -> None:
         """Jump to the user's message before (-1) or after (1) the top of the screen."""
-        rows, top = self._stack.rows, self.scroll_offset.y
-        top_index, _ = self._stack.locate(top)
-        indexes = range(top_index, -1, -1) if direction < 0 else range(top_index, len(rows))
-        for index in indexes:
-            y = self._stack.start_line(index) + rows[index].blank_lines_above
-            if isinstance(rows[index].block, UserText) and (y < top if direction < 0 else y > top):
-                self._scroll_to_row(index, rows[index].blank_lines_above)
-                return
-        if direction < 0:
+        index = adjacent_message_row(self._stack, self.scroll_offset.y, direction)
+        if index is not None:
+            self._scroll_to_row(index, self._stack.rows[index].blank_lines_above)
+        elif direction < 0:
             self.go_to_start()
         else:
             self.go_to_end()
@@ -216,14 +205,14 @@ class TranscriptView(SearchedRows, can_focus=True):
         width, base_style = self.size.width, self._base_style or self.rich_style
         self._base_style = base_style
         if not self._stack.rows:
-            return self._greeting_line(y, width, base_style)
+            return self._greeting.strip(y, self.size, self.app.console, base_style)
         if (
             y == 0
             and (sticky_row := self._sticky_row) is not None
             and self._prepare_console()
             and self._palette is not None
         ):
-            return sticky_strip(self._message_text(sticky_row), width, self._palette).apply_style(base_style)
+            return sticky_strip(self._stack.rows[sticky_row].block, width, self._palette).apply_style(base_style)
         y += self.scroll_offset.y
         if y >= self._stack.height or y < 0 or not self._prepare_console():
             return Strip.blank(width, base_style)
@@ -238,7 +227,7 @@ class TranscriptView(SearchedRows, can_focus=True):
 
     def show_greeting(self, draw_greeting: Callable[[int, int], Text]) -> None:
         """Show a greeting until there is a block. `draw_greeting` is called with the numbers of columns and lines."""
-        self._draw_greeting, self._greeting_cache = draw_greeting, (Size(0, 0), [])
+        self._greeting = GreetingLines(draw_greeting)
         self.refresh()
 
     @property
@@ -247,21 +236,6 @@ class TranscriptView(SearchedRows, can_focus=True):
         return (
             None if self._is_following or not self._stack.rows else message_row_above(self._stack, self.scroll_offset.y)
         )
-
-    def _message_text(self, index: int) -> str:
-        block = self._stack.rows[index].block
-        return block.text if isinstance(block, UserText) else ""
-
-    def _greeting_line(self, y: int, width: int, base_style: Style) -> Strip:
-        if self._greeting_cache[0] != self.size:
-            self._greeting_cache = self.size, list(self._draw_greeting(*self.size).split("\n"))
-        lines = self._greeting_cache[1]
-        y -= max(0, self.size.height - len(lines) - 1)
-        if not 0 <= y < len(lines):
-            return Strip.blank(width, base_style)
-        line = lines[y]
-        line.truncate(max(1, width))
-        return Strip(line.render(self.app.console)).crop_extend(0, width, base_style).apply_style(base_style)
 
     # Expanding and collapsing blocks
 
@@ -291,7 +265,7 @@ class TranscriptView(SearchedRows, can_focus=True):
             return
         index, line = self._stack.locate(event.y + self.scroll_offset.y)
         row = self._stack.rows[index]
-        if row.displayed is not None and isinstance(row.block, _MARKABLE_BLOCKS):
+        if row.is_markable:
             self._marked_row = row
             self.refresh()
         if line == row.blank_lines_above and is_expandable(row.block):
@@ -300,31 +274,13 @@ class TranscriptView(SearchedRows, can_focus=True):
     def action_mark(self, step: int) -> None:
         """Move the mark to the next or previous block, scrolling if necessary. The first block to be marked is an
         expandable one."""
-        rows = self._stack.rows
-        markable = [
-            index
-            for index, row in enumerate(rows)
-            if row.displayed is not None and isinstance(row.block, _MARKABLE_BLOCKS)
-        ]
-        if not markable:
+        index = self._stack.next_markable(self._marked_row, step)
+        if index is None:
             self._scroll_to_line(self.scroll_offset.y + step)
             return
-        position = next(
-            (
-                candidate_position
-                for candidate_position, index in enumerate(markable)
-                if rows[index] is self._marked_row
-            ),
-            None,
-        )
-        if position is None:
-            expandable = [index for index in markable if is_expandable(rows[index].block)] or markable
-            index = expandable[min(step, 0)]
-        else:
-            index = markable[max(0, min(position + step, len(markable) - 1))]
-        self._marked_row = rows[index]
+        row = self._marked_row = self._stack.rows[index]
         top = self._stack.start_line(index)
-        if not self.scroll_offset.y < top + rows[index].blank_lines_above < self.scroll_offset.y + self.size.height:
+        if not self.scroll_offset.y < top + row.blank_lines_above < self.scroll_offset.y + self.size.height:
             self._scroll_to_line(top - self.size.height // 3)
         self.refresh()
 
@@ -342,15 +298,9 @@ class TranscriptView(SearchedRows, can_focus=True):
             if event.is_printable and event.character:
                 event.stop()
                 self.post_message(self.TranscriptLeft(event.character))
-        elif event.key == "u" and isinstance(self.marked_block, Compaction):
+        elif action := _action_for_key(event.character, self.marked_block):
             event.stop()
-            self.call_later(self.run_action, "app.command('context', 'undo')")
-        elif event.key == "s" and isinstance(self.marked_block, Call) and self.marked_block.has_running_agent:
-            event.stop()
-            self.call_later(self.run_action, f"app.command('agents', {f'stop {self.marked_block.call_id}'!r})")
-        elif event.character == "Y":
-            event.stop()
-            self.call_later(self.run_action, "app.command('copy')")
+            self.call_later(self.run_action, action)
         elif event.character == "y" and self._marked_row is not None:
             event.stop()
             self.post_message(self.CopyRequested(self._marked_row.block))
@@ -388,3 +338,12 @@ class TranscriptView(SearchedRows, can_focus=True):
             title_line = max(0, start_line + row.blank_lines_above - 1)  # below the sticky line
             self._scroll_to_row(*self._stack.locate(min(lowest_top, title_line)))
         self.refresh()
+
+
+def _action_for_key(character: str | None, block: Block | None) -> str:
+    """Return the action that a key runs while a block is marked; empty if there is none."""
+    if character == "u" and isinstance(block, Compaction):
+        return "app.command('context', 'undo')"
+    if character == "s" and isinstance(block, Call) and block.has_running_agent:
+        return f"app.command('agents', {f'stop {block.call_id}'!r})"
+    return "app.command('copy')" if character == "Y" else ""

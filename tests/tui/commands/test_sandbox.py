@@ -2,7 +2,7 @@
 
 from ebbtide.tools.sandbox.boundary import Boundary
 from ebbtide.tui.commands.folders import sandbox_panel
-from ebbtide.tui.plain.print_events import plain_lines
+from ebbtide.tui.view.plain_lines import plain_lines
 
 
 def test_what_commands_may_write_reach_and_do_not_see_is_told() -> None:

@@ -18,9 +18,10 @@ from ebbtide.agent.events.session import (
     TurnStarted,
 )
 from ebbtide.tools.process.state import ProgramState
-from ebbtide.tui.plain.print_events import MAX_PENDING_CHARS, PrintState, event_lines, plain_lines
+from ebbtide.tui.plain.print_events import MAX_PENDING_CHARS, PrintState, event_lines
 from ebbtide.tui.text.sanitise import sanitise
 from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.plain_lines import plain_lines
 
 
 def printed(*events: Event, is_full: bool = False) -> list[str]:

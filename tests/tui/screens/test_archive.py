@@ -37,7 +37,7 @@ async def browsing(
 
 
 async def pressed(t: Terminal, screen: PanelScreen, *keys: str) -> None:
-    await t.press(*keys, until=lambda: screen.settled)
+    await t.press(*keys, until=lambda: screen.is_settled)
 
 
 async def test_enter_inserts_the_reference_that_is_marked() -> None:

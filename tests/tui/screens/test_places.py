@@ -31,7 +31,7 @@ def answering(**given: object) -> FakeSession:
 async def pressed(t: Terminal, screen: PanelScreen, *keys: str) -> None:
     await t.pilot.press(*keys)
     await t.pilot.pause()
-    await t.until(lambda: screen.settled)
+    await t.until(lambda: screen.is_settled)
 
 
 def named(t: Terminal) -> str:

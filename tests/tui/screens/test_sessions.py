@@ -54,7 +54,7 @@ async def test_what_was_said_is_found_and_shown_beside_its_title() -> None:
     async with listed(FakeSession(), FakeSession(id="bb2", history=conversation(1)), size=(120, 40)) as (t, screen):
         assert (ids(screen.rows), screen.has_class("beside")) == (["aa1", "bb2"], True)
         await t.pilot.press("t", "i", "d", "e")
-        await t.until(lambda: screen.settled and ids(screen.rows) == ["bb2"])
+        await t.until(lambda: screen.is_settled and ids(screen.rows) == ["bb2"])
         await t.until(lambda: "the tide turns" in t.reads("said"))
         assert "1 found in this project" in t.reads("headline")
         await t.pilot.press("enter")
@@ -65,23 +65,23 @@ async def test_what_was_said_is_found_and_shown_beside_its_title() -> None:
 async def test_all_projects_are_listed_by_a_key() -> None:
     async with listed() as (t, screen):
         await t.pilot.press("tab", "a")
-        await t.until(lambda: screen.settled and len(screen.rows) == 3)
+        await t.until(lambda: screen.is_settled and len(screen.rows) == 3)
         assert "in all projects" in t.reads("headline")
         await t.pilot.press("a")
-        await t.until(lambda: screen.settled and len(screen.rows) == 2)
+        await t.until(lambda: screen.is_settled and len(screen.rows) == 2)
         await t.pilot.press("x")
-        await t.until(lambda: screen.settled and ids(screen.rows) == ["aa1"])
+        await t.until(lambda: screen.is_settled and ids(screen.rows) == ["aa1"])
         assert screen.query_one("#filter", Input).value == "x"
 
 
 async def test_a_title_is_changed_and_a_session_forked() -> None:
     async with listed() as (t, screen):
         await t.pilot.press("tab", "r", "!", "enter")
-        await t.until(lambda: screen.settled and not screen.is_editing and screen.rows[0].title == "fix the parser!")
+        await t.until(lambda: screen.is_settled and not screen.is_editing and screen.rows[0].title == "fix the parser!")
         await t.pilot.press("r", "x", "escape")
         await t.until(lambda: not screen.is_editing)
         await t.pilot.press("f")
-        await t.until(lambda: screen.settled and ids(screen.rows) == ["aa1f", "aa1", "bb2"])
+        await t.until(lambda: screen.is_settled and ids(screen.rows) == ["aa1f", "aa1", "bb2"])
         assert t.library.done == [("rename", "aa1", "fix the parser!"), ("fork", "aa1", None, False)]
         await t.until(lambda: "forked from aa1" in t.reads("said"))
         await t.pilot.press("r", *["backspace"] * 40, "enter")
@@ -91,7 +91,9 @@ async def test_a_title_is_changed_and_a_session_forked() -> None:
 async def test_tags_are_changed_and_shown() -> None:
     async with listed() as (t, screen):
         await t.pilot.press("tab", "t", *"parser #Two", "enter")
-        await t.until(lambda: screen.settled and not screen.is_editing and "#parser #two" in words_of(screen.rows[0]))
+        await t.until(
+            lambda: screen.is_settled and not screen.is_editing and "#parser #two" in words_of(screen.rows[0])
+        )
         assert t.library.done == [("tag", "aa1", ("parser", "two"), None)]
         await t.until(lambda: "#parser #two" in t.reads("said"))
         await t.pilot.press("t", *["backspace"] * 3, "-", "-", "!", "enter")
@@ -104,7 +106,7 @@ async def test_the_title_goes_to_the_session_that_was_marked_when_it_was_begun()
         await t.pilot.press("tab", "r", "!")
         screen.query_one(Listing).move_mark(1)  # as when a search puts others into the list
         await t.pilot.press("enter")
-        await t.until(lambda: screen.settled and not screen.is_editing)
+        await t.until(lambda: screen.is_settled and not screen.is_editing)
         assert t.library.done == [("rename", "aa1", "fix the parser!")]
 
 
@@ -115,7 +117,7 @@ async def test_what_was_said_is_searched_once_nobody_types(monkeypatch: pytest.M
         await t.until(lambda: ids(screen.rows) == ["bb2"] and "searching messages" in t.reads("headline"))
         monkeypatch.setattr("ebbtide.tui.session.session_list.SEARCH_DELAY_S", 0.0)
         await t.pilot.press("backspace", "backspace", "backspace", "backspace", "t", "i", "d", "e")
-        await t.until(lambda: screen.settled and ids(screen.rows) == ["bb2"])
+        await t.until(lambda: screen.is_settled and ids(screen.rows) == ["bb2"])
         assert "searching" not in t.reads("headline")
         await t.pilot.press("escape")
 
@@ -159,7 +161,7 @@ async def test_the_sessions_of_agents_are_nested_and_go_with_their_session() -> 
         screen = await t.opens("/sessions")
         assert ids(screen.rows) == ["aa1", "aa10", "aa11", "aa12", "aa1+", "bb2"]
         await t.pilot.press("tab", *["down"] * 4, "enter")
-        await t.until(lambda: screen.settled and ids(screen.rows) == ["aa1", *(one.id for one in own), "bb2"])
+        await t.until(lambda: screen.is_settled and ids(screen.rows) == ["aa1", *(one.id for one in own), "bb2"])
         assert screen.rows[screen.query_one(Listing).marked_index].value == "aa13"
         await t.pilot.press("d", *["up"] * 4, "d")
         await t.until(lambda: "aa1 and its agent sessions will be deleted" in t.reads("answers"))
@@ -191,11 +193,11 @@ async def test_a_real_session_is_found_by_what_was_said_renamed_forked_and_delet
         first = t.session
         await t.says("/clear")
         screen = await t.opens("/sessions")
-        await t.press("m", "o", "o", "n", until=lambda: screen.settled and ids(screen.rows) == [first.id])
+        await t.press("m", "o", "o", "n", until=lambda: screen.is_settled and ids(screen.rows) == [first.id])
         await t.pilot.press("tab", "r", "!", "enter")
-        await t.until(lambda: screen.settled and ids(screen.rows) == [first.id] and not screen.is_editing)
+        await t.until(lambda: screen.is_settled and ids(screen.rows) == [first.id] and not screen.is_editing)
         assert screen.rows[0].title == "what about tonight?!"
-        await t.press("f", until=lambda: screen.settled and len(screen.rows) == 2)
+        await t.press("f", until=lambda: screen.is_settled and len(screen.rows) == 2)
         library = await t.app.controller.sessions.open_library()
         fork = next(info for info in await library.page() if info.parent)
         assert (fork.title, fork.parent, fork.messages) == ("what about tonight?! (fork)", first.id, 2)

@@ -1,94 +1,32 @@
 """The session that the terminal shows, without a terminal."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ebbtide.agent.compaction.compact import CompactResult
-from ebbtide.agent.compaction.rewrite import ignore_event
 from ebbtide.agent.errors import AgentError, StoreFailed
-from ebbtide.agent.events.session import ContextMeasured, Event
-from ebbtide.agent.events.view import BroughtBack, CompactionStarted, ContextCompacted, NothingCompacted
+from ebbtide.agent.events.session import ContextMeasured
+from ebbtide.agent.events.view import BroughtBack
 from ebbtide.agent.hooks.session_hooks import EndReason
 from ebbtide.agent.messages import Usage
 from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.records.token_key import KEY_FILE, load_or_create_token_key
 from ebbtide.agent.view.provenance import Occurrence, Trace
+from ebbtide.tui.commands.context import find_text, put_back
+from ebbtide.tui.commands.sessions import switch_mode
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.view.blocks import Failure, Notice
-from ebbtide.tui.view.receipts import Compaction, RunningCompaction
-from tests.kit.fake_sessions import COMPACTED, FakeSession, FakeSessions, conversation
+from tests.kit.fake_sessions import FakeSession, FakeSessions, conversation
 from tests.kit.project import Project
 from tests.kit.session import bash, calls
 from tests.tools.secrets.test_key_formats import KEYS
-
-
-@dataclass
-class Short(FakeSession):
-    """A session with nothing to compact."""
-
-    async def compact(self, focus: str | None = None, emit: Callable[[Event], None] = ignore_event) -> CompactResult:
-        emit(CompactionStarted(90_000))
-        emit(NothingCompacted())
-        return replace(COMPACTED, strategies=())
-
-
-async def shown_after_compacting(session: FakeSession) -> list[type]:
-    controller = SessionController(FakeSessions([session]), lambda: None)
-    await controller.open()
-    await controller.compact("")
-    return [type(block) for block in controller.view.blocks]
-
-
-async def test_a_compaction_by_hand_leaves_its_receipt() -> None:
-    assert await shown_after_compacting(FakeSession()) == [Compaction]
-
-
-async def test_a_compaction_by_hand_counts_what_is_there_once() -> None:
-    seen: list[tuple[str, int]] = []
-
-    def look() -> None:
-        for block in controller.view.blocks:
-            match block:
-                case RunningCompaction(tokens=tokens):
-                    seen.append(("running", tokens))
-                case Compaction(ContextCompacted(before_tokens=tokens)):
-                    seen.append(("done", tokens))
-                case _:
-                    pass
-
-    controller = SessionController(FakeSessions(), look)
-    await controller.open()
-    await controller.compact("")
-    assert dict(seen) == {"running": 90_000, "done": 90_000}
-
-
-async def test_where_nothing_can_be_compacted_it_says_so() -> None:
-    assert await shown_after_compacting(Short()) == [Notice]
-
-
-async def test_an_interrupted_compaction_says_that_nothing_has_changed() -> None:
-    @dataclass
-    class Stopped(FakeSession):
-        async def compact(
-            self, focus: str | None = None, emit: Callable[[Event], None] = ignore_event
-        ) -> CompactResult:
-            emit(CompactionStarted(90_000))
-            emit(NothingCompacted())
-            return replace(COMPACTED, strategies=(), is_interrupted=True)
-
-    controller = SessionController(FakeSessions([Stopped()]), lambda: None)
-    await controller.open()
-    await controller.compact("")
-    assert controller.view.blocks == (Notice("compaction interrupted, nothing changed"),)
 
 
 async def test_why_gives_what_there_is_to_look_at_and_tells_nothing() -> None:
     places = (Occurrence("r1", "masked", "Ran: ls – exit 0"), Occurrence("msg-1", "summarised", "you said", "sum-2"))
     controller = SessionController(FakeSessions([FakeSession(places=places)]), lambda: None)
     await controller.open()
-    assert await controller.trace_text("needle") == Trace(places)
+    assert await find_text(controller, "needle") == Trace(places)
     assert (controller.view.blocks, controller.is_occupied) == ((), False)
 
 
@@ -97,8 +35,8 @@ async def test_why_says_so_when_a_text_was_never_seen_and_shows_no_orders_to_the
         FakeSessions([FakeSession(unsearched=("the end of r1 was not searched",))]), lambda: None
     )
     await controller.open()
-    assert not (await controller.trace_text("a\x1b[31m")).occurrences
-    assert await controller.trace_text("") == Trace()
+    assert not (await find_text(controller, "a\x1b[31m")).occurrences
+    assert await find_text(controller, "") == Trace()
     assert controller.view.blocks == (
         Notice("the model has never seen `a␛[31m` in this session\nthe end of r1 was not searched"),
         Notice("type some text after `/why`, such as `/why parse_date`"),
@@ -109,8 +47,8 @@ async def test_what_is_brought_back_is_told() -> None:
     session = FakeSession()
     controller = SessionController(FakeSessions([session]), lambda: None)
     await controller.open()
-    await controller.bring_back("")
-    await controller.bring_back("r12")
+    await put_back(controller, "")
+    await put_back(controller, "r12")
     assert session.said == ["bring r12"]
     note = Notice("`r12` is back in context, at the end of the conversation (1,200 tokens)")
     assert controller.view.blocks[-1] == note
@@ -125,7 +63,7 @@ async def test_what_cannot_be_brought_back_is_told_in_a_sentence() -> None:
 
     controller = SessionController(FakeSessions([Lost()]), lambda: None)
     await controller.open()
-    await controller.bring_back("r12")
+    await put_back(controller, "r12")
     assert controller.view.blocks == (Failure("error", "there is no `r12`"),)
     assert not controller.is_occupied
 
@@ -133,13 +71,13 @@ async def test_what_cannot_be_brought_back_is_told_in_a_sentence() -> None:
 async def test_modes_are_gone_through_without_the_one_that_asks_nothing() -> None:
     session = FakeSession(mode="auto")
     controller = SessionController(FakeSessions([session]), lambda: None)
-    assert await controller.change_mode("") == ""
+    assert await switch_mode(controller, "") == ""
     await controller.open()
-    messages = [(await controller.change_mode("")).partition(":")[0] for _ in range(4)]
+    messages = [(await switch_mode(controller, "")).partition(":")[0] for _ in range(4)]
     assert messages == ["ask", "accept-edits", "plan", "ask"]
-    assert await controller.change_mode("auto") == f"auto: {MODE_DESCRIPTIONS['auto']}"
+    assert await switch_mode(controller, "auto") == f"auto: {MODE_DESCRIPTIONS['auto']}"
     assert (session.mode, controller.view.mode) == ("auto", "auto")
-    assert await controller.change_mode("yolo") == ""
+    assert await switch_mode(controller, "yolo") == ""
     assert controller.view.blocks == (Notice("unknown mode `yolo`. Modes: `ask`, `accept-edits`, `plan`, `auto`"),)
 
 

@@ -18,7 +18,6 @@ from ebbtide.tui.text.themes import (
     ANSI_DARK,
     ANSI_LIGHT,
     DARK,
-    EBBTIDE_THEMES,
     HIGH_CONTRAST,
     LIGHT,
     BackgroundTone,
@@ -152,4 +151,5 @@ def test_each_setting_has_its_theme() -> None:
     for on, expected in cases:
         assert {name: theme_for(name, on) for name in NAMES} == {**always, **expected}
     assert [offered.name for offered in OFFERED_THEMES] == list(NAMES)
-    assert len({theme.name for theme in (*EBBTIDE_THEMES, *adopted.values())}) == len(EBBTIDE_THEMES) + len(NAMES[5:])
+    own = (DARK, LIGHT, HIGH_CONTRAST, *UNMIXED)
+    assert len({theme.name for theme in (*own, *adopted.values())}) == len(own) + len(NAMES[5:])

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from ebbtide.tui.screens.panel import MAX_DETAIL_LINES, panel_height
 from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, ShowMessage, TextRequest, heading_row
+from ebbtide.tui.view.panel_height import MAX_DETAIL_LINES, panel_height
 
 
 def row(value: str, height: int = 0) -> PanelRow:

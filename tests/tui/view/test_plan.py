@@ -3,9 +3,10 @@
 from ebbtide.agent.events.session import ToolFinished
 from ebbtide.agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
 from ebbtide.tools.submit_plan import PLAN_ACCEPTED
-from ebbtide.tui.plain.print_events import PrintState, block_lines, event_lines, plain_lines
+from ebbtide.tui.plain.print_events import PrintState, event_lines
 from ebbtide.tui.text.sanitise import sanitise
 from ebbtide.tui.view.blocks import Call, UserText
+from ebbtide.tui.view.plain_lines import block_lines, plain_lines
 from ebbtide.tui.view.plan import build_plan_panel, last_plan
 from tests.kit.app_pilot import terminal
 from tests.kit.fake_sessions import FakeSession

@@ -58,10 +58,10 @@ from ebbtide.agent.messages import Assistant, Image, Message, OutputStatus, Reas
 from ebbtide.agent.prompt.code_blocks import fenced_lines
 from ebbtide.agent.tool_specs import unwrapped_call
 from ebbtide.tools.tool_traits import command_argument, path_argument, role_of, traits_of
-from ebbtide.tui.plain.print_events import new_block_lines
 from ebbtide.tui.text.unified_diff import FileDiff, Hunk, parse_diff
 from ebbtide.tui.view.blocks import Call
 from ebbtide.tui.view.call_titles import call_title, with_relative_arguments
+from ebbtide.tui.view.plain_lines import new_block_lines
 from ebbtide.tui.view.reduce import agent_line
 from ebbtide.tui.view.todos import todo_items
 
@@ -208,7 +208,7 @@ def protocol_diffs(diff: str, root: str) -> Iterator[FileEditToolCallContent]:
         path = _absolute_path(file.name, root)
         for part in file.parts:
             if isinstance(part, Hunk):
-                yield tool_diff_content(path, _hunk_text(part, "added", file), _old_hunk_text(part, file))
+                yield tool_diff_content(path, _hunk_text(part, "added"), _old_hunk_text(part, file))
 
 
 def tool_kind(name: str) -> ToolKind:
@@ -320,8 +320,8 @@ def _absolute_path(path: str, root: str) -> str:
 
 def _old_hunk_text(hunk: Hunk, file: FileDiff) -> str | None:
     """Return the old text of the hunk; None if the file did not exist."""
-    return None if file.state == "new" else _hunk_text(hunk, "removed", file)
+    return None if file.state == "new" else _hunk_text(hunk, "removed")
 
 
-def _hunk_text(hunk: Hunk, kind: str, file: FileDiff) -> str:
+def _hunk_text(hunk: Hunk, kind: str) -> str:
     return "".join(line.text + "\n" * line.has_newline for line in hunk.lines if line.kind in (kind, "kept"))

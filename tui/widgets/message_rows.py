@@ -1,4 +1,4 @@
-"""The line at the top of the transcript: the message that the visible text belongs to."""
+"""The rows of the user's messages in the transcript: which one the visible text belongs to, and its line at the top."""
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -6,7 +6,7 @@ from textual.strip import Strip
 
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.styles import Palette
-from ebbtide.tui.view.blocks import USER_BAR, UserText
+from ebbtide.tui.view.blocks import USER_BAR, Block, UserText
 from ebbtide.tui.widgets.row_stack import RowStack
 
 _KEY_HINT = "  Ctrl-Up "
@@ -23,8 +23,19 @@ def message_row_above(stack: RowStack, top: int) -> int | None:
     return None
 
 
-def sticky_strip(text: str, width: int, palette: Palette) -> Strip:
+def adjacent_message_row(stack: RowStack, top: int, direction: int) -> int | None:
+    """Return the row of the user's message that starts before (-1) or after (1) line `top`."""
+    top_index, _ = stack.locate(top)
+    for index in range(top_index, -1, -1) if direction < 0 else range(top_index, len(stack.rows)):
+        y = stack.start_line(index) + stack.rows[index].blank_lines_above
+        if isinstance(stack.rows[index].block, UserText) and (y < top if direction < 0 else y > top):
+            return index
+    return None
+
+
+def sticky_strip(block: Block, width: int, palette: Palette) -> Strip:
     """Return the start of a message as one line of exactly `width` cells."""
+    text = block.text if isinstance(block, UserText) else ""
     key_hint = _KEY_HINT if width >= _MIN_KEY_HINT_WIDTH else ""
     first_line = sanitise_line(next((line for line in text.splitlines() if line.strip()), ""))
     text_width = max(0, width - 2 - len(key_hint))
