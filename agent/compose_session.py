@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ebbtide.agent import providers
 from ebbtide.agent.archive.session_archive import SessionArchive
 from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.execute import (
@@ -359,7 +360,12 @@ async def load_session_tooling(parts: SessionParts, compose_agent: "ComposeAgent
     config = setup.config
     settings = build_compaction_settings(config, parts.provider.window.effective)
     tools = select_session_tools(
-        settings, config, parts.language_service, can_store=not setup.is_ephemeral, extra_tools=setup.extra_tools
+        settings,
+        config,
+        parts.language_service,
+        can_store=not setup.is_ephemeral,
+        provider_searches=parts.provider.facts.searches_web,
+        extra_tools=setup.extra_tools,
     )
     server_tools = ServerTools() if role is None else role.server_tools()
     trust = await project_trust(config, channel, parts.language_service) if role is None else None
@@ -464,7 +470,15 @@ def create_tool_workspace(parts: SessionParts, project: SessionTooling) -> Works
         get_deferred_tools=lambda: searchable_tools(project.tools, project.server_tools, project.deferral.deferred),
         ask=questions.ask_text if is_interactive else no_user,
         ask_multiple=questions.ask_choices if is_interactive else no_user,
+        search_web=partial(_search_web, parts),
     )
+
+
+async def _search_web(parts: SessionParts, query: str) -> str:
+    """Have the provider of the session's current model search the web. Raises `ToolError`."""
+    channel, session_id = parts.channel, parts.session_row.id
+    search = providers.web_search.ProviderSearch(parts.models.provider, session_id, channel.interrupt, channel.emit)
+    return await search.find(query)
 
 
 def create_turn_context(

@@ -129,11 +129,13 @@ def select_session_tools(
     language_service: LanguageService | None = None,
     *,
     can_store: bool = True,
+    provider_searches: bool = False,
     extra_tools: Sequence[Tool] = (),
 ) -> tuple[Tool, ...]:
     """Return the built-in tools, or those that the user has selected. Notebook tools, web search, language-server tools
     and the repository map are included only if they are useful in this project. If a full window ends in a report, the
-    tool for the report is included. `can_store`: files may be stored on disk. `extra_tools`: tools that a program adds
+    tool for the report is included. `can_store`: files may be stored on disk. `provider_searches`: the model's
+    provider searches the web itself. `extra_tools`: tools that a program adds
     through the SDK; they are always included. Raises `ConfigError`."""
     servers = language_service.servers if language_service is not None else None
     rare = create_rare_tools(ToolSupport(config.folders.data if can_store else None, servers))
@@ -143,12 +145,13 @@ def select_session_tools(
         for name in names:
             if name not in tools_by_name:
                 raise ConfigError(f"`{key}`: there is no built-in tool `{name}`; there are {', '.join(tools_by_name)}")
-    tools_by_name |= {tool.name: tool for tool in (WebFetch(config.web_private), WebSearch(config.web_search))}
+    search_command = () if isinstance(config.web_search, str) else config.web_search
+    tools_by_name |= {tool.name: tool for tool in (WebFetch(config.web_private), WebSearch(search_command))}
     count_project_suffixes = cache(partial(count_suffixes, config.project_folder))
     has_servers = cache(
         lambda: language_service is not None and language_service.is_available_for(count_project_suffixes())
     )
-    facts = ProjectFacts(count_project_suffixes, has_servers, bool(config.web_search))
+    facts = ProjectFacts(count_project_suffixes, has_servers, provider_searches or bool(search_command))
     name_counts = Counter([*tools_by_name, *(tool.name for tool in extra_tools)])
     if duplicate := next((tool.name for tool in extra_tools if name_counts[tool.name] > 1), None):
         raise ConfigError(f"there are two tools named `{duplicate}`; rename yours")

@@ -35,7 +35,7 @@ from ebbtide.agent.providers.factory import (
 )
 from ebbtide.agent.providers.learned_limits import next_request_window
 from ebbtide.agent.providers.meter import Meter
-from ebbtide.agent.providers.setup import find_endpoint
+from ebbtide.agent.providers.setup import find_endpoint, searches_web
 from ebbtide.agent.records.damage import ReadableMessages, restore_messages
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.session_log import SessionLog
@@ -327,7 +327,11 @@ class Sessions:
         window = window if last_request is None else next_request_window(last_request, window)
         language_service = create_language_service(config, self.root, None)
         own_tools = select_session_tools(
-            build_compaction_settings(config, window.effective), config, language_service, extra_tools=self._extra_tools
+            build_compaction_settings(config, window.effective),
+            config,
+            language_service,
+            provider_searches=searches_web(facts.provider, config, self._environment),
+            extra_tools=self._extra_tools,
         )
         tools = create_specs(offered_tools(own_tools, system_text.mode, is_interactive=system_text.is_interactive))
         deferral = Deferral(self.config.tool_deferral_threshold, reduces_tools=not self.config.tools_allowed)

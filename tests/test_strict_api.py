@@ -57,6 +57,9 @@ def with_picture(kind: str, data: str) -> Change:
     return change
 
 
+SEARCH: Json = {"type": "web_search_20250305", "name": "web_search"}
+SEARCHED: Json = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "a"}}
+FOUND: Json = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
 CHANGES: list[tuple[WireName, str, Change]] = [
     ("anthropic", "without `tool_result`", lambda b: content(b, 4).pop(0)),
     ("anthropic", "unexpected `tool_use_id`", lambda b: content(b, 4).insert(0, content(b, 2)[0])),
@@ -90,6 +93,23 @@ CHANGES: list[tuple[WireName, str, Change]] = [
     ("anthropic", "invalid base64", with_picture("image/png", "no base64")),
     ("anthropic", "Could not process image", with_picture("image/png", "R0lGODlh")),
     ("anthropic", "image exceeds", with_picture("image/png", "iVBORw0K" + "A" * 6_000_000)),
+    ("anthropic", "Tool names must be unique", lambda b: b["tools"].extend([SEARCH, SEARCH])),
+    ("anthropic", "does not match any", lambda b: b["tools"].append(SEARCH | {"type": "web_search_preview"})),
+    ("anthropic", "should be 'web_search'", lambda b: b["tools"].append(SEARCH | {"name": "search"})),
+    ("anthropic", "max_uses", lambda b: b["tools"].append(SEARCH | {"max_uses": 0})),
+    ("anthropic", "Extra inputs", lambda b: b["tools"].append(SEARCH | {"input_schema_": {}})),
+    ("anthropic", "without a corresponding `web_search_tool_result`", lambda b: content(b, 1).insert(1, SEARCHED)),
+    ("anthropic", "should be a valid dictionary", lambda b: content(b, 1).extend(
+        [SEARCHED | {"caller": None}, FOUND])),
+    ("anthropic", "encrypted_content: Field required", lambda b: content(b, 0).append({"type": "web_search_result"})),
+    ("anthropic", "encrypted_index: Field required", lambda b: content(b, 0).append(
+        {"type": "text", "text": "x", "citations": [{"type": "web_search_result_location", "url": "u"}]})),
+    ("responses", "Invalid value: 'web_search_3'", lambda b: b["tools"].append({"type": "web_search_3"})),
+    ("responses", "Unknown parameter", lambda b: b["tools"].append({"type": "web_search", "max_uses": 2})),
+    ("responses", "'minimal': web_search", lambda b: b.update(
+        tools=[{"type": "web_search"}], reasoning={"effort": "minimal"})),
+    ("responses", "Supported values", lambda b: b.update(include=["web_search_call.sources"])),
+    ("responses", "max_tool_calls", lambda b: b.update(max_tool_calls=0)),
     ("responses", "No tool output found", lambda b: b["input"].remove(of_type(b, "function_call_output")[0])),
     ("responses", "No tool call found", lambda b: b["input"].remove(of_type(b, "function_call")[0])),
     ("responses", "Duplicate call_id", lambda b: of_type(b, "function_call")[1].update(call_id="call_1")),
@@ -148,6 +168,19 @@ def test_what_the_real_server_refuses_is_refused(wire: WireName, says: str, chan
     body = deepcopy(BODIES[wire])
     change(body)
     assert says in (refusal(wire, body) or "nothing")
+
+
+def test_a_search_of_the_web_is_taken() -> None:
+    """In the last message, one without results, too: it goes on there."""
+    claude, gpt = deepcopy(BODIES["anthropic"]), deepcopy(BODIES["responses"])
+    claude["tools"].append(SEARCH | {"max_uses": 2})
+    content(claude, 1)[1:1] = [SEARCHED, FOUND]
+    assert refusal("anthropic", claude) is None
+    claude["messages"].append({"role": "assistant", "content": [SEARCHED | {"id": "srvtoolu_2"}]})
+    assert refusal("anthropic", claude) is None
+    gpt["tools"].append({"type": "web_search", "search_context_size": "low"})
+    gpt["include"] = ["web_search_call.action.sources"]
+    assert refusal("responses", gpt) is None
 
 
 def test_roles_that_do_not_alternate_are_refused_where_a_template_demands_it() -> None:

@@ -34,6 +34,10 @@ OTHER_MEANINGS = {
     ("agent/config/table_keys.py", "tool_search"): "the setting for that fact",
     ("tui/integrations/models/table_conversion.py", "tool_search"): "that fact in an updated table",
     ("agent/providers/wires/openai_responses.py", "tool_search"): "the API's own search",
+    **{
+        (f"agent/providers/{file}.py", "web_search"): "the API's own search of the web"
+        for file in ("search_report", "wires/anthropic", "wires/openai_responses")
+    },
     ("agent/config/aliases.py", "tool_output_cache"): "a table in the settings of another agent",
     ("tools/grep.py", "glob"): "an argument of `grep`",
 }

@@ -130,6 +130,10 @@ async def no_memory(query: RecallQuery, on_progress: Callable[[int, int], None])
     raise ToolError("there is no history: this session cannot be searched")
 
 
+async def no_web_search(query: str) -> str:
+    raise ToolError("this session cannot search the web: the user can set a program in `web.search`")
+
+
 def no_progress(text: str) -> None:
     """Ignore progress."""
 
@@ -178,6 +182,8 @@ class Workspace:
     """Asks the user a question and returns the answer. Raises `ToolError` if no user is present."""
     ask_multiple: Callable[[str, tuple[str, ...]], Awaitable[str]] = no_user
     """Like `ask`, but several options may be chosen. The answer has one line per choice."""
+    search_web: Callable[[str], Awaitable[str]] = no_web_search
+    """Has the model's provider search the web for a query, and returns what was found. Raises `ToolError`."""
     get_deferred_tools: Callable[[], "Sequence[Tool]"] = tuple
     """The tools that the model may call although their definitions are not sent."""
 

@@ -22,7 +22,7 @@ MAX_TAGS = 60_000
 """Maximum number of tags converted per page. The conversion time depends mostly on the number of tags: this many take
 about 1.5 s, and even large articles have fewer."""
 
-_INVISIBLE = regex("[\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff]")
+INVISIBLE = regex("[\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff]")
 """Characters that are invisible or change the reading order, and can therefore hide instructions to a model."""
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
 _TEXT_SUBTYPES = ("json", "xml", "javascript", "yaml", "toml", "x-sh", "sql", "x-ndjson", "graphql")
@@ -68,7 +68,7 @@ class WebFetch:
         page = await web.fetch.fetch_page(
             web.addresses.parse_web_address(get_text(arguments, "url")), self._allowed_private_hosts
         )
-        title, content = (_INVISIBLE.sub("", page_part) for page_part in await _page_text(page))
+        title, content = (INVISIBLE.sub("", page_part) for page_part in await _page_text(page))
         notes = [f"({page.incomplete_reason})"] if page.incomplete_reason else []
         return Result(
             "\n".join([printable_name(str(page.address)), *([f"# {title}"] if title else []), "", content, *notes])

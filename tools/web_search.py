@@ -1,4 +1,4 @@
-"""The `web_search` tool: searches the web with a command that the user has configured."""
+"""The `web_search` tool: searches the web with the provider's own search, or a command that the user has configured."""
 
 import os
 from collections.abc import Sequence
@@ -9,9 +9,11 @@ from ebbtide.tools import process
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.outputs.plain_text import terminal_text
-from ebbtide.tools.tool_traits import ToolTraits, text_argument
+from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, text_argument
+from ebbtide.tools.web_fetch import INVISIBLE
 
 SEARCH_PROGRAM_TIMEOUT_S = 30.0
+NOTHING_FOUND = "nothing was found: try other words"
 MAX_ANSWER_BYTES = 200_000
 """Maximum size of an answer, in bytes."""
 
@@ -32,21 +34,23 @@ class WebSearch:
     schema = object_schema({"query": {"type": "string"}}, required=("query",))
 
     def __init__(self, command: Sequence[str] = ()) -> None:
-        """`command`: a program with its arguments. The query replaces the argument `{query}`, or is appended."""
+        """`command`: a program with its arguments. The query replaces the argument `{query}`, or is appended. Without a
+        program, the provider searches."""
         self._command = tuple(command)
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        if not self._command:
-            raise ToolError("no search program is configured: the user can set one in `web.search`")
         query = get_text(arguments, "query").strip()
         if not query or "\0" in query:
             raise ToolError("`query` is empty or contains a NUL character: say what to search for")
+        if not self._command:
+            found = await workspace.search_web(query)
+            return Result(INVISIBLE.sub("", terminal_text(found)).strip() or NOTHING_FOUND)
         words = [query if word == "{query}" else word for word in self._command]
         output = await _search_output(words if "{query}" in self._command else [*words, query], workspace.root)
-        return Result(terminal_text(output).strip() or "nothing was found: try other words")
+        return Result(terminal_text(output).strip() or NOTHING_FOUND)
 
 
 async def _search_output(command: Sequence[str], folder: Path) -> str:

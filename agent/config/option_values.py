@@ -201,9 +201,14 @@ def shell_command(value: object) -> str | tuple[str, ...]:
         raise ValueError("a shell command in quotes, or a list of a program and its arguments") from error
 
 
-def search_command(value: object) -> tuple[str, ...]:
-    """Validate a program with arguments; an empty list means that no program is set."""
-    return () if value in ([], ()) else command_words(value)
+WEB_SEARCH_CHOICES = ("auto", "provider", "off")
+
+
+def web_search(value: object) -> str | tuple[str, ...]:
+    """Validate who searches the web: one of the choices, or a program with arguments. An empty list means `off`."""
+    if value in ([], ()):
+        return "off"
+    return str(value) if value in WEB_SEARCH_CHOICES else command_words(value)
 
 
 def text_table(value: object) -> Mapping[str, str]:

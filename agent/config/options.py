@@ -20,10 +20,10 @@ from ebbtide.agent.config.option_values import (
     optional_text,
     optional_wait,
     positive_integer,
-    search_command,
     seconds,
     share,
     tokenizer_name,
+    web_search,
 )
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES
@@ -337,9 +337,11 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "web.search",
-        (),
-        search_command,
-        "the program that `web_search` runs, with arguments; the query replaces `{query}` or is appended",
+        "auto",
+        web_search,
+        "who runs searches for `web_search`: the model's provider with its own search (`auto`: Anthropic and OpenAI at "
+        "their own addresses, `provider`: also at another address), or a program with arguments, in which the query "
+        "replaces `{query}` or is appended; `off` removes the tool",
     ),
     Option(
         "web.private",

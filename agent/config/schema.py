@@ -28,7 +28,7 @@ _SCHEMAS: Mapping[Parse, Schema] = {
     values.text_list: _WORDS,
     values.command_words: _COMMAND,
     values.shell_command: _COMMAND,
-    values.search_command: {"anyOf": [*_COMMAND["anyOf"], {"type": "array", "maxItems": 0}]},
+    values.web_search: {"anyOf": [*_COMMAND["anyOf"], {"type": "array", "maxItems": 0}]},
     values.text_table: {"type": "object", "additionalProperties": {"type": "string"}},
     values.nested_table: {"type": "object"},
     values.file_extensions: {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": r"^\.?[\w+#-]+$"}},

@@ -171,7 +171,8 @@ class Config:
     """How long Anthropic keeps its cache of an interactive session; `auto` chooses by price."""
     keep_alive: int | Literal["off"]
     """Maximum number of consecutive requests that keep the provider's cache alive."""
-    web_search: tuple[str, ...]
+    web_search: Literal["auto", "provider", "off"] | tuple[str, ...]
+    """Who searches the web: the provider (`auto`: only at its official address), nobody, or a program."""
     web_private: tuple[str, ...]
     max_turns: int | None
     max_cost: float | None

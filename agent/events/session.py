@@ -132,10 +132,10 @@ class ReplyFinished:
     usage: Usage
     cost: float | None
     """US dollars, or None if the model's prices are unknown."""
-    purpose: Literal["step", "summary", "probe", "reading", "sampling", "hook", "keep-alive"] = "step"
+    purpose: Literal["step", "summary", "probe", "reading", "sampling", "hook", "keep-alive", "search"] = "step"
     """Purpose of the request: a step of the turn, a summary for a compaction, a short probe for the fastest summary
-    model, reading a long output, sampling for an MCP server, a hook's question, or keeping the provider's cache
-    alive."""
+    model, reading a long output, sampling for an MCP server, a hook's question, keeping the provider's cache alive, or
+    a search of the web by the provider."""
     sources: tuple[Source, ...] = ()
     """The web pages that the reply cites."""
     skipped_frames: int = 0

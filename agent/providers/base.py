@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 from ebbtide.agent.budget.prefix import Breakpoints
 from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.budget.request_budget import Window
-from ebbtide.agent.messages import Assistant, Message, StopReason, Usage
+from ebbtide.agent.messages import Assistant, AssistantPart, Message, ProviderItem, StopReason, Usage
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.tool_specs import HostedSearch, ToolSpec
 from ebbtide.tools.lazy import dataclass
@@ -33,6 +33,8 @@ class ModelFacts:
     """How thinking is requested: `none`, `adaptive`, `budget` (Anthropic) or `effort` (OpenAI)."""
     tool_search: HostedSearch = "none"
     """The provider's own search for deferred tools: `plain` (Anthropic), `grouped` (OpenAI) or `none`."""
+    searches_web: bool = False
+    """Whether the provider searches the web itself, if a request allows that."""
     max_tools: int | None = None
     """Maximum number of tool definitions that the provider accepts in one request; None if there is no limit."""
     is_known: bool = True
@@ -87,6 +89,8 @@ class Request:
     """
     breakpoints: Breakpoints = field(default_factory=Breakpoints)
     """Positions where the provider may end a cached prefix. They do not change what the model reads."""
+    max_web_searches: int = 0
+    """Maximum number of searches of the web by the provider itself; with 0, it has no search."""
 
 
 def without_secrets(request: Request, secrets: SecretTokens) -> Request:
@@ -156,6 +160,8 @@ class Reply:
     pass_count: int = 1
     """How often the provider read the request: once, plus once after each of its own searches. `usage` may be the sum
     of all passes."""
+    web_search_count: int = 0
+    """Number of searches of the web that the provider charges for."""
     skipped_frame_count: int = 0
     """Number of unreadable frames that were skipped."""
 
@@ -163,6 +169,11 @@ class Reply:
     def single_pass_usage(self) -> Usage:
         """Usage of the reply if it took a single pass; otherwise empty, because the usage of one pass is unknown."""
         return self.usage if self.pass_count == 1 else Usage()
+
+
+def is_web_search_result(part: AssistantPart) -> bool:
+    """Whether a part of a reply is what the provider's own search of the web found, or why it failed."""
+    return isinstance(part, ProviderItem) and part.native.get("type") in ("web_search_tool_result", "web_search_call")
 
 
 Chunk: TypeAlias = TextChunk | ReasoningChunk | CallChunk | Reply

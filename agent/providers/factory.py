@@ -30,6 +30,7 @@ from ebbtide.agent.providers.setup import (
     has_key,
     is_official_server,
     registry_overrides,
+    searches_web,
     uses_key_command,
 )
 from ebbtide.agent.providers.summarisers import CheaperSummarisers, Summarisers
@@ -138,6 +139,7 @@ async def _connect_model(
     facts = replace(
         facts,
         server_digest=server,
+        searches_web=searches_web(provider_name, config, environment),
         writes_calls_as_text=should_read_text_calls(config, provider_name, model_name),
         may_repeat=provider_name in OPEN_MODEL_PROVIDERS,
         temperature=None if temperature_setting is None else temperature_setting.value,

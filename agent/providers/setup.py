@@ -49,6 +49,8 @@ _KEY_VARIABLES = {
     **{name: host.key_variable for name, host in CHAT_HOSTS.items()},
     **{name: cloud.key_variable for name, cloud in CLOUDS.items() if cloud.key_variable},
 }
+WEB_SEARCH_PROVIDERS = ("anthropic", "openai")
+"""Providers whose API has a search of the web that can be asked for. Compatible servers seldom have it."""
 CHAT_SERVERS = (
     ("LM Studio", "http://127.0.0.1:1234/v1", "lms server start"),
     ("llama.cpp", "http://127.0.0.1:8080/v1", "llama-server -m MODEL.gguf"),
@@ -249,6 +251,14 @@ def find_address(name: str, settings: ProviderConfig, environment: Mapping[str, 
 def is_official_server(name: str, endpoint: Endpoint) -> bool:
     """Whether a provider's address is its official one."""
     return endpoint.base_url == _BASE_URLS[name][1]
+
+
+def searches_web(name: str, config: Config, environment: Mapping[str, str]) -> bool:
+    """Whether the settings let a provider search the web itself. Raises `ConfigError` for a malformed URL."""
+    if name not in WEB_SEARCH_PROVIDERS or config.web_search not in ("auto", "provider"):
+        return False
+    address = find_address(name, config.provider(name), environment).rstrip("/")
+    return config.web_search == "provider" or address == _BASE_URLS[name][1]
 
 
 def key_variable(name: str, settings: ProviderConfig) -> str | None:

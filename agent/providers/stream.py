@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import field, replace
 from typing import Any
 
+from ebbtide.agent.budget.prices import DOLLARS_PER_SEARCH
 from ebbtide.agent.budget.request_budget import ContextBudget
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.errors import EmptyAnswer, ProviderError, StreamCut, Unreachable
@@ -23,7 +24,15 @@ from ebbtide.agent.events.session import (
 )
 from ebbtide.agent.messages import Assistant, ProviderItem, Text, Usage
 from ebbtide.agent.prompt.empty_reply import is_after_success
-from ebbtide.agent.providers.base import CallChunk, Provider, ReasoningChunk, Reply, Request, TextChunk
+from ebbtide.agent.providers.base import (
+    CallChunk,
+    Provider,
+    ReasoningChunk,
+    Reply,
+    Request,
+    TextChunk,
+    is_web_search_result,
+)
 from ebbtide.agent.providers.repetition import RepetitionWatch
 from ebbtide.agent.view.sources import cited_sources, sources_text
 from ebbtide.tools.lazy import dataclass
@@ -199,7 +208,13 @@ def with_more_output(
 def _is_empty(reply: Reply) -> bool:
     has_no_content = not reply.message.text.strip() and not reply.message.calls
     is_paused = reply.stop_reason == "pause" and bool(reply.message.parts)
-    return has_no_content and not is_paused and reply.stop_reason not in ("interrupted", "overflow", "repetition")
+    has_searched = any(is_web_search_result(part) for part in reply.message.parts)
+    return (
+        has_no_content
+        and not is_paused
+        and not has_searched
+        and reply.stop_reason not in ("interrupted", "overflow", "repetition")
+    )
 
 
 def _why_empty(reply: Reply, request: Request) -> str:
@@ -244,7 +259,8 @@ class _RetryLoop:
                 return Reply(Assistant(parts, model), Usage(), "interrupted")
             self.retries.reached_models.add(model)
             self.retries.answered_models.add(model)
-            cost = self.provider.facts.prices.cost(reply.usage) if self.provider.facts.prices else None
+            prices = self.provider.facts.prices
+            cost = prices.cost(reply.usage) + reply.web_search_count * DOLLARS_PER_SEARCH if prices else None
             for names in found_tool_names(reply.message):
                 self.emit(ToolsFound(names))
             self._report_reply(reply, cost)

@@ -100,6 +100,20 @@ def test_what_is_for_notebooks_is_offered_where_there_are_some(tmp_path: Path) -
     assert offered('tools.denied=["edit_notebook"]') == usual
 
 
+def test_a_search_of_the_web_is_offered_where_something_can_search(tmp_path: Path) -> None:
+    def is_offered(*settings: str, provider_searches: bool = False) -> bool:
+        config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
+        compaction = build_compaction_settings(config, 10_000)
+        return "web_search" in {
+            tool.name for tool in select_session_tools(compaction, config, provider_searches=provider_searches)
+        }
+
+    assert not is_offered()
+    assert is_offered(provider_searches=True)
+    assert is_offered('web.search=["ddgr"]')
+    assert not is_offered('tools.denied=["web_search"]', provider_searches=True)
+
+
 def test_what_asks_language_servers_is_offered_where_there_seem_to_be_some(tmp_path: Path) -> None:
     project, programs = tmp_path / "app", tmp_path / "bin"
     environment = {"EBB_HOME": str(tmp_path), "PATH": str(programs)}

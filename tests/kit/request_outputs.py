@@ -72,9 +72,10 @@ def _text(content: Any) -> str:
 
 
 def is_step(body: Json) -> bool:
-    """Whether a request goes on with the work, and does not ask for a summary."""
+    """Whether a request goes on with the work, and asks for no summary and no search of the web."""
     messages = body.get("messages") or body.get("input") or [""]
-    return bool(body.get("tools")) and ASKED not in str(messages[-1])
+    tools = [tool for tool in body.get("tools") or () if not str(tool.get("type")).startswith("web_search")]
+    return bool(tools) and ASKED not in str(messages[-1])
 
 
 def ids_of(wire: WireName, calls: Sequence[Call], number: int) -> tuple[str, ...]:

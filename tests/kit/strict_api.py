@@ -46,6 +46,18 @@ CALLS: Mapping[str, str] = {
 CUSTOM_KEYS = {"type", "name", "description", "format", "allowed_callers", "async", "defer_loading"}
 NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 THOUGHTS = ("thinking", "redacted_thinking")
+ANTHROPIC_SEARCHES = ("web_search_20250305", "web_search_20260209", "web_search_20260318")
+WEB_SEARCH_KEYS = {
+    "type", "name", "allowed_callers", "allowed_domains", "blocked_domains", "cache_control", "defer_loading",
+    "max_uses", "response_inclusion", "strict", "user_location",
+}  # fmt: skip
+OPENAI_SEARCHES = ("web_search", "web_search_2025_08_26")
+OPENAI_SEARCH_KEYS = {"type", "external_web_access", "filters", "search_context_size", "user_location"}
+INCLUDABLE = {
+    "code_interpreter_call.outputs", "computer_call_output.output.image_url", "file_search_call.results",
+    "message.input_image.image_url", "message.output_text.logprobs", "reasoning.encrypted_content",
+    "web_search_call.action.sources", "web_search_call.results",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +103,7 @@ def _anthropic(body: Json, rules: Rules) -> None:
     tools = [tool for tool in body.get("tools", ()) if "input_schema" in tool]
     _check_tools("anthropic", [(tool["name"], tool.get("description", ""), tool["input_schema"]) for tool in tools])
     _need(not tools or not all(tool.get("defer_loading") for tool in tools), "at least one tool must not be deferred")
+    _check_anthropic_search(body.get("tools", ()), messages)
     _check_output(body["max_tokens"], rules)
     _need(messages, "messages: at least one message is required")
     _need(messages[0]["role"] == "user", "messages: first message must use the `user` role")
@@ -104,6 +117,36 @@ def _anthropic(body: Json, rules: Rules) -> None:
     marks = sum(1 for block in _blocks(body) if "cache_control" in block)
     _need(marks <= MOST_MARKS, f"A maximum of 4 blocks with cache_control may be provided. Found {marks}.")
     _check_thinking(body, messages)
+
+
+def _check_anthropic_search(tools: Sequence[Json], messages: Sequence[Json]) -> None:
+    """The search of the web is defined as the API knows it, beside no tool of its name. Each search has its result in
+    the same message, unless that one is the last and goes on. What is encrypted comes back."""
+    names = [tool["name"] for tool in tools if "name" in tool]
+    _need(len(set(names)) == len(names), "tools: Tool names must be unique.")
+    for tool in (tool for tool in tools if str(tool.get("type", "")).startswith("web_search")):
+        _need(tool["type"] in ANTHROPIC_SEARCHES, f"tools: Input tag '{tool['type']}' does not match any expected tags")
+        _need(tool.get("name") == "web_search", "tools.web_search.name: Input should be 'web_search'")
+        _need(tool.get("max_uses", 1) >= 1, "tools.web_search.max_uses: Input should be greater than or equal to 1")
+        odd = set(tool) - WEB_SEARCH_KEYS
+        _need(not odd, f"tools.web_search.{min(odd, default='')}: Extra inputs are not permitted")
+    for place, message in enumerate(messages[:-1]):
+        found = {b["tool_use_id"] for b in message["content"] if b["type"] == "web_search_tool_result"}
+        for block in message["content"]:
+            is_search = block["type"] == "server_tool_use" and block["name"] == "web_search"
+            _need(
+                not is_search or block["id"] in found,
+                f"messages.{place}: `web_search` tool use with id `{block.get('id')}` was found without a "
+                "corresponding `web_search_tool_result` block",
+            )
+    for block in _blocks([message["content"] for message in messages]):
+        is_server_block = block.get("type") in ("server_tool_use", "web_search_tool_result")
+        _need(not is_server_block or block.get("caller", {}) is not None, "caller: Input should be a valid dictionary")
+        for kind, sealed in (
+            ("web_search_result", "encrypted_content"),
+            ("web_search_result_location", "encrypted_index"),
+        ):
+            _need(block.get("type") != kind or block.get(sealed), f"{kind}.{sealed}: Field required")
 
 
 def _in_blocks(message: Json) -> Json:
@@ -181,6 +224,7 @@ def _responses(body: Json, rules: Rules) -> None:
     for tool in tools:
         odd = set(tool) - CUSTOM_KEYS if tool["type"] == "custom" else ()
         _need(not odd, f"Unknown parameter: 'tools[{tools.index(tool)}].{min(odd, default='')}'.")
+    _check_openai_search(body)
     _check_count("responses", body.get("tools", ()))
     _check_output(body["max_output_tokens"], rules)
     _need(body["max_output_tokens"] >= 16, "Invalid 'max_output_tokens': integer below minimum value")
@@ -195,6 +239,19 @@ def _responses(body: Json, rules: Rules) -> None:
         _need(id in answered, f"No tool output found for {_in_words(kind)} {id}.")
     marks = sum(1 for block in _blocks(items) if "prompt_cache_breakpoint" in block)
     _need(marks <= MOST_MARKS, f"at most 4 prompt_cache_breakpoint may be set, found {marks}")
+
+
+def _check_openai_search(body: Json) -> None:
+    for place, tool in enumerate(body.get("tools", ())):
+        if str(tool["type"]).startswith("web_search"):
+            _need(tool["type"] in OPENAI_SEARCHES, f"Invalid value: '{tool['type']}'.")
+            odd = set(tool) - OPENAI_SEARCH_KEYS
+            _need(not odd, f"Unknown parameter: 'tools[{place}].{min(odd, default='')}'.")
+            minimal = body.get("reasoning", {}).get("effort") == "minimal"
+            _need(not minimal, "The following tools cannot be used with reasoning.effort 'minimal': web_search.")
+    odd = set(body.get("include", ())) - INCLUDABLE
+    _need(not odd, f"Invalid value: '{min(odd, default='')}'. Supported values are: {', '.join(sorted(INCLUDABLE))}.")
+    _need(body.get("max_tool_calls", 1) >= 1, "Invalid 'max_tool_calls': integer below minimum value")
 
 
 def _check_item(item: Json, items: Sequence[Json], place: int, rules: Rules) -> None:

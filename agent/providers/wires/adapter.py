@@ -99,7 +99,8 @@ class WireProvider:
                 async for chunk in chunks:
                     yield chunk
 
-        return self._quirks.stream(ask)
+        # A server that rejects a search as a "tool type" says nothing about the tools of other requests.
+        return self._quirks.stream(ask, may_adapt=not request.max_web_searches)
 
     async def _send(self, body: Json) -> AsyncGenerator[Chunk, None]:
         """Yield the chunks of the reply. If the server rejects the key and there is a newer one, the request is sent

@@ -70,6 +70,9 @@ UNCACHEABLE_BLOCKS = ("thinking", "redacted_thinking")
 HOSTED_SEARCH: Json = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 """The API's own search for deferred tools. It needs no beta header."""
 
+WEB_SEARCH: Json = {"type": "web_search_20250305", "name": "web_search"}
+"""The API's own search of the web, in the version that all models know and that runs no code on the server."""
+
 PARAMETER_NAME_PATTERN = r"[a-zA-Z0-9_.-]{1,64}"
 """Pattern of the parameter names that the API accepts."""
 
@@ -150,6 +153,8 @@ def build_body(
             {"name": name, "description": REMOVED_TOOL_DESCRIPTION, "input_schema": {"type": "object"}}
             for name in called
         ]
+    if request.max_web_searches:
+        content["tools"] = [*content.get("tools", ()), WEB_SEARCH | {"max_uses": request.max_web_searches}]
     return content
 
 
@@ -335,7 +340,20 @@ class AnthropicDecoder:
         )
         parts = [self._reply_part(block_index) for block_index in range(len(self._blocks))]
         searches = sum(str(block["type"]).endswith("_tool_result") for block in self._blocks)
-        return replace(build_reply(parts, self.origin.model, usage, self._stop_reason), pass_count=1 + searches)
+        return replace(
+            build_reply(parts, self.origin.model, usage, self._stop_reason),
+            pass_count=1 + searches,
+            web_search_count=self._web_search_count(),
+        )
+
+    def _web_search_count(self) -> int:
+        """Return the number of searches of the web that cost money. Failed ones do not."""
+        if isinstance(counts := self._usage.get("server_tool_use"), dict):
+            return parse_token_count(counts.get("web_search_requests"))
+        return sum(
+            block["type"] == "web_search_tool_result" and isinstance(block.get("content"), list)
+            for block in self._blocks
+        )
 
     def _discard_broken_answer(self) -> None:
         """Discard the blocks of an answer that broke off. A relay that asked again sends the second answer in the same
@@ -418,11 +436,19 @@ class AnthropicDecoder:
             case "redacted_thinking":
                 return Reasoning("", block)
             case "server_tool_use":
-                return ProviderItem({**block, "input": dict(parse_arguments(source)[0]) or block.get("input") or {}})
+                searched = {**block, "input": dict(parse_arguments(source)[0]) or block.get("input") or {}}
+                return ProviderItem(_without_nulls(searched))
+            case "web_search_tool_result":
+                return ProviderItem(_without_nulls(block))
             case "tool_search_tool_result":
                 return ProviderItem(block, tuple(_found_tools(block["content"])))
             case _:
                 return ProviderItem({**block, "input": dict(parse_arguments(source)[0])} if source else block)
+
+
+def _without_nulls(block: Json) -> Json:
+    """Return the block without null fields such as `caller`, which the API does not accept when they are sent back."""
+    return {name: value for name, value in block.items() if value is not None}
 
 
 def _found_tools(content: Json) -> Iterator[str]:

@@ -34,6 +34,7 @@ from ebbtide.agent.providers.wires.decoder import (
     output_text,
     parse_arguments,
     parse_openai_usage,
+    parse_token_count,
 )
 from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncodingCache
 from ebbtide.agent.providers.wires.http import Json
@@ -58,6 +59,9 @@ compatible servers do not know them."""
 
 RESERVED_NAME_ALIASES = {SEARCH_TOOL: "search_tools"}
 """Names sent in place of tool names that the API reserves, since it rejects functions with reserved names."""
+
+WEB_SEARCH: Json = {"type": "web_search"}
+"""The API's own search of the web."""
 
 MAX_CALL_ID_CHARS = 64
 """Maximum length of a call id, in characters."""
@@ -96,6 +100,10 @@ def build_body(
         content["prompt_cache_key"] = request.session_id
     if facts.thinking == "effort":
         content |= _thinking_fields(request, quirks)
+    if request.max_web_searches:
+        content["tools"] = [*content.get("tools", ()), WEB_SEARCH]
+        content["max_tool_calls"] = request.max_web_searches
+        content["include"] = [*content.get("include", ()), "web_search_call.action.sources"]
     return content
 
 
@@ -376,7 +384,16 @@ class ResponsesDecoder:
             parse_openai_usage(usage, "input", "output"),
             self._stop_reason(items),
         )
-        return replace(reply, pass_count=1 + sum(item["type"] == "tool_search_output" for item in items))
+        passes = 1 + sum(item["type"] in ("tool_search_output", "web_search_call") for item in items)
+        return replace(reply, pass_count=passes, web_search_count=self._web_search_count(items))
+
+    def _web_search_count(self, items: Sequence[Json]) -> int:
+        """Return the number of searches of the web that cost money. Opening a page costs nothing."""
+        tool_usage = self._response.get("tool_usage") or {}
+        if isinstance(counts := tool_usage.get("web_search"), dict):
+            return parse_token_count(counts.get("num_requests"))
+        searches = (item for item in items if item["type"] == "web_search_call" and item.get("status") != "failed")
+        return sum((item.get("action") or {}).get("type", "search") == "search" for item in searches)
 
     def _end_reply(self, response: Json) -> None:
         self._response = response

@@ -32,8 +32,11 @@ class Quirks:
         self._rejections, self._demands = rejected_quirk_by_clue, demanded_quirk_by_clue
         self._active_quirks = known_quirks
 
-    async def stream(self, ask: Callable[[frozenset[str]], AsyncGenerator[Chunk, None]]) -> AsyncGenerator[Chunk, None]:
-        """Yield the chunks of `ask`, which is called again with new quirks if the server rejects or demands a field."""
+    async def stream(
+        self, ask: Callable[[frozenset[str]], AsyncGenerator[Chunk, None]], *, may_adapt: bool = True
+    ) -> AsyncGenerator[Chunk, None]:
+        """Yield the chunks of `ask`, which is called again with new quirks if the server rejects or demands a field.
+        `may_adapt`: errors may add quirks."""
         while True:
             try:
                 async with aclosing(ask(self._active_quirks)) as chunks:
@@ -41,7 +44,7 @@ class Quirks:
                         yield chunk
                 return
             except (BadRequest, Overloaded) as error:
-                if not self._adapt_to(error):
+                if not may_adapt or not self._adapt_to(error):
                     raise
 
     def _adapt_to(self, error: ProviderError) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import httpcore2
@@ -334,4 +335,17 @@ async def test_a_search_is_done_by_the_configured_program(workspace: Workspace) 
         "error: the program of `web.search`, `sh`, ended with exit code 3: no key"
     )
     assert (await search("/no/such")).startswith("error: the program of `web.search`, `/no/such`, cannot be started: ")
-    assert await search() == "error: no search program is configured: the user can set one in `web.search`"
+    assert await search() == ("error: this session cannot search the web: the user can set a program in `web.search`")
+
+
+async def test_without_a_program_the_provider_searches(workspace: Workspace) -> None:
+    async def find(query: str) -> str:
+        return {"known": "Found \x1b[31mit.\u200b\u202e\n\n[1] A page: https://example.org"}.get(query, "")
+
+    async def search(query: str) -> str:
+        return (await WebSearch().run({"query": query}, replace(workspace, search_web=find))).text
+
+    assert await search(" known ") == "Found it.\u200b\n\n[1] A page: https://example.org"
+    assert await search("unknown") == "nothing was found: try other words"
+    with pytest.raises(ToolError, match="is empty"):
+        await search(" ")

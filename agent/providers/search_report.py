@@ -1,0 +1,167 @@
+"""Reads what a provider's own search of the web returned, as text with numbered sources.
+
+Anthropic sends the results of each search, and with each part of the answer the pages that it cites. OpenAI sends the
+addresses that it used, and marks the links in its answer.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ebbtide.agent.messages import AssistantPart, ProviderItem, Text
+from ebbtide.agent.providers.base import is_web_search_result
+from ebbtide.tools.lazy import dataclass
+
+MAX_SOURCES = 20
+"""Maximum number of sources that are listed, unless more are cited."""
+
+ERROR_SENTENCES: Mapping[str, str] = {
+    "invalid_tool_input": "the provider refused the query: word it differently",
+    "max_uses_exceeded": "the query needs more searches than one call may use: ask for less at once",
+    "query_too_long": "the query is too long: shorten it",
+    "request_too_large": "the results are too long for the model: ask for something more specific",
+    "too_many_requests": "the provider has too many searches to do: wait a minute, then try again",
+    "unavailable": "the provider's search is not available at the moment: try again later",
+}
+"""What Anthropic's error codes mean, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A page that a search found."""
+
+    url: str
+    title: str = ""
+    age: str = ""
+    """When the page was last changed, as the provider puts it; empty if unknown."""
+
+    @property
+    def line(self) -> str:
+        named = f"{self.title}: {self.url}" if self.title not in ("", self.url) else self.url
+        return f"{named} ({self.age})" if self.age else named
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReport:
+    """What a search found, and what failed."""
+
+    text: str
+    """The model's answer, in which `[1]` cites the first source."""
+    sources: tuple[Source, ...] = ()
+    queries: tuple[str, ...] = ()
+    """The queries that the model sent to the search."""
+    problems: tuple[str, ...] = ()
+    """Why searches failed, one sentence each."""
+    has_searched: bool = False
+    """Whether a search succeeded, even if it found nothing."""
+
+
+class _Sources:
+    """Numbers the sources in the order in which they are added."""
+
+    def __init__(self) -> None:
+        self.by_url: dict[str, Source] = {}
+
+    def add(self, source: Source) -> int:
+        """Add a source unless it is known, complete what is known about it, and return its number."""
+        known = self.by_url.get(source.url, source)
+        self.by_url[source.url] = Source(source.url, known.title or source.title, known.age or source.age)
+        return list(self.by_url).index(source.url) + 1
+
+
+def read_search_report(parts: Sequence[AssistantPart]) -> SearchReport:
+    """Read the parts of a reply, or of several that continue each other. What the model says before its first search is
+    left out if it says anything afterwards. Missing fields and nulls are skipped, because servers omit any of them."""
+    sources = _Sources()
+    sections, first_section = [""], 0
+    for part in parts:
+        if isinstance(part, Text):
+            sections[-1] += "".join(_cited_text(part, sources))
+        elif isinstance(part, ProviderItem):
+            sections.append("")
+            first_section = first_section or (len(sections) - 1 if is_web_search_result(part) else 0)
+    texts = [section.strip() for section in sections[first_section:] if section.strip()]
+    text = "\n\n".join(texts or [section.strip() for section in sections if section.strip()])
+    cited_count = len(sources.by_url)
+    results = [part.native for part in parts if isinstance(part, ProviderItem) and is_web_search_result(part)]
+    for result in results:
+        for source in _found_sources(result):
+            sources.add(source)
+    problems = [_problem_of(result) for result in results]
+    return SearchReport(
+        text,
+        tuple(sources.by_url.values())[: max(cited_count, MAX_SOURCES)],
+        tuple(dict.fromkeys(query for part in parts if isinstance(part, ProviderItem) for query in _queries(part))),
+        tuple(dict.fromkeys(filter(None, problems))),
+        not all(problems),
+    )
+
+
+def _cited_text(part: Text, sources: _Sources) -> Iterator[str]:
+    """Yield the text with the numbers of the sources that it cites."""
+    native = part.native or {}
+    content = native.get("content")
+    if isinstance(content, list):
+        for piece in _tables(content):
+            yield _with_numbers(str(piece.get("text") or piece.get("refusal") or ""), piece, sources)
+        return
+    citations = [_source_of(citation) for citation in _tables(native.get("citations"))]
+    numbers = dict.fromkeys(sources.add(source) for source in citations if source.url)
+    end = len(part.text.rstrip())
+    yield part.text[:end] + (f" {''.join(f'[{number}]' for number in numbers)}" if numbers else "") + part.text[end:]
+
+
+def _with_numbers(text: str, piece: Mapping[str, object], sources: _Sources) -> str:
+    """Return a text of OpenAI's with numbers in place of the links that its annotations mark. An annotation that marks
+    something else, as when its offsets count other units, only adds its source."""
+    pieces, position = [], 0
+    for annotation in _tables(piece.get("annotations")):
+        source, start, end = _source_of(annotation), annotation.get("start_index"), annotation.get("end_index")
+        if not source.url:
+            continue
+        number = sources.add(source)
+        if isinstance(start, int) and isinstance(end, int) and position <= start and source.url in text[start:end]:
+            pieces += [text[position:start], f"[{number}]"]
+            position = end
+    return "".join([*pieces, text[position:]])
+
+
+def _found_sources(result: Mapping[str, object]) -> Iterator[Source]:
+    """Yield the pages that a search found or the model opened."""
+    action = result.get("action")
+    pages = [action, *_tables(action.get("sources"))] if isinstance(action, Mapping) else []
+    for page in (*_tables(result.get("content")), *pages):
+        source = _source_of(page)
+        if source.url:
+            yield source
+
+
+def _source_of(page: Mapping[str, object]) -> Source:
+    return Source(_line(page.get("url")), _line(page.get("title")), _line(page.get("page_age")))
+
+
+def _queries(item: ProviderItem) -> Iterator[str]:
+    """Yield the queries of a search; opening a page has none."""
+    match item.native:
+        case {"type": "server_tool_use", "name": "web_search", "input": {"query": str(query)}}:
+            yield _line(query)
+        case {"type": "web_search_call", "action": {"queries": [_, *_] as queries}}:
+            yield from filter(None, map(_line, queries))
+        case {"type": "web_search_call", "action": {"query": str(query)}}:
+            yield _line(query)
+
+
+def _problem_of(result: Mapping[str, object]) -> str:
+    """Return why a search failed; empty if it did not."""
+    content = result.get("content")
+    entries = _tables(content if isinstance(content, list) else [content])
+    for code in (entry.get("error_code") for entry in entries if "error_code" in entry):
+        return ERROR_SENTENCES.get(str(code), f"the provider's search failed (`{_line(code) or 'unknown'}`): try again")
+    return "the provider's search failed: try again" if result.get("status") == "failed" else ""
+
+
+def _tables(value: object) -> list[Mapping[str, object]]:
+    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
+
+
+def _line(value: object) -> str:
+    """Return a text on one line; empty if it is none."""
+    return " ".join(value.split()) if isinstance(value, str) else ""
