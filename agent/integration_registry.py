@@ -46,6 +46,12 @@ TRUST_ITEMS: Mapping[str, str] = {
 }
 """Functions that list further items of a project that need approval, for `ebb trust`."""
 
+SIGN_INS: Mapping[str, str] = {
+    "copilot": "sign_in.token_source:shared_token_source",
+    "chatgpt": "sign_in.token_source:shared_token_source",
+}
+"""Functions that return the source of a subscription's tokens, by provider; see `providers.factory`."""
+
 DOCTOR_CHECKS: Mapping[str, str] = {
     "mcp": "mcp.checks:check_servers",
     "lsp": "lsp.checks:check_language_servers",

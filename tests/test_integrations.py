@@ -21,7 +21,7 @@ _SUBCOMMANDS = {"browser": "serve", "claude_code": "claude-code", "imports": "im
 def test_there_are_integrations() -> None:
     assert FOLDERS == [
         "acp", "batch", "browser", "claude_code", "code_map", "doctor", "export", "imports", "lsp", "mcp", "mcp_server",
-        "models", "review", "semantic_search", "small_models", "telemetry",
+        "models", "review", "semantic_search", "sign_in", "small_models", "telemetry",
     ]  # fmt: skip
 
 

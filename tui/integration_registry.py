@@ -59,6 +59,10 @@ MCP_ACTIONS: Mapping[str, SubcommandRow] = {
     "serve": SubcommandRow("offer this agent's tools to another agent", "mcp_server.command:serve"),
 }
 
+KEY_ACTIONS: Mapping[str, SubcommandRow] = {
+    "sign-in": SubcommandRow("sign in with a subscription", "sign_in.command:run"),
+}
+
 SLASH_COMMANDS: Mapping[str, SlashCommandRow] = {
     "mcp": SlashCommandRow(
         "bring", "", "show MCP servers, their tools, prompts and state", "mcp.server_list:show_servers"

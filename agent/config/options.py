@@ -25,6 +25,7 @@ from ebbtide.agent.config.option_values import (
     tokenizer_name,
     web_search,
 )
+from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES
 from ebbtide.tools.outputs.recall_scope import RECALL_SCOPES, RecallScope
@@ -429,4 +430,4 @@ OPTIONS: tuple[Option, ...] = (
 
 OPTIONS_BY_KEY = {option.key: option for option in OPTIONS}
 
-PROVIDERS = ("anthropic", "openai", "openai-chat", "ollama", *CHAT_HOSTS, *CLOUDS, "scripted")
+PROVIDERS = ("anthropic", "openai", "openai-chat", "ollama", *CHAT_HOSTS, *CLOUDS, *SUBSCRIPTIONS, "scripted")

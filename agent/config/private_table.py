@@ -55,7 +55,7 @@ class PrivateTable:
         `ConfigError`."""
         try:
             create_private_folder(self.path.parent)
-            with _file_lock(self.path):
+            with file_lock(self.path):
                 write_bytes(self.path.resolve(), _json_bytes({self._name: transform(self.read())}), 0o600)
         except OSError as error:
             raise ConfigError(f"cannot write `{self.path}`: {error.strerror or error}") from error
@@ -96,7 +96,7 @@ def _json_bytes(content: object) -> bytes:
 
 
 @contextmanager
-def _file_lock(path: Path) -> Iterator[None]:
+def file_lock(path: Path) -> Iterator[None]:
     """Lock the file against other processes."""
     lock_path = path.with_name(f"{path.name}.lock")
     descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -35,6 +35,8 @@ PROVIDER_KEYS: dict[str, Callable[[object], object]] = {
     "base_url": nonempty_text,
     "api_key_env": variable_name,
     "key_command": shell_command,
+    "client_id": nonempty_text,
+    "sign_in_url": nonempty_text,
     "wire": one_of("auto", "sdk", "http"),
     "timeout": seconds,
     "context_window": positive_integer,

@@ -69,6 +69,10 @@ class ProviderConfig:
     key_command: str | tuple[str, ...] | None = field(default=None, repr=False)
     """A shell command line, or a program with its arguments, that prints the API key. `repr` hides it because it may
     contain a password."""
+    client_id: str | None = None
+    """The id with which this program signs in to a subscription, if it is not the published one."""
+    sign_in_url: str | None = None
+    """The address of the server that signs in to a subscription, if it is not the default."""
     wire: WireName = "auto"
     timeout: float | None = None
     """None means 120 seconds, or 600 for a server on this machine."""

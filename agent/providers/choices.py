@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.config.chat_hosts import CHAT_HOSTS
+from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.providers.factory import LOCAL_PROVIDERS, configured_models, known_facts_and_window
@@ -132,7 +133,7 @@ def _default_models() -> Iterator[str]:
 def _registry_models(config: Config, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the registry's models of the providers whose key is set. Clouds have a hundred ids for the same models, so
     only configured ones are listed."""
-    for provider in (*_ALWAYS_LISTED, *CHAT_HOSTS):
+    for provider in (*_ALWAYS_LISTED, *CHAT_HOSTS, *SUBSCRIPTIONS):
         if provider in _ALWAYS_LISTED or _has_key(provider, config, environment):
             yield from provider_models(provider, config)
 

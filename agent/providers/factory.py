@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
-from ebbtide.agent import providers
+from ebbtide.agent import integration_registry, providers
 from ebbtide.agent.budget.cache_lifetime import CacheLifetime, offers_lifetimes
 from ebbtide.agent.budget.prefix import digest
 from ebbtide.agent.budget.preflight import ModelTarget
@@ -14,8 +14,9 @@ from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.config.chat_hosts import CHAT_HOSTS
 from ebbtide.agent.config.clouds import CLOUDS
 from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.errors import UsageError
+from ebbtide.agent.errors import AuthFailed, UsageError
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers import wires
 from ebbtide.agent.providers.base import Endpoint, KeySource, ModelFacts, Provider
@@ -155,14 +156,26 @@ async def _connect_model(
 async def _endpoint_with_key(
     name: str, config: Config, environment: Mapping[str, str]
 ) -> tuple[Endpoint, KeySource | None]:
-    """Return a provider's endpoint. If its key comes from a command, the command is run and also returned. Raises
-    `AuthFailed` and `ConfigError`."""
+    """Return a provider's endpoint. If its key comes from a command or a sign-in, that is asked for it and also
+    returned. Raises `AuthFailed` and `ConfigError`."""
     settings = config.provider(name)
     endpoint = find_endpoint(name, settings, environment)
+    if name in SUBSCRIPTIONS and endpoint.key is None and not uses_key_command(name, settings, environment):
+        source = _signed_in_keys(name, config)
+        return replace(endpoint, key=await source.key()), source
     if settings.key_command is None or not uses_key_command(name, settings, environment):
         return endpoint, None
     keys = providers.key_command.shared_key_command(name, settings.key_command, environment, config.folders.home)
     return replace(endpoint, key=await keys.key()), keys
+
+
+def _signed_in_keys(name: str, config: Config) -> KeySource:
+    """Return the source of a provider's tokens. Raises `AuthFailed` if this installation cannot sign in."""
+    path = integration_registry.SIGN_INS.get(name)
+    if path is None:
+        raise AuthFailed(f"this installation cannot sign in to {SUBSCRIPTIONS[name].title}. Use another model.")
+    open_source = cast(Callable[[str, Path], KeySource], integration_registry.load_integration(path))
+    return open_source(name, config.folders.config)
 
 
 def should_read_text_calls(config: Config, provider: str, model: str) -> bool:
@@ -192,12 +205,29 @@ async def _create_wire_provider(
             facts = await wires.served_facts.add_served_facts(endpoint, facts)
         case _ if provider_name in CLOUDS:
             adapter, endpoint, wire = wires.clouds.cloud_adapter(provider_name, facts.name, endpoint, wire)
+        case "copilot":
+            adapter, facts = await wires.copilot.copilot_adapter(endpoint, facts)
+            wire = "http"
+        case "chatgpt":
+            adapter, facts = wires.chatgpt.ADAPTER, await wires.chatgpt.add_plan_facts(endpoint, facts)
+            wire = "http"
         case "ollama":
             adapter = wires.ollama.ADAPTER
             facts = await wires.ollama.fetch_live_facts(endpoint, facts)
         case _:
             raise AssertionError(f"{provider_name} has no adapter")
     return wires.adapter.WireProvider(adapter, facts, find_facts_window(facts), endpoint, wire, secrets, keys)
+
+
+async def fetch_subscription_models(
+    name: str, config: Config, environment: Mapping[str, str]
+) -> dict[str, dict[str, Any]]:
+    """Return the models that a subscription offers, with their facts as in the registry; empty if the server does not
+    say. Raises `AuthFailed`."""
+    endpoint, _ = await _endpoint_with_key(name, config, environment)
+    if name == "copilot":
+        return await wires.copilot.fetch_models(endpoint)
+    return await wires.chatgpt.fetch_models(endpoint)
 
 
 async def check_provider(

@@ -1,5 +1,5 @@
-"""API keys that the user has stored: in the system keyring if there is one, otherwise in a file that only its owner can
-read. Each key is sent only to the address for which it was stored."""
+"""API keys and sign-ins that the user has stored: in the system keyring if there is one, otherwise in a file that only
+its owner can read. Each is sent only to the address for which it was stored."""
 
 import os
 import threading
@@ -15,13 +15,13 @@ from ebbtide.tools.lazy import dataclass
 KeyStorage: TypeAlias = Literal["keyring", "file"]
 
 KEY_FILE_NAME = "keys.json"
-_KEYRING_SERVICE = "ebbtide"
+SIGN_IN_FILE_NAME = "sign-ins.json"
 MAX_KEY_CHARS = 8_192
 """Maximum length of a key, in characters."""
 _KEYRING_TIMEOUT_S = 2.0
 """Timeout of the keyring, in seconds. Without it, a locked keyring that asks an absent user for a password would block
 every start."""
-_KEY_PREFIX, _ADDRESS_PREFIX = "EBB_STORED_KEY_", "EBB_STORED_URL_"
+_KEY_PREFIX, _ADDRESS_PREFIX, _SIGN_IN_PREFIX = "EBB_STORED_KEY_", "EBB_STORED_URL_", "EBB_SIGNED_IN_"
 
 T = TypeVar("T")
 
@@ -32,18 +32,28 @@ class StoredKey:
 
     origin: str
     storage: KeyStorage
+    account: str = ""
+    """The account that is signed in; empty for a key."""
 
 
 class KeyStore:
     """The stored keys of one user."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / KEY_FILE_NAME
-        self._table = PrivateTable(self.path, "keys", advice="remove it and run `ebb key set` again")
+    def __init__(
+        self, folder: Path, file_name: str = KEY_FILE_NAME, service: str = "ebbtide", command: str = "ebb key set"
+    ) -> None:
+        """`service`: the name under which the keyring stores the keys. `command`: stores a key again, for errors."""
+        self.path = folder / file_name
+        self._service = service
+        self._advice = f"remove it and run `{command}` again"
+        self._table = PrivateTable(self.path, "keys", advice=self._advice)
 
     def stored_keys(self) -> dict[str, StoredKey]:
         """Return the stored keys by provider. Raises `ConfigError` if they cannot be read."""
-        return {name: StoredKey(entry["origin"], entry["place"]) for name, entry in self._read_entries().items()}
+        return {
+            name: StoredKey(entry["origin"], entry["place"], str(entry.get("account", "")))
+            for name, entry in self._read_entries().items()
+        }
 
     def read_key(self, provider: str) -> str | None:
         """Return a provider's key; None if none is stored or if the keyring does not return it. Raises `ConfigError` if
@@ -51,12 +61,13 @@ class KeyStore:
         entry = self._read_entries().get(provider)
         if entry is None:
             return None
-        return entry.get("key") if entry["place"] == "file" else _key_from_keyring(provider)
+        return entry.get("key") if entry["place"] == "file" else _key_from_keyring(self._service, provider)
 
-    def store_key(self, provider: str, origin: str, key: str) -> KeyStorage:
+    def store_key(self, provider: str, origin: str, key: str, account: str = "") -> KeyStorage:
         """Store a key, replacing any earlier one, and return where it is stored. Raises `ConfigError` if that fails."""
-        place: KeyStorage = "keyring" if _store_in_keyring(provider, key) else "file"
-        entry = {"origin": origin, "place": place, **({"key": key} if place == "file" else {})}
+        place: KeyStorage = "keyring" if _store_in_keyring(self._service, provider, key) else "file"
+        entry = {"origin": origin, "place": place}
+        entry |= ({"account": account} if account else {}) | ({"key": key} if place == "file" else {})
         self._write(lambda entries: {**entries, provider: entry})
         return place
 
@@ -64,14 +75,14 @@ class KeyStore:
         """Remove a provider's key. Return whether there was one. Raises `ConfigError` if that fails."""
         previous_entries = self._read_entries()
         if previous_entries.get(provider, {}).get("place") == "keyring":
-            _remove_from_keyring(provider)
+            _remove_from_keyring(self._service, provider)
         self._write(lambda entries: {name: entry for name, entry in entries.items() if name != provider})
         return provider in previous_entries
 
     def _read_entries(self) -> dict[str, dict[str, Any]]:
         entries = self._table.read()
         if not all(map(_is_entry, entries.values())):
-            raise ConfigError(f"`{self.path}` is not a valid key file; remove it and run `ebb key set` again")
+            raise ConfigError(f"`{self.path}` is not a valid key file; {self._advice}")
         return entries
 
     def _write(self, change: Callable[[dict[str, dict[str, Any]]], dict[str, dict[str, Any]]]) -> None:
@@ -84,6 +95,11 @@ class KeyStore:
         self._table.update(change_private_file)
 
 
+def sign_in_store(folder: Path) -> KeyStore:
+    """Return the store of sign-ins, which has the tokens of each provider as one text."""
+    return KeyStore(folder, SIGN_IN_FILE_NAME, "ebbtide sign-in", "ebb key sign-in")
+
+
 def validate_key(text: str) -> str:
     """Return the key without surrounding whitespace. Raises `UsageError` if it is invalid."""
     key = text.strip()
@@ -93,20 +109,39 @@ def validate_key(text: str) -> str:
 
 
 def add_stored_keys(folder: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the environment with the stored keys added, under names that only `stored_key` reads. If they cannot be
-    read, none is added; `ebb doctor` reports the reason."""
-    store = KeyStore(folder)
-    if not os.path.lexists(store.path):
-        return environment
+    """Return the environment with the stored keys added, under names that only `stored_key` reads, and the addresses
+    that the user is signed in to. If they cannot be read, none is added; `ebb doctor` reports the reason."""
+    variables = _key_variables(KeyStore(folder)) | _sign_in_variables(sign_in_store(folder))
+    return {**environment, **variables} if variables else environment
+
+
+def _key_variables(store: KeyStore) -> dict[str, str]:
     variables: dict[str, str] = {}
+    if not os.path.lexists(store.path):
+        return variables
     try:
         for provider, stored in store.stored_keys().items():
             if key := store.read_key(provider):
                 name = _variable_suffix(provider)
                 variables |= {f"{_KEY_PREFIX}{name}": key, f"{_ADDRESS_PREFIX}{name}": stored.origin}
     except ConfigError:
-        return environment
-    return {**environment, **variables}
+        return {}
+    return variables
+
+
+def _sign_in_variables(store: KeyStore) -> dict[str, str]:
+    if not os.path.lexists(store.path):
+        return {}
+    try:
+        sign_ins = store.stored_keys()
+    except ConfigError:
+        return {}
+    return {f"{_SIGN_IN_PREFIX}{_variable_suffix(name)}": sign_in.origin for name, sign_in in sign_ins.items()}
+
+
+def is_signed_in(environment: Mapping[str, str], provider: str, url: str) -> bool:
+    """Whether the user is signed in to a provider at the address `url`."""
+    return environment.get(f"{_SIGN_IN_PREFIX}{_variable_suffix(provider)}") == url_origin(url)
 
 
 def stored_key(environment: Mapping[str, str], provider: str, url: str | None = None) -> str | None:
@@ -118,8 +153,9 @@ def stored_key(environment: Mapping[str, str], provider: str, url: str | None = 
 
 
 def without_stored_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without the keys that `add_stored_keys` added."""
-    return {name: value for name, value in environment.items() if not name.startswith((_KEY_PREFIX, _ADDRESS_PREFIX))}
+    """Return the environment without what `add_stored_keys` added."""
+    prefixes = (_KEY_PREFIX, _ADDRESS_PREFIX, _SIGN_IN_PREFIX)
+    return {name: value for name, value in environment.items() if not name.startswith(prefixes)}
 
 
 def url_origin(url: str) -> str:
@@ -149,31 +185,31 @@ class _Keyring(Protocol):
     def delete_password(self, service: str, username: str) -> None: ...
 
 
-def _store_in_keyring(provider: str, key: str) -> bool:
+def _store_in_keyring(service: str, provider: str, key: str) -> bool:
     """Store a key in the system keyring. Return False if there is none, or if it stores keys as plain text."""
 
     def put() -> bool:
         keyring = _usable_keyring()
         if keyring is None:
             return False
-        keyring.set_password(_KEYRING_SERVICE, provider, key)
-        return bool(keyring.get_password(_KEYRING_SERVICE, provider) == key)
+        keyring.set_password(service, provider, key)
+        return bool(keyring.get_password(service, provider) == key)
 
     return _run_with_timeout(put, default=False)
 
 
-def _key_from_keyring(provider: str) -> str | None:
+def _key_from_keyring(service: str, provider: str) -> str | None:
     def get() -> str | None:
         keyring = _usable_keyring()
-        return None if keyring is None else keyring.get_password(_KEYRING_SERVICE, provider)
+        return None if keyring is None else keyring.get_password(service, provider)
 
     return _run_with_timeout(get, default=None)
 
 
-def _remove_from_keyring(provider: str) -> None:
+def _remove_from_keyring(service: str, provider: str) -> None:
     def delete() -> None:
         if (keyring := _usable_keyring()) is not None:
-            keyring.delete_password(_KEYRING_SERVICE, provider)
+            keyring.delete_password(service, provider)
 
     _run_with_timeout(delete, default=None)
 

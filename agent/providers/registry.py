@@ -5,6 +5,7 @@ A fact is taken from the first of these sources that has it: user settings, the 
 
 import json
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import cache
@@ -166,6 +167,19 @@ def with_cache_lifetime(facts: ModelFacts, lifetime: CacheLifetime) -> ModelFact
 def registry_models(provider: str, updates_folder: Path | None = None) -> tuple[str, ...]:
     """Return the names of a provider's models in the registry."""
     return tuple(registry_rows(PROVIDER_TABLES.get(provider, (provider,))[0], updates_folder))
+
+
+def store_served_models(provider: str, rows: Mapping[str, Mapping[str, object]], updates_folder: Path) -> None:
+    """Store what a provider's server says about its models as the provider's table. Raises `ConfigError`."""
+    date = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+    path = updates_folder / f"{provider}.json"
+    unfinished = path.with_name(f"{path.name}.new")
+    try:
+        updates_folder.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(json.dumps({"date": date, "models": rows}, indent=1), encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        raise ConfigError(f"cannot write `{path}`: {error.strerror or error}") from error
 
 
 def is_table_updated(provider: str, updates_folder: Path) -> bool:

@@ -15,10 +15,11 @@ from ebbtide.agent.budget.request_budget import (
 )
 from ebbtide.agent.config.chat_hosts import CHAT_HOSTS
 from ebbtide.agent.config.clouds import CLOUDS, cloud_address
+from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.config.values import EDITOR_SOURCE, Config, ProviderConfig
 from ebbtide.agent.errors import AuthFailed, ConfigError, UsageError
 from ebbtide.agent.providers.base import Endpoint, ModelFacts
-from ebbtide.agent.providers.keys import stored_key
+from ebbtide.agent.providers.keys import is_signed_in, stored_key
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.secrets.redaction import redact_url
 
@@ -41,6 +42,7 @@ _BASE_URLS = {
     "ollama": ("OLLAMA_HOST", "http://127.0.0.1:11434"),
     **{name: ("", host.base_url) for name, host in CHAT_HOSTS.items()},
     **{name: (cloud.address_variable, "") for name, cloud in CLOUDS.items()},
+    **{name: ("", subscription.base_url) for name, subscription in SUBSCRIPTIONS.items()},
 }
 _KEY_VARIABLES = {
     "anthropic": "ANTHROPIC_API_KEY",
@@ -48,6 +50,7 @@ _KEY_VARIABLES = {
     "openai-chat": "OPENAI_API_KEY",
     **{name: host.key_variable for name, host in CHAT_HOSTS.items()},
     **{name: cloud.key_variable for name, cloud in CLOUDS.items() if cloud.key_variable},
+    **{name: subscription.key_variable for name, subscription in SUBSCRIPTIONS.items() if subscription.key_variable},
 }
 WEB_SEARCH_PROVIDERS = ("anthropic", "openai")
 """Providers whose API has a search of the web that can be asked for. Compatible servers seldom have it."""
@@ -199,9 +202,9 @@ def _notices(
 
 
 def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> Endpoint:
-    """Return a provider's address and key. The key is None if it comes from a command, see `uses_key_command`: nothing
-    is run here. Raises `ConfigError` for a malformed URL, and `AuthFailed` if a required key is missing. Ollama, clouds
-    with their own sign-in and servers on this machine need none."""
+    """Return a provider's address and key. The key is None if it comes from a command, see `uses_key_command`, or from
+    a sign-in: nothing is run or requested here. Raises `ConfigError` for a malformed URL, and `AuthFailed` if a
+    required key is missing. Ollama, clouds with their own sign-in and servers on this machine need none."""
     url = find_address(name, settings, environment)
     host = urlsplit(url).hostname or ""
     key_name = key_variable(name, settings)
@@ -209,13 +212,24 @@ def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str,
     has_command = uses_key_command(name, settings, environment)
     if not key and not has_command:
         key = stored_key(environment, name, url) or ""
-    if not key and not has_command and name != "ollama" and name not in CLOUDS and not is_loopback(host):
+    if not key and not has_command and name in SUBSCRIPTIONS and not is_signed_in(environment, name, url):
+        raise _not_signed_in(name, key_name)
+    needs_key = name != "ollama" and name not in CLOUDS and name not in SUBSCRIPTIONS
+    if not key and not has_command and needs_key and not is_loopback(host):
         text = f"there is no key for {name}: type `/key {name}` in a session, run `ebb key set {name}`, "
         text += f"or set the environment variable {key_name}"
         usable_defaults = [(key, model) for key, model in DEFAULT_MODELS if _stripped_value(environment, key)]
         raise AuthFailed(text + "".join(f"; {key} is set: `-m {model}` uses it" for key, model in usable_defaults[:1]))
     default_timeout = LOCAL_REQUEST_TIMEOUT_S if is_loopback(host) else REQUEST_TIMEOUT_S
     return Endpoint(url.rstrip("/"), key or None, settings.timeout or default_timeout)
+
+
+def _not_signed_in(name: str, key_name: str | None) -> AuthFailed:
+    alternative = f", or set the environment variable {key_name}" if key_name else ""
+    return AuthFailed(
+        f"you are not signed in to {SUBSCRIPTIONS[name].title}: run `ebb key sign-in {name}` in a shell{alternative}",
+        cause="sign_in",
+    )
 
 
 def uses_key_command(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from textual.screen import Screen
 from textual.widgets import Static
 
-from ebbtide.agent.providers.keys import KeyStore
+from ebbtide.agent.providers.keys import KeyStore, sign_in_store
 from ebbtide.agent.providers.setup import find_endpoint
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.commands.provider_keys import keys_panel
@@ -102,6 +102,21 @@ async def test_a_key_for_a_provider_of_which_no_model_is_known_is_stored_untried
         await controller.shows("no model of openai-chat is in use. Press Enter again to save it untested")
         await controller.shows("the new key for openai-chat is stored and in use")
     assert (KeyStore(setup.file.parent).read_key("openai-chat"), server.requests) == (SECRET, [])
+
+
+async def test_a_subscription_is_signed_in_to_in_a_shell(tmp_path: Path) -> None:
+    setup = Setup(tmp_path)
+    async with talking(FakeSession(model=MODEL), settings=setup.settings) as controller:
+        await controller.rests()
+        controller.type("/key chatgpt")
+        await controller.shows(
+            "ChatGPT has no keys: run `ebb key sign-in chatgpt` in a shell, then type `/key chatgpt`"
+        )
+        sign_in_store(setup.file.parent).store_key("chatgpt", "https://api.openai.com", "{}", "me")
+        controller.type("/key chatgpt")
+        await controller.shows("signed in to ChatGPT: choose a model with `/model chatgpt/`")
+    endpoint = find_endpoint("chatgpt", setup.load().provider("chatgpt"), setup.settings.environment)
+    assert (endpoint.base_url, endpoint.key) == ("https://api.openai.com/v1", None)
 
 
 @SIZES

@@ -347,8 +347,8 @@ def create_sessions(root: Path, config: "Config", options: argparse.Namespace, *
 
 
 def environment_with_keys(config: "Config") -> Mapping[str, str]:
-    """Return the environment, with the API keys stored by `ebb key`."""
-    if not os.path.lexists(config.folders.config / "keys.json"):
+    """Return the environment, with the API keys and sign-ins stored by `ebb key`."""
+    if not any(os.path.lexists(config.folders.config / name) for name in ("keys.json", "sign-ins.json")):
         return os.environ
     return providers.keys.add_stored_keys(config.folders.config, os.environ)
 

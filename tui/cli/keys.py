@@ -1,15 +1,17 @@
-"""`ebb key`: store, list and remove API keys. Keys are never printed."""
+"""`ebb key`: store, list and remove API keys and sign-ins. Keys are never printed."""
 
 import os
 import sys
 from collections.abc import Sequence
 
 from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
-from ebbtide.agent.providers.keys import MAX_KEY_CHARS, KeyStore, url_origin, validate_key
+from ebbtide.agent.providers.keys import MAX_KEY_CHARS, KeyStore, sign_in_store, url_origin, validate_key
 from ebbtide.agent.providers.setup import find_address, key_variable, uses_key_command
+from ebbtide.tui import integration_registry
 from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings
 from ebbtide.tui.plain.reader import read_hidden
 from ebbtide.tui.text.sanitise import sanitise_line
@@ -18,13 +20,19 @@ _KEYED_PROVIDERS = tuple(name for name in PROVIDERS if name != "scripted")
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run `ebb key set|list|remove [PROVIDER]`; return the exit code. Raises `AgentError`."""
+    """Run `ebb key set|list|remove|sign-in [PROVIDER]`; return the exit code. Raises `AgentError`."""
+    action = next((word for word in arguments if word in integration_registry.KEY_ACTIONS), None)
+    if action is not None:
+        words = list(arguments)
+        words.remove(action)
+        return integration_registry.KEY_ACTIONS[action].load()(words)
     parser = create_subcommand_parser(
         "key",
         "Store API keys in the system keyring, or without one in a file that only you can read. `set` asks for the "
-        "key without showing it, or reads it from stdin.",
+        "key without showing it, or reads it from stdin. `sign-in` signs in to a subscription (copilot, chatgpt).",
     )
-    parser.add_argument("action", nargs="?", choices=("set", "list", "remove"), default="list")
+    actions = ("set", "list", "remove", *integration_registry.KEY_ACTIONS)
+    parser.add_argument("action", nargs="?", choices=actions, default="list")
     parser.add_argument("provider", nargs="?", choices=_KEYED_PROVIDERS)
     options = parse_subcommand_args(parser, arguments, "JSON")
     if options.action != "list" and options.provider is None:
@@ -35,11 +43,7 @@ def run(arguments: Sequence[str]) -> int:
         case "set":
             result, message = _set_key(store, config, options.provider)
         case "remove":
-            was_removed = store.remove_key(options.provider)
-            result = {"provider": options.provider, "removed": was_removed}
-            message = (
-                f"removed the key for {options.provider}" if was_removed else f"no key stored for {options.provider}"
-            )
+            result, message = _remove_key(store, config, options.provider)
         case _:
             result, message = _list_keys(store, config)
     if options.json:
@@ -49,7 +53,20 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _remove_key(store: KeyStore, config: Config, provider: str) -> tuple[dict[str, object], str]:
+    had_key = store.remove_key(provider)
+    was_signed_in = provider in SUBSCRIPTIONS and sign_in_store(config.folders.config).remove_key(provider)
+    messages = [f"removed the key for {provider}"] if had_key else []
+    if was_signed_in:
+        title = SUBSCRIPTIONS[provider].title
+        messages.append(f"removed the sign-in to {title}; to end the access itself, remove Ebbtide in its settings")
+    message = "\n".join(messages) or f"no key stored for {provider}"
+    return {"provider": provider, "removed": had_key or was_signed_in}, message
+
+
 def _set_key(store: KeyStore, config: Config, provider: str) -> tuple[dict[str, object], str]:
+    if provider in SUBSCRIPTIONS and key_variable(provider, config.provider(provider)) is None:
+        raise UsageError(f"{SUBSCRIPTIONS[provider].title} has no keys; run `ebb key sign-in {provider}`")
     origin = url_origin(find_address(provider, config.provider(provider), os.environ))
     key = _read_key(provider)
     storage = store.store_key(provider, origin, key)
@@ -64,12 +81,13 @@ def _set_key(store: KeyStore, config: Config, provider: str) -> tuple[dict[str, 
 
 
 def _list_keys(store: KeyStore, config: Config) -> tuple[dict[str, object], str]:
-    stored = store.stored_keys()
+    stored, sign_ins = store.stored_keys(), sign_in_store(config.folders.config).stored_keys()
     rows: list[dict[str, object]] = []
     for name in _KEYED_PROVIDERS:
         variable = key_variable(name, config.provider(name))
         is_set = bool(variable and os.environ.get(variable))
         is_printed = uses_key_command(name, config.provider(name), os.environ)
+        sign_in = sign_ins.get(name)
         if is_set or is_printed or name in stored:
             stored_key = stored.get(name)
             storage = stored_key.storage if stored_key else ""
@@ -80,6 +98,9 @@ def _list_keys(store: KeyStore, config: Config) -> tuple[dict[str, object], str]
                     "origin": stored_key.origin if stored_key else "",
                 }
             )
+        elif sign_in is not None:
+            source = f"signed in as {sanitise_line(sign_in.account)}"
+            rows.append({"provider": name, "from": source, "origin": sign_in.origin})
     lines = [f"{row['provider']:<12} {row['from']:<20} {sanitise_line(str(row['origin']))}".rstrip() for row in rows]
     return {"keys": rows}, "\n".join(lines) or "no keys yet; store one with `ebb key set PROVIDER`"
 

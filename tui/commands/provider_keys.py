@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from ebbtide.agent.config.options import PROVIDERS
 from ebbtide.agent.config.settings import Settings
+from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.errors import AgentError, AuthFailed
 from ebbtide.agent.providers.first_run import check_key
-from ebbtide.agent.providers.keys import KeyStore, add_stored_keys, url_origin, validate_key
+from ebbtide.agent.providers.keys import KeyStore, add_stored_keys, is_signed_in, url_origin, validate_key
 from ebbtide.agent.providers.setup import DEFAULT_MODELS, find_address, key_variable
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.commands.sessions import has_messages
@@ -108,6 +109,20 @@ def key_variable_in_use(settings: Settings, provider: str) -> str:
     return variable if variable and settings.environment.get(variable) else ""
 
 
+def _sign_in_notice(settings: Settings, provider: str) -> str:
+    """Return what to do instead of typing a key for a subscription; empty if a key is to be typed. A sign-in from a
+    shell is used from now on."""
+    if provider not in SUBSCRIPTIONS:
+        return ""
+    title, provider_settings = SUBSCRIPTIONS[provider].title, settings.config.provider(provider)
+    settings.use_environment(add_stored_keys(settings.config.folders.config, settings.environment))
+    if is_signed_in(settings.environment, provider, find_address(provider, provider_settings, settings.environment)):
+        return f"signed in to {title}: choose a model with `/model {provider}/`"
+    if key_variable(provider, provider_settings) is None:
+        return f"{title} has no keys: run `ebb key sign-in {provider}` in a shell, then type `/key {provider}` again"
+    return ""
+
+
 async def replace_key(context: CommandContext, argument: str) -> None:
     """Ask for a provider's key, and continue the session with the new one."""
     settings, session = context.settings, context.controller.session
@@ -121,6 +136,8 @@ async def replace_key(context: CommandContext, argument: str) -> None:
         return context.controller.show_notice(
             f"Type `/key PROVIDER` ({provider_names}). The key is entered next, hidden."
         )
+    if notice := _sign_in_notice(settings, argument):
+        return context.controller.show_notice(notice)
     names = (argument,) if argument else (current, "anthropic", "openai")
     providers = tuple(dict.fromkeys(name for name in names if name in PROVIDERS_WITH_KEYS))
     variables = {name: key_variable_in_use(settings, name) for name in providers}

@@ -39,6 +39,7 @@ ADVICE_BY_CAUSE: Mapping[str, str] = {
     "tls": "fix `providers.NAME.base_url`, then resume this session with `ebb -c`",
     "portal": "log in to the network in a browser, then send the message again",
     "challenge": "try another network, or set `base_url` to the provider's own address",
+    "sign_in": "run `ebb key sign-in PROVIDER` in a shell, then send the message again",
     "country": "`/model` switches to a model of another provider",
     "organisation": "an administrator can change that; `/model` switches to another model",
     "access": "choose another model with `/model`, or give the key access to this one",

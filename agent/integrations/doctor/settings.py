@@ -8,7 +8,7 @@ from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError, ConfigError
 from ebbtide.agent.integration_registry import DOCTOR_CHECKS, load_integration
 from ebbtide.agent.integrations.doctor.check_result import CheckResult
-from ebbtide.agent.providers.keys import KeyStore, stored_key
+from ebbtide.agent.providers.keys import KeyStore, StoredKey, sign_in_store, stored_key
 from ebbtide.agent.providers.setup import find_default_model, find_endpoint, key_variable, uses_key_command
 from ebbtide.tools.outputs.extent import join_limited
 from ebbtide.tools.process.shell import child_environment
@@ -88,6 +88,13 @@ def _check_keys(config: Config, environment: Mapping[str, str]) -> Iterator[Chec
     except ConfigError as error:
         stored_keys = {}
         yield CheckResult("keys", "broken", str(error))
+    sign_ins: Mapping[str, StoredKey] = {}
+    try:
+        sign_ins = sign_in_store(config.folders.config).stored_keys()
+    except ConfigError as error:
+        yield CheckResult("keys", "broken", str(error))
+    for name, sign_in in sign_ins.items():
+        yield CheckResult("keys", "well", f"signed in to {name} as {sign_in.account}, used only for {sign_in.origin}")
     for name, key in stored_keys.items():
         location = "the keyring of this system" if key.storage == "keyring" else f"`{store.path}`"
         if stored_key(environment, name) is None:
@@ -99,7 +106,7 @@ def _check_keys(config: Config, environment: Mapping[str, str]) -> Iterator[Chec
     commands = [name for name in PROVIDERS if uses_key_command(name, config.provider(name), environment)]
     for name in commands:
         yield CheckResult("keys", "well", f"key for {name} from `providers.{name}.key_command`, which was not run")
-    if set_variables or stored_keys or commands:
+    if set_variables or stored_keys or sign_ins or commands:
         if not set_variables:
             return
         yield CheckResult("keys", "well", f"found in {', '.join(set_variables)}")

@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from ebbtide.agent.providers.wires import adapter as adapter
     from ebbtide.agent.providers.wires import anthropic as anthropic
     from ebbtide.agent.providers.wires import bounded_errors as bounded_errors
+    from ebbtide.agent.providers.wires import chatgpt as chatgpt
     from ebbtide.agent.providers.wires import clouds as clouds
+    from ebbtide.agent.providers.wires import copilot as copilot
     from ebbtide.agent.providers.wires import failures as failures
     from ebbtide.agent.providers.wires import httpx_bridge as httpx_bridge
     from ebbtide.agent.providers.wires import network_errors as network_errors

@@ -43,6 +43,8 @@ class Adapter:
     """Returns the server's address as a URL, without a trailing slash."""
     build_headers: Callable[[Endpoint], Mapping[str, str]] = bearer_headers
     """Returns the headers with the key, and those that the API requires."""
+    build_request_headers: Callable[[Json], Mapping[str, str]] | None = None
+    """Returns further headers, which depend on the request's body."""
     create_reader: Callable[[], EventReader] = SseReader
     quirk_by_clue: Mapping[str, str] = field(default_factory=dict)
     """Names of quirks by a clue in the error text, see `Quirks`."""
@@ -173,7 +175,8 @@ class WireProvider:
 def _create_http_wire(adapter: Adapter, origin: Origin) -> Wire:
     accept = {"accept": "text/event-stream"} if adapter.create_reader is SseReader else {}
     headers = {**accept, **adapter.build_headers(origin.endpoint)}
-    return HttpWire(origin, joined_url(origin.endpoint.base_url, adapter.path), headers, adapter.create_reader)
+    url = joined_url(origin.endpoint.base_url, adapter.path)
+    return HttpWire(origin, url, headers, adapter.create_reader, adapter.build_request_headers)
 
 
 def joined_url(address: str, path: str) -> str:

@@ -78,7 +78,7 @@ QUOTA_RULES = (
     ErrorRule(
         ErrorMeaning(QuotaExceeded, "spending_limit"),
         _REFUSAL_STATUSES,
-        r"spend\w*|budget\w*|usage_limit\w*",
+        r"spend\w*|budget\w*|(?:subscription_sharing_)?usage_limit\w*",
         words.SPENDING_TEXT,
     ),
     ErrorRule(ErrorMeaning(QuotaExceeded), (402,)),

@@ -6,6 +6,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit, urlunsplit
 
+from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.errors import (
     AuthFailed,
     ContextOverflow,
@@ -46,6 +47,8 @@ def classify_error(
     status_code = None if status == 200 and answer.status is None else effective
     lowered = {name.lower(): value for name, value in headers.items()}
     meaning = classify_answer(effective, lowered, answer)
+    if meaning == ErrorMeaning(AuthFailed) and provider.partition("/")[0] in SUBSCRIPTIONS:
+        meaning = ErrorMeaning(AuthFailed, "sign_in")
     if meaning.kind is ContextOverflow:
         return _overflow_error(provider, answer, status_code)
     redirect_target = sanitise_message(_safe_redirect_target(lowered.get("location", "")), key, max_chars=200)
@@ -80,6 +83,7 @@ _TEXTS_BY_CAUSE: Mapping[str, tuple[str, str]] = {
     "organisation": ("an organisation policy forbids {model} ({status})", "Ask its administrator."),
     "content": ("{model} declined this content", "Rephrase the message."),
     "spending_limit": ("the spending limit for {model} is reached", "Raise it, or use another model."),
+    "sign_in": ("{model} rejected the sign-in", "Run `ebb key sign-in PROVIDER` again."),
     "access": ("the key has no access to {model} ({status})", "Check the key's permissions and `base_url`."),
     "tools": ("{model} does not support tools, which are required", "Use another model."),
     "retired": ("{model} is no longer available", "Use another model."),

@@ -201,12 +201,19 @@ class HttpWire:
     """A wire that uses no SDK, only httpx2 and an API key."""
 
     def __init__(
-        self, origin: Origin, url: str, headers: Mapping[str, str], reader: Callable[[], EventReader] = SseReader
+        self,
+        origin: Origin,
+        url: str,
+        headers: Mapping[str, str],
+        reader: Callable[[], EventReader] = SseReader,
+        build_request_headers: Callable[[Json], Mapping[str, str]] | None = None,
     ) -> None:
+        """`build_request_headers`: returns further headers for a request's body."""
         self._origin = origin
         self._url = url
         self._headers = {"user-agent": "ebbtide", "content-type": "application/json", **headers}
         self._reader = reader
+        self._build_request_headers = build_request_headers
         self._client: httpx2.AsyncClient | None = None
 
     async def prepare(self) -> None:
@@ -218,9 +225,11 @@ class HttpWire:
             if self._client is None:
                 self._client = open_client(self._origin)
             content = encode_body(body)
+            more_headers = {} if self._build_request_headers is None else self._build_request_headers(body)
+            headers = {**self._headers, **more_headers}
             async with AsyncExitStack() as stack:
                 with translate_errors(self._origin, has_begun=False):
-                    response_context = self._client.stream("POST", self._url, headers=self._headers, content=content)
+                    response_context = self._client.stream("POST", self._url, headers=headers, content=content)
                     response = await stack.enter_async_context(response_context)
                 if response.status_code != 200:
                     raise self._origin.response_error(response.status_code, response.headers, await response.aread())

@@ -76,10 +76,16 @@ def build_body(
     facts: ModelFacts,
     quirks: frozenset[str] = frozenset(),
     written_request: "RequestEncodingCache[ResponsesWriter] | None" = None,
+    *,
+    namespace: str = "",
 ) -> Json:
     """Return the JSON body of a request. `written_request`: the encoded messages of the previous request, which are
-    reused."""
-    namespaces = {tool.name: tool.deferred.name for tool in request.tools if tool.deferred is not None}
+    reused. `namespace`: the calls of tools that are not deferred belong to this one; empty for none."""
+    namespaces = {
+        tool.name: namespace if tool.deferred is None else tool.deferred.name
+        for tool in request.tools
+        if namespace or tool.deferred is not None
+    }
     uses_free_text = "free_text" not in quirks and can_send_free_text(facts.name)
     encoded = (written_request or RequestEncodingCache(ResponsesWriter)).encoded_for(
         request.messages, facts, tuple(namespaces.items()), uses_free_text

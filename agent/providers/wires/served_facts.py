@@ -19,6 +19,7 @@ from ebbtide.agent.providers.wires.origin import Origin
 if TYPE_CHECKING:
     import httpx2
 
+LIST_TIMEOUT_S = 5.0
 REMOTE_TIMEOUT_S, LOCAL_TIMEOUT_S = 1.0, 5.0
 """Timeouts for remote and local servers, in seconds; the start of a session waits for them. A server on this machine
 normally answers within milliseconds but takes seconds while it is busy. It is given more time, because a session with
@@ -69,20 +70,33 @@ async def _fetch_responses(origin: Origin) -> tuple[object, object, object] | No
     with suppress(ProviderError):
         async with open_client(origin) as client:
             requests = (
-                _get_json(client, origin, url) for url in (f"{root}/props", f"{root}/api/v0/models", f"{base}/models")
+                _get_json(client, origin, url, bearer_headers(origin.endpoint))
+                for url in (f"{root}/props", f"{root}/api/v0/models", f"{base}/models")
             )
             props, studio, models = await asyncio.gather(*requests)
         return props, studio, models
     return None
 
 
-async def _get_json(client: "httpx2.AsyncClient", origin: Origin, url: str) -> object:
+async def fetch_model_list(origin: Origin, headers: Mapping[str, str]) -> object:
+    """Return the server's list of models as JSON; None if there is none in time. For servers whose models cannot be
+    used without it, so it has more time."""
+    with suppress(ProviderError):
+        async with open_client(origin) as client:
+            url = f"{origin.endpoint.base_url.rstrip('/')}/models"
+            return await _get_json(client, origin, url, headers, LIST_TIMEOUT_S)
+    return None
+
+
+async def _get_json(
+    client: "httpx2.AsyncClient", origin: Origin, url: str, headers: Mapping[str, str], timeout: float | None = None
+) -> object:
     """Return the response as JSON; None if there is none in time."""
-    timeout = LOCAL_TIMEOUT_S if is_local_server(origin.endpoint) else REMOTE_TIMEOUT_S
+    timeout = timeout or (LOCAL_TIMEOUT_S if is_local_server(origin.endpoint) else REMOTE_TIMEOUT_S)
     with suppress(ProviderError, ValueError, RecursionError, TimeoutError), translate_errors(origin):
         async with (
             asyncio.timeout(timeout),
-            client.stream("GET", url, headers=bearer_headers(origin.endpoint)) as response,
+            client.stream("GET", url, headers=dict(headers)) as response,
         ):
             content = bytearray()
             async for chunk in response.aiter_bytes():
@@ -95,7 +109,7 @@ async def _get_json(client: "httpx2.AsyncClient", origin: Origin, url: str) -> o
 
 def window_from_props(props: object) -> int | None:
     """Return the context window of a llama.cpp slot. It may be smaller than the window the server was started with."""
-    return _plausible_window(_generation_settings(props).get("n_ctx"))
+    return plausible_window(_generation_settings(props).get("n_ctx"))
 
 
 def has_default_sampling(props: object) -> bool:
@@ -116,7 +130,7 @@ def window_from_models(model_list: object, model: str) -> int | None:
     served takes precedence over the window used in training."""
     row, meta = _model_entry(model_list, model)
     values: Sequence[Any] = [*(row.get(name) for name in _WINDOW_FIELDS), meta.get("n_ctx"), meta.get("n_ctx_train")]
-    return next((window for value in values if (window := _plausible_window(value)) is not None), None)
+    return next((window for value in values if (window := plausible_window(value)) is not None), None)
 
 
 def parameters_from_models(model_list: object, model: str) -> object:
@@ -134,5 +148,5 @@ def _model_entry(model_list: object, model: str) -> tuple[Mapping[str, Any], Map
     return row, meta if isinstance(meta, Mapping) else {}
 
 
-def _plausible_window(value: object) -> int | None:
+def plausible_window(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value in PLAUSIBLE_WINDOWS else None

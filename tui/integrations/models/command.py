@@ -1,6 +1,5 @@
 """`ebb models`: lists models with their windows, prices and features, and the source of each fact."""
 
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -17,7 +16,12 @@ from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.providers.choices import ModelChoice, describe_model, list_model_choices, provider_models
 from ebbtide.agent.providers.factory import known_facts_and_window
 from ebbtide.agent.providers.registry import is_table_updated
-from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings_with_warnings
+from ebbtide.tui.cli.arguments import (
+    create_subcommand_parser,
+    environment_with_keys,
+    parse_subcommand_args,
+    read_settings_with_warnings,
+)
 from ebbtide.tui.integrations.models.updates import TABLE_URL, remove_tables, update_tables
 from ebbtide.tui.text.numbers import format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
@@ -46,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
         return _update(options.source, config, undo=options.undo, as_json=options.json)
     if options.undo or options.source is not None:
         raise UsageError("`--from` and `--undo` belong to `ebb models update`")
-    choices = list_models(config, os.environ, options.provider)
+    choices = list_models(config, environment_with_keys(config), options.provider)
     if options.json:
         for choice in choices:
             print_json(sys.stdout, model_fields(choice, config))

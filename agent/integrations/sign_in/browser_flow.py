@@ -1,0 +1,194 @@
+"""Sign-in in a browser that returns to this machine: authorization code with PKCE (RFC 7636, RFC 8252), as OpenAI
+documents it for programs with open source."""
+
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from ebbtide.agent.errors import AuthFailed
+from ebbtide.agent.integrations.sign_in.token_server import Answer, post_form, refused
+from ebbtide.tools.outputs.plain_text import terminal_text
+
+SIGN_IN_LIFETIME_S = 600.0
+MAX_WAIT_S = 0.3
+"""Seconds after which it is looked whether the browser has returned: another thread answers it."""
+CALLBACK_PATH = "/auth/callback"
+_PAGE = b"<!doctype html><meta charset=utf-8><title>Ebbtide</title><p>Done. Return to the terminal."
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserFlow:
+    """The endpoints of a server, and what is asked of it."""
+
+    title: str
+    provider: str
+    authorize_url: str
+    token_url: str
+    issuer: str
+    client_id: str
+    """The registered id, or the one with which the server registers this program."""
+    scope: str
+    required_scope: str
+    """The scope without which the tokens are of no use."""
+    resource: str
+    more_fields: Mapping[str, str]
+    registers: bool
+    """Whether the server answers with another id, which is to be used from then on."""
+
+
+@dataclass(slots=True)
+class BrowserSignIn:
+    """One sign-in in a browser. It listens on this machine while its block lasts."""
+
+    flow: BrowserFlow
+    _verifier: str = field(default_factory=lambda: secrets.token_urlsafe(48))
+    _state: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    _nonce: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    _callback: Mapping[str, str] | None = None
+    _server: ThreadingHTTPServer = field(init=False)
+
+    def __enter__(self) -> "BrowserSignIn":
+        sign_in = self
+
+        class Handler(BaseHTTPRequestHandler):
+            timeout = 5
+
+            def do_GET(self) -> None:
+                is_ours = sign_in.accept_address(self.path)
+                body = _PAGE if is_ours else b"This address does not belong to the sign-in."
+                self.send_response(200 if is_ours else 400)
+                self.send_header("content-type", "text/html; charset=utf-8")
+                self.send_header("content-length", str(len(body)))
+                self.send_header("cache-control", "no-store")
+                self.send_header("referrer-policy", "no-referrer")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Print nothing: the address has the code."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads, self._server.block_on_close, self._server.timeout = True, False, 0
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.server_close()
+
+    @property
+    def redirect_url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}{CALLBACK_PATH}"
+
+    @property
+    def page(self) -> str:
+        """The address that the user opens."""
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(self._verifier.encode()).digest()).rstrip(b"=").decode()
+        fields = {
+            "client_id": self.flow.client_id,
+            "response_type": "code",
+            "redirect_uri": self.redirect_url,
+            "scope": self.flow.scope,
+            "resource": self.flow.resource,
+            "state": self._state,
+            "nonce": self._nonce,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+            **self.flow.more_fields,
+        }
+        return f"{self.flow.authorize_url}?{urlencode(fields)}"
+
+    def fileno(self) -> int:
+        """The listening socket, for `select`."""
+        return self._server.fileno()
+
+    def handle_browser(self) -> None:
+        """Answer a browser that is waiting."""
+        self._server.handle_request()
+
+    def accept_address(self, address: str) -> bool:
+        """Take the address at which the browser has ended, as requested or as pasted. Return whether it belongs to
+        this sign-in; the first one counts."""
+        split_url = urlsplit(address.strip())
+        query = {name: values[0] for name, values in parse_qs(split_url.query).items()}
+        is_ours = split_url.path == CALLBACK_PATH and _is_same(query.get("state"), self._state)
+        if is_ours and self._callback is None:
+            self._callback = query
+        return is_ours
+
+    def wait_for_tokens(
+        self, wait: Callable[[float], None], now: Callable[[], float] = time.monotonic
+    ) -> tuple[Answer, str, Mapping[str, Any]]:
+        """Wait until the browser has returned, and exchange its code. `wait` waits for the browser or for the user, at
+        most so many seconds. Return the tokens, the id of this program and what is known about the user. Raises
+        `AgentError`."""
+        flow, end = self.flow, now() + SIGN_IN_LIFETIME_S
+        while (callback := self._callback) is None:
+            if now() >= end:
+                raise AuthFailed(f"nobody signed in for 10 minutes. Run `ebb key sign-in {flow.provider}` again.")
+            wait(min(end - now(), MAX_WAIT_S))
+        if error := callback.get("error", ""):
+            raise self._denied(error, callback)
+        client_id = callback.get("client_id") or ("" if flow.registers else flow.client_id)
+        if not client_id or not callback.get("code") or (flow.registers and client_id == flow.client_id):
+            raise AuthFailed(f"{flow.title} did not register this program. Try again later.")
+        if not flow.registers and client_id != flow.client_id:
+            raise AuthFailed(
+                f"you signed in with another account than before. Run `ebb key remove {flow.provider}` first."
+            )
+        answer = post_form(
+            flow.token_url,
+            {
+                "grant_type": "authorization_code",
+                "client_id": client_id,
+                "code": callback["code"],
+                "code_verifier": self._verifier,
+                "redirect_uri": self.redirect_url,
+                "resource": flow.resource,
+            },
+        )
+        if answer.error or not answer.text("access_token"):
+            raise refused(flow.title, answer)
+        claims = self._identity(answer, client_id)
+        if flow.required_scope not in (answer.text("scope") or callback.get("scope", "")).split():
+            raise AuthFailed(
+                f"you did not allow Ebbtide to use your {flow.title} plan. Run `ebb key sign-in {flow.provider}` again."
+            )
+        return answer, client_id, claims
+
+    def _denied(self, error: str, callback: Mapping[str, str]) -> AuthFailed:
+        if error == "access_denied":
+            return AuthFailed(f"you denied access to {self.flow.title}. Nothing was stored.")
+        reason = callback.get("error_description", "")
+        line = " ".join(terminal_text(f"{error} {f'({reason})' if reason else ''}").split())[:200]
+        return AuthFailed(f"{self.flow.title} refuses the sign-in: {line}.")
+
+    def _identity(self, answer: Answer, client_id: str) -> Mapping[str, Any]:
+        """Return the claims of the identity token. Its signature is not checked: the token comes from the issuer itself
+        over TLS, for which OpenID Connect Core 3.1.3.7 allows that. Raises `AuthFailed`."""
+        claims = _token_claims(answer.text("id_token"))
+        audience = claims.get("aud")
+        is_for_us = client_id in audience if isinstance(audience, list) else audience == client_id
+        if claims.get("iss") != self.flow.issuer or not is_for_us or not _is_same(claims.get("nonce"), self._nonce):
+            raise AuthFailed(f"the identity that {self.flow.title} sent does not belong to this sign-in. Try again.")
+        return claims
+
+
+def _is_same(text: object, secret: str) -> bool:
+    """Compare in constant time."""
+    return isinstance(text, str) and hmac.compare_digest(text.encode("utf-8", "surrogatepass"), secret.encode())
+
+
+def _token_claims(token: str) -> Mapping[str, Any]:
+    payload = token.split(".")[1] if token.count(".") == 2 else ""
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except (ValueError, RecursionError):
+        return {}
+    return claims if isinstance(claims, dict) else {}

@@ -1,0 +1,111 @@
+"""Sign-in with a code that the user types into a page on any device (RFC 8628)."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ebbtide.agent.errors import AuthFailed, RouteFailed, Unreachable
+from ebbtide.agent.integrations.sign_in.token_server import Answer, post_form, refused
+from ebbtide.tools.outputs.plain_text import terminal_text
+
+DEFAULT_INTERVAL_S = 5.0
+SLOW_DOWN_S = 5.0
+"""Seconds that `slow_down` adds to the interval (section 3.5)."""
+MAX_INTERVAL_S = 60.0
+_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCode:
+    """The code that the user types, and how long and how often the server may be asked about it."""
+
+    user_code: str
+    page: str
+    page_with_code: str
+    """The page's address with the code in it, if the server has one; otherwise the page's address."""
+    device_code: str
+    lifetime_s: float
+    interval_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFlow:
+    """The endpoints of a server, and the id of this program there."""
+
+    title: str
+    """The subscription's name."""
+    provider: str
+    code_url: str
+    token_url: str
+    client_id: str
+    scope: str
+
+    def request_code(self) -> DeviceCode:
+        """Ask for a code. Raises `AgentError`."""
+        answer = post_form(self.code_url, {"client_id": self.client_id, "scope": self.scope})
+        code, page = _line(answer, "user_code"), _line(answer, "verification_uri") or _line(answer, "verification_url")
+        if answer.error or not (code and page.startswith(("https://", "http://")) and answer.text("device_code")):
+            raise self._refusal(answer)
+        page_with_code = _line(answer, "verification_uri_complete")
+        return DeviceCode(
+            code,
+            page,
+            page_with_code if page_with_code.startswith(("https://", "http://")) else page,
+            answer.text("device_code"),
+            answer.number("expires_in") or 900.0,
+            max(answer.number("interval"), 1.0) if answer.number("interval") else DEFAULT_INTERVAL_S,
+        )
+
+    def wait_for_tokens(
+        self, code: DeviceCode, wait: Callable[[float], None], now: Callable[[], float] = time.monotonic
+    ) -> Answer:
+        """Ask until the user has allowed or denied access. The time is measured without the machine's clock. If the
+        server cannot be reached for a while, the interval doubles (section 3.5). Raises `AgentError`."""
+        end, interval = now() + code.lifetime_s, code.interval_s
+        while True:
+            wait(interval)
+            if now() >= end:
+                raise self._expired()
+            try:
+                answer = post_form(
+                    self.token_url,
+                    {"client_id": self.client_id, "device_code": code.device_code, "grant_type": _GRANT},
+                )
+            except Unreachable as error:
+                if isinstance(error, RouteFailed) or now() + interval >= end:
+                    raise
+                interval = min(2 * interval, MAX_INTERVAL_S)
+                continue
+            match answer.error:
+                case "" if answer.text("access_token"):
+                    return answer
+                case "authorization_pending":
+                    continue
+                case "slow_down":
+                    interval = max(answer.number("interval"), interval + SLOW_DOWN_S)
+                case "expired_token":
+                    raise self._expired()
+                case "access_denied":
+                    raise AuthFailed(f"you denied access to {self.title}. Nothing was stored.")
+                case _:
+                    raise self._refusal(answer)
+
+    def _expired(self) -> AuthFailed:
+        return AuthFailed(f"the code has expired. Run `ebb key sign-in {self.provider}` again.")
+
+    def _refusal(self, answer: Answer) -> AuthFailed:
+        setting = f"`providers.{self.provider}.client_id`"
+        match answer.error:
+            case "device_flow_disabled" | "unauthorized_client":
+                return AuthFailed(
+                    f"the program registered as `{self.client_id}` may not sign in with a code. Enable the device flow "
+                    f"in its settings, or change {setting}."
+                )
+            case "invalid_client" | "incorrect_client_credentials" | "Not Found":
+                return AuthFailed(f"{self.title} does not know the id `{self.client_id}`. Check {setting}.")
+            case _:
+                return refused(self.title, answer)
+
+
+def _line(answer: Answer, name: str) -> str:
+    return " ".join(terminal_text(answer.text(name)).split())

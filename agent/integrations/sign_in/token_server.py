@@ -1,0 +1,160 @@
+"""Requests to the servers that issue tokens. They block: a sign-in waits for nothing else, and a renewal runs in a
+thread."""
+
+import json
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException, HTTPMessage, HTTPResponse
+from typing import IO, Any, NoReturn
+from urllib.parse import urlencode, urlsplit
+
+from ebbtide.agent.errors import AuthFailed, ConfigError, ProviderError, RouteFailed, Unreachable
+from ebbtide.agent.providers.setup import is_loopback
+from ebbtide.tools.outputs.plain_text import terminal_text
+from ebbtide.tools.secrets.redaction import redact_url
+
+TIMEOUT_S = 15.0
+MAX_ANSWER_BYTES = 1 << 20
+MAX_QUOTED_CHARS = 200
+_CLOCK_ERRORS = (9, 10)
+"""OpenSSL's numbers for a certificate that is not yet valid, and for one that has expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response of a server, which is always a JSON object."""
+
+    status: int
+    content: Mapping[str, Any]
+    clock_difference_s: float
+    """How far this machine's clock is ahead of the server's, in seconds; 0 if the server does not say."""
+
+    def text(self, name: str) -> str:
+        """Return a text of the response; empty if there is none."""
+        value = self.content.get(name)
+        return value if isinstance(value, str) else ""
+
+    def number(self, name: str) -> float:
+        """Return a number of the response, which may be written as text; 0 if there is none."""
+        value = self.content.get(name)
+        try:
+            return 0.0 if isinstance(value, bool) or not isinstance(value, int | float | str) else float(value)
+        except ValueError:
+            return 0.0
+
+    @property
+    def error(self) -> str:
+        """The name of the error; empty if there is none."""
+        error = self.content.get("error")
+        return error if isinstance(error, str) else str(error.get("code", "")) if isinstance(error, dict) else ""
+
+    @property
+    def reason(self) -> str:
+        """The server's words for the error, as one printable line."""
+        nested = self.content.get("error")
+        words = self.text("error_description") or (nested.get("message") if isinstance(nested, dict) else "")
+        line = " ".join(terminal_text(str(words or "")).split()).rstrip(".")
+        return line[:MAX_QUOTED_CHARS]
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirects: a token is for the configured server only."""
+
+    def redirect_request(
+        self, request: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> None:
+        return None
+
+
+def check_address(url: str) -> str:
+    """Return the address of a server without a trailing slash. Raises `ConfigError` if tokens may not be sent to it:
+    it needs TLS unless it is on this machine."""
+    split_url = urlsplit(url)
+    host = split_url.hostname or ""
+    if host and (split_url.scheme == "https" or (split_url.scheme == "http" and is_loopback(host))):
+        return url.rstrip("/")
+    raise ConfigError(f"`{redact_url(url)}` cannot sign you in; `sign_in_url` must begin with `https://`")
+
+
+def post_form(url: str, fields: Mapping[str, str]) -> Answer:
+    """Send a form. Raises `ProviderError` unless the response is a JSON object."""
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    return _send(urllib.request.Request(url, urlencode(fields).encode(), headers))
+
+
+def get_json(url: str, token: str) -> Answer:
+    """Request a page with a token. Raises `ProviderError` unless the response is a JSON object."""
+    return _send(urllib.request.Request(url, headers={"authorization": f"Bearer {token}"}))
+
+
+def _send(request: urllib.request.Request) -> Answer:
+    request.add_header("accept", "application/json")
+    request.add_header("user-agent", "ebbtide")
+    opener = urllib.request.build_opener(_NoRedirects)
+    try:
+        try:
+            with opener.open(request, timeout=TIMEOUT_S) as response:
+                return _read(request, response)
+        except urllib.error.HTTPError as response:
+            with response:
+                return _read(request, response)
+    except (OSError, HTTPException, ValueError) as error:
+        _raise_unreachable(request.host, error)
+
+
+def _read(request: urllib.request.Request, response: HTTPResponse | urllib.error.HTTPError) -> Answer:
+    status = response.status if response.status is not None else 0
+    try:
+        content = json.loads(response.read(MAX_ANSWER_BYTES))
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise answer_error(request.host, status)
+    return Answer(status, content, _clock_difference(response.headers.get("date")))
+
+
+def answer_error(host: str, status: int) -> ProviderError:
+    """Return the error for a response that is no JSON object."""
+    if status >= 500:
+        return Unreachable(f"{host} has a problem (HTTP {status}). Try again later.")
+    return RouteFailed(
+        f"{host} did not answer with JSON (HTTP {status}): a proxy or login page may be in between, or `sign_in_url` "
+        "is wrong.",
+        cause="portal",
+    )
+
+
+def _clock_difference(date: str | None) -> float:
+    try:
+        return time.time() - parsedate_to_datetime(date or "").timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+
+
+def _raise_unreachable(host: str, error: Exception) -> NoReturn:
+    reason = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        if reason.verify_code in _CLOCK_ERRORS:
+            now = time.strftime("%Y-%m-%d %H:%M")
+            raise RouteFailed(
+                f"the certificate of {host} is not valid at the time of this machine, {now}. Check its clock.",
+                cause="certificate",
+            ) from error
+        raise RouteFailed(
+            f"the certificate of {host} is not trusted: {reason.verify_message}. If your company uses its own "
+            "certificates, set `SSL_CERT_FILE` to their file.",
+            cause="certificate",
+        ) from error
+    words = (reason.strerror if isinstance(reason, OSError) else None) or str(reason) or type(reason).__name__
+    raise Unreachable(f"{host} cannot be reached: {words.rstrip('.')}. Check the network.") from error
+
+
+def refused(title: str, answer: Answer) -> AuthFailed:
+    """Return the error for a refusal without a more specific one."""
+    name = terminal_text(answer.error)[:MAX_QUOTED_CHARS] or f"HTTP {answer.status}"
+    return AuthFailed(f"{title} refuses the sign-in: {name}{f' ({answer.reason})' if answer.reason else ''}.")

@@ -1,0 +1,125 @@
+"""Supplies the tokens of a sign-in to requests, and renews them. Sessions of any process share one lock, so that no
+refresh token is used twice: OpenAI ends a sign-in whose used token is sent again."""
+
+import asyncio
+import time
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from ebbtide.agent.config.private_table import file_lock
+from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
+from ebbtide.agent.errors import AuthFailed
+from ebbtide.agent.integrations.sign_in.stored_tokens import (
+    Tokens,
+    read_tokens,
+    replace_tokens,
+    tokens_from,
+    without_refresh_token,
+)
+from ebbtide.agent.integrations.sign_in.token_server import post_form, refused
+
+_LOCK_NAME = "sign-ins.renewal"
+FINAL_ERRORS = frozenset(
+    {
+        "invalid_grant",
+        "invalid_client",
+        "unauthorized_client",
+        "bad_refresh_token",
+        "invalid_refresh_token",
+        "token_expired",
+        "refresh_token_expired",
+        "refresh_token_invalidated",
+        "refresh_token_reused",
+    }
+)
+"""Errors after which a refresh token will never work again (RFC 6749 section 5.2, GitHub's and OpenAI's names)."""
+
+
+class TokenSource:
+    """The tokens of one provider."""
+
+    def __init__(self, provider: str, folder: Path) -> None:
+        """`folder`: the folder of the stored sign-ins."""
+        self._provider, self._folder = provider, folder
+        self._lock = asyncio.Lock()
+        self._tokens: Tokens | None = None
+        self._update_task: asyncio.Task[None] | None = None
+
+    async def key(self) -> str:
+        """Return the access token, renewed if it is about to end. Raises `AgentError`."""
+        if self._tokens is None or self._tokens.needs_renewal:
+            await self._update("")
+        assert self._tokens is not None  # `_update` has set it or raised an error
+        return self._tokens.access_token
+
+    async def renewed_key(self, rejected: str) -> str:
+        """Return another access token after the server has rejected one; that one if it cannot be renewed now. Raises
+        `AuthFailed` if the sign-in has ended."""
+        await self._update(rejected)
+        assert self._tokens is not None  # `_update` has set it or raised an error
+        return self._tokens.access_token
+
+    async def _update(self, rejected: str) -> None:
+        """Read the tokens, and renew them if necessary. An interrupted request does not interrupt this, since the new
+        refresh token would be lost."""
+        self._update_task = asyncio.create_task(self._update_once(rejected))
+        self._update_task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.shield(self._update_task)
+
+    async def _update_once(self, rejected: str) -> None:
+        async with self._lock:
+            self._tokens = await asyncio.to_thread(current_tokens, self._folder, self._provider, rejected)
+
+
+def current_tokens(folder: Path, provider: str, rejected: str = "") -> Tokens:
+    """Return the stored tokens. They are renewed first if they are about to end, or if the access token is the one that
+    the server has rejected. Raises `AgentError`."""
+    tokens = _stored_tokens(folder, provider)
+    if not _is_stale(tokens, rejected):
+        return tokens
+    folder.mkdir(parents=True, exist_ok=True)
+    with file_lock(folder / _LOCK_NAME):
+        tokens = _stored_tokens(folder, provider)  # another process may have renewed them
+        return _renew(folder, provider, tokens) if _is_stale(tokens, rejected) else tokens
+
+
+def _is_stale(tokens: Tokens, rejected: str) -> bool:
+    return tokens.access_token == rejected or tokens.needs_renewal
+
+
+def _stored_tokens(folder: Path, provider: str) -> Tokens:
+    tokens = read_tokens(folder, provider)
+    if tokens is None:
+        raise _ended(provider, "you are not signed in to")
+    return tokens
+
+
+def _renew(folder: Path, provider: str, tokens: Tokens) -> Tokens:
+    if not tokens.refresh_token or time.time() < tokens.renewable_at:
+        return tokens  # the request fails with the server's reason
+    fields = {"grant_type": "refresh_token", "refresh_token": tokens.refresh_token, "client_id": tokens.client_id}
+    fields |= {"resource": tokens.resource} if tokens.resource else {}
+    answer = post_form(tokens.token_url, fields)
+    if answer.error in FINAL_ERRORS:
+        replace_tokens(folder, provider, without_refresh_token(tokens))
+        raise _ended(provider, "your sign-in has ended at")
+    if answer.error or not answer.text("access_token"):
+        raise refused(SUBSCRIPTIONS[provider].title, answer)
+    renewed = tokens_from(answer, tokens.client_id, tokens.token_url, tokens.resource, tokens)
+    replace_tokens(folder, provider, renewed)
+    return renewed
+
+
+def _ended(provider: str, what: str) -> AuthFailed:
+    return AuthFailed(
+        f"{what} {SUBSCRIPTIONS[provider].title}. Run `ebb key sign-in {provider}` in a shell.", cause="sign_in"
+    )
+
+
+_sources: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, Path], TokenSource]] = WeakKeyDictionary()
+
+
+def shared_token_source(provider: str, folder: Path) -> TokenSource:
+    """Return the source of a provider's tokens, the same one for all sessions of the event loop."""
+    sources = _sources.setdefault(asyncio.get_running_loop(), {})
+    return sources.setdefault((provider, folder), TokenSource(provider, folder))

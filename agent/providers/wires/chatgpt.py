@@ -1,0 +1,87 @@
+"""Models of a ChatGPT plan, through the Responses API with the limits that OpenAI documents for it:
+developers.openai.com/siwc/token-sharing-open-source/preview-limitations."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ebbtide.agent.budget.request_budget import Window
+from ebbtide.agent.providers.base import Endpoint, ModelFacts, Request
+from ebbtide.agent.providers.wires import openai_responses
+from ebbtide.agent.providers.wires.encoding import RequestEncodingCache
+from ebbtide.agent.providers.wires.http import Json, bearer_headers
+from ebbtide.agent.providers.wires.origin import Origin
+from ebbtide.agent.providers.wires.served_facts import fetch_model_list, plausible_window
+
+PLAN_WINDOW_TOKENS, PLAN_OUTPUT_TOKENS = 272_000, 128_000
+"""Window and longest reply of a plan's models if the list of models does not state them."""
+NAMESPACE = "ebbtide"
+"""The namespace of all tools: OpenAI asks for functions in namespaces."""
+
+
+async def add_plan_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts:
+    """Return the facts with what the plan's list of models says. Settings are not overridden."""
+    row = (await _fetch_rows(endpoint, facts.id)).get(facts.name, {})
+    live = _row_facts(row)
+    defaults: dict[str, Any] = {
+        "context_window": PLAN_WINDOW_TOKENS,
+        "max_output_tokens": PLAN_OUTPUT_TOKENS,
+        "thinking": "effort" if openai_responses.can_send_free_text(facts.name) else "none",
+    }
+    sources = dict(facts.sources)
+    known = {name: value for name, value in live.items() if sources.get(name) != "config"}
+    known |= {
+        name: value
+        for name, value in defaults.items()
+        if name not in known and sources.get(name, "default") == "default"
+    }
+    sources |= {name: "live" if name in live else "registry" for name in known}
+    return replace(facts, is_known=True, sources=tuple(sources.items()), **known)
+
+
+async def fetch_models(endpoint: Endpoint) -> dict[str, dict[str, Any]]:
+    """Return the models that the plan offers, with their facts; empty if the server does not say."""
+    rows = await _fetch_rows(endpoint, "chatgpt")
+    defaults = {"context_window": PLAN_WINDOW_TOKENS, "max_output_tokens": PLAN_OUTPUT_TOKENS}
+    return {
+        name: {**defaults, **_row_facts(row)} for name, row in rows.items() if row.get("visibility", "list") == "list"
+    }
+
+
+async def _fetch_rows(endpoint: Endpoint, model: str) -> dict[str, Mapping[str, Any]]:
+    models = await fetch_model_list(Origin(model, endpoint), bearer_headers(endpoint))
+    rows = models.get("models") if isinstance(models, Mapping) else None
+    valid_rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    return {row["slug"]: row for row in valid_rows if isinstance(row.get("slug"), str)}
+
+
+def _row_facts(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a row of the list says about its model."""
+    modalities, levels = row.get("input_modalities"), row.get("supported_reasoning_levels")
+    stated = {
+        "context_window": plausible_window(row.get("context_window")),
+        "images": "image" in modalities if isinstance(modalities, list) else None,
+        "thinking": ("effort" if levels else "none") if isinstance(levels, list) else None,
+    }
+    return {name: value for name, value in stated.items() if value is not None}
+
+
+def build_body(
+    request: Request, facts: ModelFacts, _window: Window, quirks: frozenset[str], written: RequestEncodingCache[Any]
+) -> Json:
+    """Return the body without the fields that plans do not accept, and with the tools in a namespace."""
+    quirks |= {"breakpoints", "free_text"}
+    body = openai_responses.build_body(request, facts, quirks, written, namespace=NAMESPACE)
+    del body["max_output_tokens"]
+    if "tools" in body:
+        tools = {
+            "type": "namespace",
+            "name": NAMESPACE,
+            "description": "Tools of this session.",
+            "tools": body["tools"],
+        }
+        body["tools"] = [tools]
+    return body
+
+
+ADAPTER = replace(openai_responses.ADAPTER, build_body=build_body)

@@ -1,0 +1,205 @@
+"""The device flow against a strict server: each answer of RFC 8628, GitHub's own, and what a network does."""
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ebbtide.agent.config.values import ProviderConfig
+from ebbtide.agent.errors import AgentError, AuthFailed, ConfigError, RouteFailed, Unreachable
+from ebbtide.agent.integrations.sign_in.device_flow import DeviceCode, DeviceFlow
+from ebbtide.agent.integrations.sign_in.services import copilot_flow, github_user_url, sign_in_with_code
+from tests.kit.sign_in_server import ACCESS, CLIENT_ID, USER_CODE, SignInServer, sign_in_server
+
+PENDING = {"error": "authorization_pending"}
+
+
+class Clock:
+    """A time that passes only while it is waited for."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.waits: list[float] = []
+
+    def wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def server() -> Iterator[SignInServer]:
+    with sign_in_server() as running:
+        yield running
+
+
+def flow_of(server: SignInServer) -> DeviceFlow:
+    return copilot_flow(settings_of(server))
+
+
+def settings_of(server: SignInServer) -> ProviderConfig:
+    return ProviderConfig(client_id=CLIENT_ID, sign_in_url=server.url)
+
+
+def waits_of(server: SignInServer) -> list[float]:
+    flow, clock = flow_of(server), Clock()
+    answer = flow.wait_for_tokens(flow.request_code(), clock.wait, clock.time)
+    assert answer.text("access_token") == f"{ACCESS}_1"
+    return clock.waits
+
+
+def failure_of(server: SignInServer) -> AgentError:
+    flow, clock = flow_of(server), Clock()
+    with pytest.raises(AgentError) as caught:
+        flow.wait_for_tokens(flow.request_code(), clock.wait, clock.time)
+    return caught.value
+
+
+def test_the_code_is_shown_and_asked_about_at_the_servers_interval(server: SignInServer) -> None:
+    server.polls = [dict(PENDING), dict(PENDING)]
+    assert waits_of(server) == [5, 5, 5]
+    assert flow_of(server).request_code() == DeviceCode(
+        USER_CODE, f"{server.url}/login/device", f"{server.url}/login/device", "device-0123456789", 900, 5
+    )
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_slow_down_adds_five_seconds_or_what_the_server_says(server: SignInServer, status: int) -> None:
+    server.status = status
+    server.polls = [{"error": "slow_down"}, dict(PENDING), {"error": "slow_down", "interval": 17}, dict(PENDING)]
+    assert waits_of(server) == [5, 10, 10, 17, 17]
+
+
+@pytest.mark.parametrize(("given", "interval"), [({"interval": 0}, 5), ({"interval": "7"}, 7), ({"interval": None}, 5)])
+def test_an_interval_that_is_missing_or_a_text(server: SignInServer, given: dict[str, Any], interval: float) -> None:
+    server.code = given
+    assert waits_of(server) == [interval]
+
+
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ({"error": "access_denied"}, "you denied access to GitHub Copilot. Nothing was stored."),
+        ({"error": "expired_token"}, "the code has expired. Run `ebb key sign-in copilot` again."),
+        (
+            {"error": "unsupported_grant_type", "error_description": "The grant type\nis wrong."},
+            "GitHub Copilot refuses the sign-in: unsupported_grant_type (The grant type is wrong).",
+        ),
+        ({"error": "incorrect_device_code"}, "GitHub Copilot refuses the sign-in: incorrect_device_code."),
+        ({"error": "invalid_grant"}, "GitHub Copilot refuses the sign-in: invalid_grant."),
+        ({"error": "\x1b[31mred"}, "GitHub Copilot refuses the sign-in: red."),
+        (
+            {"error": "incorrect_client_credentials"},
+            f"GitHub Copilot does not know the id `{CLIENT_ID}`. Check `providers.copilot.client_id`.",
+        ),
+        (
+            {"error": "device_flow_disabled"},
+            f"the program registered as `{CLIENT_ID}` may not sign in with a code. Enable the device flow in its "
+            "settings, or change `providers.copilot.client_id`.",
+        ),
+    ],
+)
+def test_a_refusal_is_one_sentence(server: SignInServer, answer: dict[str, Any], text: str, status: int) -> None:
+    server.status, server.polls = status, [dict(PENDING), answer]
+    assert str(failure_of(server)) == text
+    assert server.polls == []
+
+
+def test_an_unknown_id_is_named(server: SignInServer) -> None:
+    flow = copilot_flow(ProviderConfig(client_id="Ov23liOther", sign_in_url=server.url))
+    with pytest.raises(AuthFailed, match="does not know the id `Ov23liOther`"):
+        flow.request_code()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"error": "slow_down"}, {"user_code": ""}, {"device_code": 5}, {"verification_uri": "javascript:alert(1)"}],
+)
+def test_an_answer_without_a_code_is_refused(server: SignInServer, answer: dict[str, Any]) -> None:
+    server.code = answer
+    with pytest.raises(AuthFailed, match="GitHub Copilot refuses the sign-in"):
+        flow_of(server).request_code()
+
+
+def test_a_code_ends_even_if_the_server_does_not_say_so(server: SignInServer) -> None:
+    server.code, server.polls = {"expires_in": 12}, [dict(PENDING) for _ in range(9)]
+    assert str(failure_of(server)) == "the code has expired. Run `ebb key sign-in copilot` again."
+    assert len(server.polls) == 7
+
+
+def test_a_server_that_has_a_problem_is_asked_again_less_often(server: SignInServer) -> None:
+    server.polls = [{"status": 502, "body": b"<html>"}, {"status": 503, "body": b""}, dict(PENDING)]
+    assert waits_of(server) == [5, 10, 20, 20]
+
+
+def test_a_web_page_in_between_is_named(server: SignInServer) -> None:
+    server.polls = [{"status": 200, "body": b"<html>log in"}]
+    error = failure_of(server)
+    assert isinstance(error, RouteFailed)
+    assert "did not answer with JSON (HTTP 200): a proxy or login page may be in between" in str(error)
+
+
+def test_no_network_is_one_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    flow = copilot_flow(ProviderConfig(client_id=CLIENT_ID, sign_in_url=f"http://127.0.0.1:{port}"))
+    with pytest.raises(Unreachable) as caught:
+        flow.request_code()
+    assert str(caught.value) == f"127.0.0.1:{port} cannot be reached: Connection refused. Check the network."
+
+
+def test_a_lost_network_is_waited_for_until_the_code_ends(server: SignInServer) -> None:
+    flow, clock = flow_of(server), Clock()
+    code = flow.request_code()
+    gone = DeviceFlow(flow.title, flow.provider, flow.code_url, "http://127.0.0.1:1/token", CLIENT_ID, flow.scope)
+    with pytest.raises(Unreachable, match="cannot be reached"):
+        gone.wait_for_tokens(code, clock.wait, clock.time)
+    assert clock.waits[:6] == [5, 10, 20, 40, 60, 60]
+    assert sum(clock.waits) < code.lifetime_s
+
+
+def test_tokens_are_sent_to_no_other_address(server: SignInServer) -> None:
+    server.polls = [{"status": 302, "body": b"{}"}]
+    assert "refuses the sign-in: HTTP 302" in str(failure_of(server))
+    for url in ("http://example.org", "github.com", "file:///etc/passwd"):
+        with pytest.raises(ConfigError, match=r"must begin with `https://`"):
+            copilot_flow(ProviderConfig(client_id=CLIENT_ID, sign_in_url=url))
+
+
+def test_without_a_registered_program_it_says_what_to_do() -> None:
+    with pytest.raises(ConfigError, match=r"`providers\.copilot\.client_id` to the id of an OAuth app"):
+        copilot_flow(ProviderConfig())
+
+
+@pytest.mark.parametrize(
+    ("address", "user"),
+    [
+        ("https://github.com/login/device/code", "https://api.github.com/user"),
+        ("https://octo.ghe.com/login", "https://api.octo.ghe.com/user"),
+        ("http://127.0.0.1:80/x", "http://127.0.0.1:80/api/v3/user"),
+    ],
+)
+def test_where_github_names_the_user(address: str, user: str) -> None:
+    assert github_user_url(address) == user
+
+
+def test_the_account_is_named(server: SignInServer) -> None:
+    shown: list[DeviceCode] = []
+    signed_in = sign_in_with_code(settings_of(server), shown.append, lambda seconds: None)
+    assert (signed_in.account, signed_in.tokens.access_token) == ("octocat", f"{ACCESS}_1")
+    assert (signed_in.tokens.expires_at, signed_in.tokens.refresh_token) == (0, "")
+    assert [code.user_code for code in shown] == [USER_CODE]
+
+
+@pytest.mark.parametrize(("clock_s", "words"), [(7_200, "120 minutes behind"), (-7_200, "120 minutes ahead")])
+def test_a_wrong_clock_is_named_if_tokens_have_an_end(server: SignInServer, clock_s: float, words: str) -> None:
+    server.clock_s = clock_s
+    assert sign_in_with_code(settings_of(server), lambda code: None, lambda seconds: None).account == "octocat"
+    server.tokens = {"expires_in": 28_800, "refresh_token": "ghr_1"}
+    with pytest.raises(AuthFailed) as caught:
+        sign_in_with_code(settings_of(server), lambda code: None, lambda seconds: None)
+    assert str(caught.value) == f"the clock of this machine is {words}. Set it, then sign in again."

@@ -1,0 +1,1 @@
+"""`ebb key sign-in`."""
