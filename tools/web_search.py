@@ -9,7 +9,7 @@ from ebbtide.tools import process
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.outputs.plain_text import terminal_text
-from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, text_argument
+from ebbtide.tools.tool_traits import ToolTraits, text_argument
 from ebbtide.tools.web_fetch import INVISIBLE
 
 SEARCH_PROGRAM_TIMEOUT_S = 30.0

@@ -25,7 +25,7 @@ ERROR_SENTENCES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FoundPage:
     """A page that a search found."""
 
     url: str
@@ -45,7 +45,7 @@ class SearchReport:
 
     text: str
     """The model's answer, in which `[1]` cites the first source."""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[FoundPage, ...] = ()
     queries: tuple[str, ...] = ()
     """The queries that the model sent to the search."""
     problems: tuple[str, ...] = ()
@@ -58,12 +58,12 @@ class _Sources:
     """Numbers the sources in the order in which they are added."""
 
     def __init__(self) -> None:
-        self.by_url: dict[str, Source] = {}
+        self.by_url: dict[str, FoundPage] = {}
 
-    def add(self, source: Source) -> int:
+    def add(self, source: FoundPage) -> int:
         """Add a source unless it is known, complete what is known about it, and return its number."""
         known = self.by_url.get(source.url, source)
-        self.by_url[source.url] = Source(source.url, known.title or source.title, known.age or source.age)
+        self.by_url[source.url] = FoundPage(source.url, known.title or source.title, known.age or source.age)
         return list(self.by_url).index(source.url) + 1
 
 
@@ -124,7 +124,7 @@ def _with_numbers(text: str, piece: Mapping[str, object], sources: _Sources) -> 
     return "".join([*pieces, text[position:]])
 
 
-def _found_sources(result: Mapping[str, object]) -> Iterator[Source]:
+def _found_sources(result: Mapping[str, object]) -> Iterator[FoundPage]:
     """Yield the pages that a search found or the model opened."""
     action = result.get("action")
     pages = [action, *_tables(action.get("sources"))] if isinstance(action, Mapping) else []
@@ -134,8 +134,8 @@ def _found_sources(result: Mapping[str, object]) -> Iterator[Source]:
             yield source
 
 
-def _source_of(page: Mapping[str, object]) -> Source:
-    return Source(_line(page.get("url")), _line(page.get("title")), _line(page.get("page_age")))
+def _source_of(page: Mapping[str, object]) -> FoundPage:
+    return FoundPage(_line(page.get("url")), _line(page.get("title")), _line(page.get("page_age")))
 
 
 def _queries(item: ProviderItem) -> Iterator[str]:

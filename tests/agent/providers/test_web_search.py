@@ -18,7 +18,7 @@ from ebbtide.agent.events.session import Event, ReplyFinished, RetryScheduled
 from ebbtide.agent.messages import AssistantPart, ProviderItem, Text, User
 from ebbtide.agent.providers.base import Request
 from ebbtide.agent.providers.factory import build_provider
-from ebbtide.agent.providers.search_report import SearchReport, Source, read_search_report
+from ebbtide.agent.providers.search_report import FoundPage, SearchReport, read_search_report
 from ebbtide.agent.providers.setup import searches_web
 from ebbtide.agent.providers.web_search import MAX_CONTINUATIONS, ProviderSearch
 from ebbtide.agent.tool_specs import ToolSpec
@@ -355,7 +355,7 @@ def message(text: str, *annotations: object) -> Text:
                 ProviderItem({**CLAUDE_RESULT, "content": [{"type": "web_search_result", "url": PAGE, "title": None}]}),
                 cites({"url": PAGE, "title": None}, {"url": None}, None),
             ],
-            SearchReport("Yes. [1]", (Source(PAGE),), has_searched=True),
+            SearchReport("Yes. [1]", (FoundPage(PAGE),), has_searched=True),
             id="citations with null fields",
         ),
         pytest.param(
@@ -369,12 +369,12 @@ def message(text: str, *annotations: object) -> Text:
                 ProviderItem({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "a"}}),
                 Text("Yes."),
             ],
-            SearchReport("Yes.", (Source(PAGE),), ("a",), has_searched=True),
+            SearchReport("Yes.", (FoundPage(PAGE),), ("a",), has_searched=True),
             id="results that arrive before their search",
         ),
         pytest.param(
             [Text("Yes."), ProviderItem({**CLAUDE_RESULT, "content": [{"url": PAGE}]})],
-            SearchReport("Yes.", (Source(PAGE),), has_searched=True),
+            SearchReport("Yes.", (FoundPage(PAGE),), has_searched=True),
             id="an answer that arrives before its results",
         ),
         pytest.param(
@@ -399,7 +399,7 @@ def message(text: str, *annotations: object) -> Text:
         ),
         pytest.param(
             [ProviderItem(CALL), message(f"Yes {PAGE}.", {"url": PAGE, "start_index": 4, "end_index": 30})],
-            SearchReport("Yes [1].", (Source(PAGE),), has_searched=True),
+            SearchReport("Yes [1].", (FoundPage(PAGE),), has_searched=True),
             id="no action, and url_citation without a title (vercel/ai issue 10199)",
         ),
         pytest.param(
@@ -407,7 +407,7 @@ def message(text: str, *annotations: object) -> Text:
                 ProviderItem({**CALL, "action": {"type": "search", "query": "a", "queries": [None], "sources": None}}),
                 message("Yes.", {"url": PAGE, "title": "A\n page", "start_index": 900, "end_index": None}),
             ],
-            SearchReport("Yes.", (Source(PAGE, "A page"),), has_searched=True),
+            SearchReport("Yes.", (FoundPage(PAGE, "A page"),), has_searched=True),
             id="no sources, and an annotation outside the text",
         ),
         pytest.param(
