@@ -162,7 +162,7 @@ class Bash:
         else:
             result = await command_runs.foreground.run_in_foreground(run, seconds)
         result = await command_runs.changed_files.note_changes(result, files_before, run)
-        await command_runs.changed_files.record_shown_files(run)
+        await command_runs.changed_files.record_viewed_files(run)
         return result
 
 

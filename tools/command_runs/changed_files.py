@@ -67,7 +67,7 @@ async def note_changes(result: Result, before: FilesBefore, run: CommandRun) -> 
     return result
 
 
-async def record_shown_files(run: CommandRun) -> None:
+async def record_viewed_files(run: CommandRun) -> None:
     """Record that the command may have shown the files that it names to the model."""
     if names := viewed_names(run.line):
         await run_exclusive(lambda: record_partial_views((run.folder / name for name in names), run.workspace))
