@@ -1,11 +1,14 @@
-"""The transcript widget: its blocks, which of them are expanded, and which one is marked."""
+"""The transcript widget: its blocks, which of them are expanded, which one is marked, and the greeting before them."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.console import Console
+from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
@@ -23,7 +26,6 @@ from ebbtide.tui.view.blocks import (
     is_expandable,
 )
 from ebbtide.tui.view.receipts import Compaction
-from ebbtide.tui.widgets.greeting_lines import GreetingLines
 from ebbtide.tui.widgets.message_rows import adjacent_message_row, message_row_above, sticky_strip
 from ebbtide.tui.widgets.row import BlockRow
 from ebbtide.tui.widgets.searched_rows import SearchedRows
@@ -34,6 +36,27 @@ if TYPE_CHECKING:  # the settings module loads only after the first paint
 
 _COUNTED_AS_NEW = (UserText, AnswerText, Call, Failure)
 """Blocks that count as new content below the screen."""
+
+
+class GreetingLines:
+    """A greeting at the bottom of a widget. Its lines are cached for the last size."""
+
+    def __init__(self, draw: Callable[[int, int], Text] = lambda width, height: Text()) -> None:
+        """`draw` is called with the numbers of columns and lines."""
+        self._draw = draw
+        self._size = Size(0, 0)
+        self._lines: list[Text] = []
+
+    def strip(self, y: int, size: Size, console: Console, base_style: Style) -> Strip:
+        """Return one line of a widget of this size."""
+        if self._size != size:
+            self._size, self._lines = size, list(self._draw(*size).split("\n"))
+        y -= max(0, size.height - len(self._lines) - 1)
+        if not 0 <= y < len(self._lines):
+            return Strip.blank(size.width, base_style)
+        line = self._lines[y]
+        line.truncate(max(1, size.width))
+        return Strip(line.render(console)).crop_extend(0, size.width, base_style).apply_style(base_style)
 
 
 class TranscriptView(SearchedRows, can_focus=True):
