@@ -11,11 +11,11 @@ from ebbtide.agent import compaction
 from ebbtide.agent.budget.prices import unit_prices
 from ebbtide.agent.budget.request_budget import ContextBudget
 from ebbtide.agent.control_calls import compaction_request
-from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.errors import HookRefused
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import Cause, Price
 from ebbtide.agent.eviction.carrying_costs import create_rewrite_pricer, decision_debug_fields, old_maskable_items
+from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Conversation, Note, User
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import Request

@@ -13,11 +13,11 @@ from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.calls.execute import CallRunner
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
-from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.subagents import RunningAgent
 from ebbtide.agent.eviction.carrying_costs import CarryingCostTracker
 from ebbtide.agent.eviction.settings import CompactionSettings
+from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Conversation, User
 from ebbtide.agent.prompt.build import Instructions
 from ebbtide.agent.prompt.message_cache import ViewCache

@@ -2,44 +2,23 @@
 
 import os
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date
-from functools import cache, partial
 from pathlib import Path
 
-from ebbtide.agent import extensions
-from ebbtide.agent.budget.last_request import RequestMark
-from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.calls.policy import OUTSIDE_SANDBOX_TOOL, Policy, Rule, parse_rule
 from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.config.options import MODES, Mode, stricter_mode
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.debug import DebugLog, is_enabled
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings, RewritePatience, SummaryPreferences
-from ebbtide.agent.input.instructions import git_branch, load_instructions, project_memory_folder, replace_mode
-from ebbtide.agent.prompt.build import Instructions
-from ebbtide.agent.prompt.reminder_notes import ReminderFacts
-from ebbtide.agent.prompt.small_window import SMALL_LIMIT_TOKENS, is_omitted
+from ebbtide.agent.logs.debug_log import DebugLog, is_enabled
 from ebbtide.agent.providers.base import ModelFacts
 from ebbtide.agent.providers.setup import find_default_model, find_setting
 from ebbtide.agent.providers.stream import RetryLimits
 from ebbtide.agent.view.previews import OffloadLimits
-from ebbtide.agent.window.session_context import LanguageService
 from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.tools import sandbox
-from ebbtide.tools.base import Tool, ToolSupport
-from ebbtide.tools.catalog import create_builtin_tools, create_rare_tools
-from ebbtide.tools.files.file_suffixes import count_suffixes
-from ebbtide.tools.final_report import FinalReport
-from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.memory import Memory
-from ebbtide.tools.submit_plan import SubmitPlan
-from ebbtide.tools.tool_traits import ProjectFacts, role_of, traits_of
-from ebbtide.tools.web_fetch import WebFetch
-from ebbtide.tools.web_search import WebSearch
 
 NO_SANDBOX_ERROR = "`agent.sandbox` is `require`, and there is no sandbox"
 
@@ -123,72 +102,10 @@ def after_tool_hooks(config: Config) -> tuple[AfterToolHook, ...]:
     return tuple(replace(hook, match=str(parse_rule(hook.match))) for hook in config.hooks_after_tool)
 
 
-def select_session_tools(
-    settings: CompactionSettings,
-    config: Config,
-    language_service: LanguageService | None = None,
-    *,
-    can_store: bool = True,
-    extra_tools: Sequence[Tool] = (),
-) -> tuple[Tool, ...]:
-    """Return the built-in tools, or those that the user has selected. Notebook tools, web search, language-server tools
-    and the repository map are included only if they are useful in this project. If a full window ends in a report, the
-    tool for the report is included. `can_store`: files may be stored on disk. `extra_tools`: tools that a program adds
-    through the SDK; they are always included. Raises `ConfigError`."""
-    servers = language_service.servers if language_service is not None else None
-    rare = create_rare_tools(ToolSupport(config.folders.data if can_store else None, servers))
-    memory = Memory(project_memory_folder(config.folders.data, config.project_folder))
-    tools_by_name = {tool.name: tool for tool in (*create_builtin_tools(), *rare, memory)}
-    for key, names in (("tools.allowed", config.tools_allowed), ("tools.denied", config.tools_denied)):
-        for name in names:
-            if name not in tools_by_name:
-                raise ConfigError(f"`{key}`: there is no built-in tool `{name}`; there are {', '.join(tools_by_name)}")
-    tools_by_name |= {tool.name: tool for tool in (WebFetch(config.web_private), WebSearch(config.web_search))}
-    count_project_suffixes = cache(partial(count_suffixes, config.project_folder))
-    has_servers = cache(
-        lambda: language_service is not None and language_service.is_available_for(count_project_suffixes())
-    )
-    facts = ProjectFacts(count_project_suffixes, has_servers, bool(config.web_search))
-    name_counts = Counter([*tools_by_name, *(tool.name for tool in extra_tools)])
-    if duplicate := next((tool.name for tool in extra_tools if name_counts[tool.name] > 1), None):
-        raise ConfigError(f"there are two tools named `{duplicate}`; rename yours")
-    selected_names = config.tools_allowed or tuple(name for name in tools_by_name if _is_useful(name, facts))
-    tools = tuple(
-        tool for name, tool in tools_by_name.items() if name in selected_names and name not in config.tools_denied
-    ) + tuple(extra_tools)
-    return (*tools, FinalReport()) if settings.on_full == "final" else tools
-
-
-def _is_useful(tool: str, facts: ProjectFacts) -> bool:
-    is_useful = traits_of(tool).is_useful
-    return is_useful is None or is_useful(facts)
-
-
 def effort_for(config: Config, facts: ModelFacts) -> str | None:
     """Return the configured reasoning effort; None if none is set."""
     setting = find_setting(config, facts.provider, facts.name, "reasoning_effort")
     return setting.value if setting is not None else None
-
-
-def offered_tools(tools: Sequence[Tool], mode: Mode, *, is_interactive: bool) -> tuple[Tool, ...]:
-    """Return the tools listed for the model. Tools that ask questions are included only if a user is present. The tool
-    for plans comes last, and only if the system prompt says that the mode is `plan`. Calls of unlisted tools still get
-    an output."""
-    offered = tuple(tool for tool in tools if is_interactive or role_of(tool.name) != "ask_question")
-    return (*offered, SubmitPlan()) if mode == "plan" else offered
-
-
-def missing_tools(config: Config, windows: Sequence[Window], *, is_interactive: bool) -> frozenset[str]:
-    """Return the names of built-in tools that this session never offers: tools excluded by the user, tools omitted for
-    every window, and, if no user is present, tools that ask questions."""
-    names = {tool.name for tool in create_builtin_tools()}
-    omitted = names - set(config.tools_allowed or names) | names & set(config.tools_denied)
-    if not config.tools_allowed and windows:
-        sizes = [window.effective for window in windows]
-        omitted |= {name for name in names if all(is_omitted(name, size) for size in sizes)}
-    return frozenset(
-        omitted if is_interactive else omitted | {name for name in names if role_of(name) == "ask_question"}
-    )
 
 
 def build_compaction_settings(config: Config, window_tokens: int) -> CompactionSettings:
@@ -248,94 +165,6 @@ def build_offload_limits(config: Config) -> OffloadLimits:
     """Return the limits for showing outputs."""
     return OffloadLimits(
         config.result_offload_threshold, config.preview_bytes, config.max_message_bytes, config.tool_output_mode
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class SystemText:
-    """The system prompt of a session, with the facts in it that may change during the session."""
-
-    instructions: Instructions
-    mode: Mode
-    is_interactive: bool
-    """Whether the system prompt says that the user is present."""
-
-
-def build_system_text(
-    config: Config,
-    root: Path,
-    model: str,
-    mode: Mode,
-    windows: Sequence[Window],
-    *,
-    is_interactive: bool,
-    is_small_model: bool = False,
-) -> SystemText:
-    """Return the system prompt of a new session. `windows`: the windows of the model and of its fallbacks, because the
-    prompt must fit all of them."""
-    instructions = load_instructions(
-        root,
-        config.project_folder,
-        config.folders.config,
-        date.today(),
-        data_folder=config.folders.data,
-        home=config.folders.home,
-        mode=mode,
-        is_interactive=is_interactive,
-        model=model,
-        missing_tools=missing_tools(config, windows, is_interactive=is_interactive),
-        is_short=is_small_model or all(window.effective < SMALL_LIMIT_TOKENS for window in windows),
-    )
-    if config.may_have_extensions:
-        instructions = replace(instructions, skills=extensions.skills.initial_skill_list(config))
-    base = config.system_prompt or instructions.base
-    instructions = replace(instructions, base=base, appended=config.append_system_prompt)
-    return SystemText(instructions, mode, is_interactive)
-
-
-def build_resumed_system_text(
-    config: Config,
-    root: Path,
-    model: str,
-    mode: Mode,
-    windows: Sequence[Window],
-    last_request: RequestMark | None,
-    *,
-    is_interactive: bool,
-    is_cached: bool = True,
-    is_small_model: bool = False,
-) -> SystemText:
-    """Return the system prompt of a resumed session. If possible, it is identical to the one in the last request,
-    because a different text would invalidate the provider's cache. It may therefore state an earlier permission mode
-    and, if that request `is_cached`, an earlier presence of the user. Notes inform the model of the current values."""
-    current = build_system_text(
-        config, root, model, mode, windows, is_interactive=is_interactive, is_small_model=is_small_model
-    )
-    if last_request is None:
-        return current
-    for stated_attended in (is_interactive, not is_interactive) if is_cached else (is_interactive,):
-        stated_text = current
-        if stated_attended != is_interactive:
-            stated_text = build_system_text(
-                config, root, model, mode, windows, is_interactive=stated_attended, is_small_model=is_small_model
-            )
-        for stated_mode in MODES:
-            candidate = replace_mode(stated_text.instructions, mode, stated_mode)
-            if last_request.has_system_prompt(candidate.text):
-                return SystemText(candidate, stated_mode, stated_attended)
-    return current
-
-
-def is_in_cache(last_use: tuple[str, float] | None, facts: ModelFacts) -> bool:
-    """Whether the provider may still have the session's last request in its cache. `last_use`: the model of that
-    request, and the seconds since it was sent."""
-    return last_use is not None and last_use[0] == facts.id and last_use[1] <= facts.cache_ttl
-
-
-def environment_facts(config: Config, *, is_interactive: bool) -> ReminderFacts:
-    """Return the facts that the system prompt states: the user's presence, the date and the git branch."""
-    return ReminderFacts(
-        is_interactive=is_interactive, date=date.today().isoformat(), branch=git_branch(config.project_folder)
     )
 
 
