@@ -297,7 +297,7 @@ class TurnContext:
     @property
     def cost_so_far(self) -> float:
         """Cost since the program was started, in US dollars."""
-        return self.recorder.usage_this_run.cost or 0.0
+        return self.recorder.events.usage_this_run.cost or 0.0
 
 
 @dataclass(frozen=True, slots=True)

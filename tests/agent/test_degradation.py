@@ -18,7 +18,7 @@ from ebbtide.agent.events.session import Event, Noticed, TurnFailed, TurnFinishe
 from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted, PrefixRenewed
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.records import store_access, write_queue
-from ebbtide.agent.records.recorder import UNREADABLE_SNAPSHOT
+from ebbtide.agent.records.stored_view import UNREADABLE_SNAPSHOT
 from ebbtide.agent.records.write_queue import LOCKED_NOTICE, UNLOCKED_NOTICE
 from ebbtide.agent.session import Session
 from ebbtide.agent.tokens.estimate import count_text, estimate_text

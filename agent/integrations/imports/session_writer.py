@@ -26,8 +26,7 @@ from ebbtide.agent.messages import (
     ToolOutput,
     User,
 )
-from ebbtide.agent.records.message_rows import encode_message
-from ebbtide.agent.records.recorder import session_title
+from ebbtide.agent.records.message_rows import encode_message, session_title
 from ebbtide.agent.records.rows import encode_snapshot, encode_summary_row, output_rows
 from ebbtide.agent.records.store_access import lock_session
 from ebbtide.agent.view.previews import StreamedPreview, should_show_in_full, stored_excerpt

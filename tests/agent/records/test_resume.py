@@ -14,7 +14,7 @@ from ebbtide.agent.messages import Conversation, Usage
 from ebbtide.agent.providers.learned_limits import learned_window
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.records.damage import ReadableMessages
-from ebbtide.agent.records.recorder import UNREADABLE_SNAPSHOT
+from ebbtide.agent.records.stored_view import UNREADABLE_SNAPSHOT
 from ebbtide.agent.session import Session
 from ebbtide.agent.window.overview import TokenCount
 from tests.kit.files import write_file, write_files
