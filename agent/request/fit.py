@@ -205,7 +205,7 @@ def reset_measurements(
     """Reset all measurements after a switch to another model, which counts tokens differently and has an empty
     cache."""
     window.model.learned_limits.reset_for_new_model()
-    window.model.meter.adopt(meter)
+    window.model.meter.use_estimates_of(meter)
     window.prefix_watch.allow_rewrite()
     window.carrying_cost_tracker.reset()
     choose_tools(window, emit)

@@ -229,7 +229,7 @@ def forget_refuted_window(counted_tokens: int, model: ModelContext, turn: TurnCo
     """Forget the window that was inferred from the server's counts, if the server has now read more than that."""
     if model.learned_limits.is_refuted_by(counted_tokens):
         model.learned_limits.window = None
-        model.meter.forget_truncation()
+        model.meter.usage_check.forget_truncation()
         turn.emit(Noticed(window_restored_notice(counted_tokens, model.provider.window.size)))
 
 

@@ -59,7 +59,10 @@ def request_mark(window: WindowContext) -> RequestMark | None:
         return None
     model, deferral = window.model, window.tools.deferral
     mark = replace(
-        mark, record=model.meter.count_record, scale=model.meter.scale, misses=window.prefix_watch.miss_count
+        mark,
+        record=model.meter.usage_check.count_record,
+        scale=model.meter.scale,
+        misses=window.prefix_watch.miss_count,
     )
     if not window.prefix_watch.has_sent:
         return mark
