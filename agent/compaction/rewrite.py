@@ -292,10 +292,10 @@ def _compaction_context(
 
     def build_request(conversation_to_send: Conversation) -> Request:
         prompt = build_prompt(conversation_to_send, window.instructions, supports_images=model.facts.images)
-        return to_request(prompt, window.tools.offered, window)
+        return to_request(prompt, window.tools.offered_specs, window)
 
     deferrable_share = window.tools.deferral.deferrable_share(
-        window.tools.all, budget.effective_window, model.meter.definition_tokens
+        window.tools.all_specs, budget.effective_window, model.meter.definition_tokens
     )
     room = compaction.room.measure_room(budget, conversation, counted, deferrable_share)
     facts, prefix_watch = model.facts, window.prefix_watch

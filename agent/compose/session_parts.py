@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.agent.archive.session_archive import SessionArchive
+from ebbtide.agent.calls.call_secrets import add_git_passwords
 from ebbtide.agent.calls.execute import DiagnoseChanges, SaveOpenFiles, no_diagnostics, no_open_editors
-from ebbtide.agent.calls.git_secrets import add_git_passwords
 from ebbtide.agent.calls.policy import Rule
 from ebbtide.agent.channel import Channel, EventSink
 from ebbtide.agent.compose.optional_parts import create_language_service, skill_folders

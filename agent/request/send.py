@@ -45,7 +45,7 @@ async def send_request(
     known_window, first_reply = model.learned_limits.window, None
     retry: MeasuredConversation | None
     for attempt in itertools.count(1):
-        tools = window.tools.offered
+        tools = window.tools.offered_specs
         prompt = window.view_cache.build_prompt(conversation, window.instructions, supports_images=model.facts.images)
         window.debug.log("context-guard/build-metrics", **model.meter.counters.debug_fields())
         request = window.prefix_watch.record_request(to_request(prompt, tools, window), model.facts)

@@ -209,14 +209,14 @@ class SessionTools:
     """Which tools are deferred."""
 
     @property
-    def all(self) -> tuple[ToolSpec, ...]:
+    def all_specs(self) -> tuple[ToolSpec, ...]:
         """All tools, listed or deferred. They do not change until `choose_tools` is called."""
         return (*self.own_specs, *self.server_tools.listed_specs)
 
     @property
-    def offered(self) -> tuple[ToolSpec, ...]:
+    def offered_specs(self) -> tuple[ToolSpec, ...]:
         """The tools listed for the model."""
-        return self.deferral.offered_tools(self.all)
+        return self.deferral.offered_tools(self.all_specs)
 
     @property
     def available_specs(self) -> tuple[ToolSpec, ...]:

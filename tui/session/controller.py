@@ -12,7 +12,7 @@ from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.permissions import Decision
 from ebbtide.agent.events.plan import PlanDecision
 from ebbtide.agent.events.session import Event, Noticed, Steered, TurnFailed, TurnFinished
-from ebbtide.agent.input.shell import run_user_command
+from ebbtide.agent.input.user_actions import run_user_command
 from ebbtide.agent.messages import Conversation, Note, Text, User
 from ebbtide.agent.prompt.reminder_notes import JOB_ENDED_PROMPT, MODE_DESCRIPTIONS
 from ebbtide.agent.view.provenance import Trace
