@@ -33,12 +33,12 @@ LANGUAGE_SERVICES: Mapping[str, str] = {
     "lsp": "lsp.session_language_servers:SessionLanguageServers",
 }
 """Language services, which report problems after edits and answer the code tools; see
-`compose_project.create_language_service`."""
+`compose.optional_parts.create_language_service`."""
 
 MCP_CLIENTS: Mapping[str, str] = {
     "mcp": "mcp.running:RunningServers",
 }
-"""Clients that run a session's MCP servers; see `compose_project.create_servers`."""
+"""Clients that run a session's MCP servers; see `compose.optional_parts.create_servers`."""
 
 TRUST_ITEMS: Mapping[str, str] = {
     "mcp": "mcp.approvals:project_trust_items",

@@ -157,7 +157,7 @@ class Session:
 
     @property
     def usage(self) -> SessionUsage:
-        return self._ctx.records.recorder.total_usage
+        return self._ctx.records.recorder.events.total_usage
 
     @property
     def cost(self) -> float | None:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.load import load_config
-from ebbtide.agent.sessions import Sessions
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.session.demo import PROMPT
 from ebbtide.tui.view.blocks import Call

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from ebbtide.agent.channel import Answer
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.options import Mode
 from ebbtide.agent.config.values import Config
@@ -24,7 +25,6 @@ from ebbtide.agent.events.session import Event
 from ebbtide.agent.headless.result import RunOutcome
 from ebbtide.agent.providers.keys import add_stored_keys
 from ebbtide.agent.session import Session
-from ebbtide.agent.sessions import Sessions
 from ebbtide.function_tool import FunctionTool, call_function, tool
 from ebbtide.tools.base import ToolError
 

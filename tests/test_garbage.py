@@ -4,8 +4,8 @@ import json
 import os
 import time
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.load import load_config
-from ebbtide.agent.sessions import Sessions
 from ebbtide.store.locks import SessionLock
 from tests.kit.session import events_of
 from tests.kit.user import Worker

@@ -35,7 +35,7 @@ SELDOM = (
     "ebbtide.agent.hooks.tool_hooks",
     "ebbtide.agent.archive.indexer",
     "ebbtide.agent.integrations.semantic_search.embedding_index",
-    "ebbtide.agent.overview",
+    "ebbtide.agent.window.overview",
     "ebbtide.agent.compaction.model_summary",
     "ebbtide.agent.compaction.room",
     "ebbtide.agent.compaction.strategies",

@@ -48,7 +48,7 @@ def started(home: Path, where: str, *arguments: str) -> tuple[int, str]:
         ("argparse", ["--help"]),
         ("ebbtide.agent.errors", ["config"]),
         ("ebbtide.agent.headless.run", ["-p", "hi", "-m", "scripted/none.json"]),
-        ("ebbtide.agent.compose", ["-p", "hi", "-m", "scripted/none.json"]),
+        ("ebbtide.agent.compose.composer", ["-p", "hi", "-m", "scripted/none.json"]),
         ("ebbtide.tui.cli.start", []),
         ("ebbtide.tui.cli.subcommands", ["sessions"]),
         ("the end", ["config"]),

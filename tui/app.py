@@ -33,9 +33,9 @@ from ebbtide.tui.widgets.transcript import TranscriptView
 from ebbtide.tui.widgets.transcript_pane import TranscriptPane
 
 if TYPE_CHECKING:  # session and command modules load only after the first paint
+    from ebbtide.agent.compose.sessions import Sessions
     from ebbtide.agent.config.options import KeyBindingStyle, NotifyName, StatusPart, ThemeName
     from ebbtide.agent.config.settings import Settings
-    from ebbtide.agent.sessions import Sessions
     from ebbtide.tui.screen_context import ScreenContext
     from ebbtide.tui.session.controller import SessionController
     from ebbtide.tui.terminal.size_query import SizeMismatch

@@ -9,7 +9,7 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tui import commands
 
 if TYPE_CHECKING:  # loaded on demand
-    from ebbtide.agent.sessions import Sessions
+    from ebbtide.agent.compose.sessions import Sessions
     from ebbtide.tui.screen_context import ScreenContext
 
 

@@ -52,11 +52,6 @@ class Locator:
         self._session = session
         self._indexer = Indexer(thread, store)
 
-    @property
-    def unsearched_count(self) -> int:
-        """Number of messages in the session that could not be searched yet."""
-        return self._indexer.unindexed_count
-
     async def trace(
         self,
         text: str,

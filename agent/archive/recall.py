@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from ebbtide.agent import archive as agent_archive
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.reference_parts import ResolvedReference
-from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.errors import ReferenceFailed, StoreFailed
+from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.sessions import SessionStore

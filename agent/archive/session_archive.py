@@ -8,7 +8,7 @@ from ebbtide.agent.archive.listing import ArchiveListing
 from ebbtide.agent.archive.meaning_search import load_meaning_search
 from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.debug import DebugLog
+from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.records.file_history import FileHistory
 from ebbtide.agent.records.garbage import pop_excess_note
 from ebbtide.agent.records.recorder import Recorder

@@ -226,12 +226,6 @@ class RequestFingerprint:
     messages: tuple[tuple[str, ...], ...]
     """Role and part digests of each message."""
 
-    @property
-    def combined_digest(self) -> str:
-        """Digest of the whole request, for comparison with the one in a restored session."""
-        digests = (self.system, self.tools, *(part for message in self.messages for part in message))
-        return digest(" ".join(digests).encode())
-
 
 def create_fingerprint(
     system: str,

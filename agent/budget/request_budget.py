@@ -5,20 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from ebbtide.agent.messages import Conversation, Summary
-from ebbtide.agent.prompt.build import Prompt
-from ebbtide.agent.tokens.estimate import (
-    BYTE_RULER,
-    UNTRAINED_ESTIMATOR,
-    Counts,
-    Estimator,
-    Ruler,
-    count_messages,
-    count_text,
-    count_tools,
-)
-from ebbtide.agent.tool_specs import ToolSpec
-from ebbtide.agent.view.visible import RETAIN_HEADING, summary_messages, visible_messages
+from ebbtide.agent.messages import Summary
+from ebbtide.agent.tokens.estimate import BYTE_RULER, Counts, Estimator, Ruler, count_messages, count_text
+from ebbtide.agent.view.visible import RETAIN_HEADING, summary_messages
 from ebbtide.tools.lazy import dataclass
 
 BudgetVerdict = Literal["fits", "compact", "block"]
@@ -187,27 +176,6 @@ class ContextBudget:
         if self.is_blocked:
             return "block"
         return "compact" if self.should_compact else "fits"
-
-
-def measure_request(
-    prompt: Prompt,
-    conversation: Conversation,
-    tools: Sequence[ToolSpec],
-    window: Window,
-    estimator: Estimator = UNTRAINED_ESTIMATOR,
-    ruler: Ruler = BYTE_RULER,
-) -> ContextBudget:
-    """Compute the budget of the next request from scratch. Within a session, `Meter` computes the same result
-    incrementally."""
-    sections: dict[BudgetSection, Counts] = {
-        "system": count_text(prompt.system, ruler),
-        "tools": count_tools(tools, ruler),
-        **count_summary(conversation.summary, ruler),
-    }
-    seen, unseen = Counts(), count_messages(visible_messages(conversation)[conversation.anchored :], ruler)
-    if conversation.anchor is None:
-        return build_budget(sections, unseen, Counts(), None, window, estimator)
-    return build_budget(sections, seen, unseen, conversation.anchor.total, window, estimator)
 
 
 def count_summary(summary: Summary, ruler: Ruler = BYTE_RULER) -> dict[BudgetSection, Counts]:

@@ -13,9 +13,9 @@ from ebbtide.agent.calls.execute import CallPosition
 from ebbtide.agent.calls.output_budget import ArchivedOutput
 from ebbtide.agent.calls.permission_request import PermissionRequest
 from ebbtide.agent.calls.policy import parse_rule, rule_matches_call
-from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.events.session import Event, Noticed
+from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Image, OutputStatus, StoredBlob, ToolCall, ToolOutput
 from ebbtide.agent.records.rows import decoded_size, inline_blob
 from ebbtide.agent.view.output_media import attachment_lines, sort_attachments

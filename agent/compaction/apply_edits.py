@@ -155,7 +155,7 @@ def _plan_tool_edit(
         )
 
     old_size, new_size = (
-        visible_size(conversation.excluded_tools, window.tools.all),
+        visible_size(conversation.excluded_tools, window.tools.all_specs),
         visible_size(new_excluded, window.tools.available_specs),
     )
     if request.act == "defer" and new_size >= old_size:
@@ -181,14 +181,14 @@ async def _apply_view(
     """Replace the view with the edited one, and record it with its cost."""
     model = window.model
     budget = measure_budget(conversation, window)
-    offered_before = window.tools.offered
+    offered_before = window.tools.offered_specs
     if new_view.excluded_tools != conversation.excluded_tools:
         window.tools.deferral.user_deferred = new_view.excluded_tools
         window.prefix_watch.allow_rewrite(plan.unchanged_message_count)
         choose_tools(window, turn.emit)
     elif plan.is_rewrite:
         window.prefix_watch.allow_rewrite(plan.unchanged_message_count)
-    is_rewrite = plan.is_rewrite or window.tools.offered != offered_before
+    is_rewrite = plan.is_rewrite or window.tools.offered_specs != offered_before
     if is_rewrite:
         model.meter.update_scale(conversation, budget)
         model.meter.reset_counters()

@@ -11,11 +11,11 @@ from ebbtide.agent import compaction
 from ebbtide.agent.budget.prices import unit_prices
 from ebbtide.agent.budget.request_budget import ContextBudget
 from ebbtide.agent.control_calls import compaction_request
-from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.errors import HookRefused
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import Cause, Price
 from ebbtide.agent.eviction.carrying_costs import create_rewrite_pricer, decision_debug_fields, old_maskable_items
+from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Conversation, Note, User
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import Request
@@ -292,10 +292,10 @@ def _compaction_context(
 
     def build_request(conversation_to_send: Conversation) -> Request:
         prompt = build_prompt(conversation_to_send, window.instructions, supports_images=model.facts.images)
-        return to_request(prompt, window.tools.offered, window)
+        return to_request(prompt, window.tools.offered_specs, window)
 
     deferrable_share = window.tools.deferral.deferrable_share(
-        window.tools.all, budget.effective_window, model.meter.definition_tokens
+        window.tools.all_specs, budget.effective_window, model.meter.definition_tokens
     )
     room = compaction.room.measure_room(budget, conversation, counted, deferrable_share)
     facts, prefix_watch = model.facts, window.prefix_watch

@@ -90,7 +90,7 @@ async def _restore_view(
         restored, pinned=conversation.pinned, recalls=replace(restored.recalls, back=conversation.recalls.back)
     )
     restored = without_foreign_counts(restored, model.facts.id)
-    has_same_tools = mark is not None and mark.tools == RequestDigester().tools_digest(window.tools.offered)
+    has_same_tools = mark is not None and mark.tools == RequestDigester().tools_digest(window.tools.offered_specs)
     if not has_same_tools:
         restored = replace(restored, anchor=None, anchored=0)  # the provider's count included other tools
     current_budget = measure_budget(conversation, window)

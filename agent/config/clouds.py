@@ -3,13 +3,11 @@ that the clouds' own tools use."""
 
 import os
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from ebbtide.agent.errors import ConfigError
 from ebbtide.tools.lazy import regex
-
-CloudName: TypeAlias = Literal["azure", "bedrock", "foundry", "vertex"]
 
 
 class Cloud(NamedTuple):

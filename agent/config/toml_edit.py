@@ -65,12 +65,12 @@ def set_key(path: Path, key: str, value: object) -> None:
             table = table[table_name]
         table[name] = value
 
-    def expected(tables: dict[str, Any]) -> None:
+    def set_value(tables: dict[str, Any]) -> None:
         for table_name in table_names:
             tables = tables.setdefault(table_name, {})
         tables[name] = value
 
-    edit_toml_file(path, edit, expected, f"set `{name}` in `[{'.'.join(table_names)}]` there by hand")
+    edit_toml_file(path, edit, set_value, f"set `{name}` in `[{'.'.join(table_names)}]` there by hand")
 
 
 def remove_key(path: Path, key: str) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ebbtide.agent import providers
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.errors import AgentError, UsageError
 from ebbtide.agent.events.permissions import PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
 from ebbtide.agent.events.plan import PlanAnswered, PlanSubmitted
@@ -35,7 +36,6 @@ from ebbtide.agent.headless.stream_events import ControlDone, ControlFailed, Inp
 from ebbtide.agent.headless.turns import HeadlessTurns
 from ebbtide.agent.messages import Image, User
 from ebbtide.agent.session import Session
-from ebbtide.agent.sessions import Sessions
 
 _PIPE_CLOSE_GRACE_S = 0.1
 """Seconds to wait after the input has ended, because a terminating client may also be about to close the output."""

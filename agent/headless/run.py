@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO, cast
 
 from ebbtide.agent import headless
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.crash import config_secrets, crash_error, log_stray_errors
 from ebbtide.agent.errors import AgentError, UsageError, is_unwritable
 from ebbtide.agent.events.session import Noticed
 from ebbtide.agent.headless.answers import AnswerFile
@@ -24,10 +24,10 @@ from ebbtide.agent.headless.stream_events import OutputEvent, describe_run
 from ebbtide.agent.headless.text_output import TextOutput
 from ebbtide.agent.headless.turns import HeadlessTurns
 from ebbtide.agent.integration_registry import STREAM_FORMATS, load_integration
+from ebbtide.agent.logs.crash_reports import config_secrets, crash_error, log_stray_errors
 from ebbtide.agent.messages import Text, User
 from ebbtide.agent.prompt.mentions import piped_note
 from ebbtide.agent.session import Session
-from ebbtide.agent.sessions import Sessions
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.sandbox.boundary import SandboxState

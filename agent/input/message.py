@@ -106,7 +106,7 @@ async def sync_server_tools(conversation: Conversation, ctx: SessionContext) -> 
     if not is_first_request or not window.tools.server_tools.has_changed:
         return conversation
     is_warm = not window.prefix_watch.is_cache_cold(window.model.facts)
-    if is_warm and window.prefix_watch.has_same_prefix(window.instructions.text, window.tools.offered):
+    if is_warm and window.prefix_watch.has_same_prefix(window.instructions.text, window.tools.offered_specs):
         return conversation
     return begin_session(conversation, window, ctx.turn.emit)
 

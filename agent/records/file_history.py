@@ -35,7 +35,7 @@ class FileHistory:
 
     async def record_changes(self, applied_changes: Sequence[AppliedChange]) -> None:
         """Store the content that files had before the turn changed them. Failures are ignored."""
-        turn, _ = self._recorder.turn_start or (0, 0.0)
+        turn, _ = self._recorder.events.turn_start or (0, 0.0)
         for change in applied_changes:
             key = (turn, str(change.path))
             new_digest = "" if change.new_content is None else hashlib.sha256(change.new_content).hexdigest()
@@ -61,7 +61,7 @@ class FileHistory:
         """Return the changes of the last turn or of the whole session. Each file is compared from its first stored
         content to its current content; other changes come from git. Raises `StoreFailed`."""
         rows = await self._thread.run(file_changes, self._store, self._recorder.session_id)
-        turn_start = self._recorder.turn_start
+        turn_start = self._recorder.events.turn_start
         turn = turn_start[0] if turn_start else max((row.turn for row in rows), default=0)
         if scope == "turn":
             rows = tuple(row for row in rows if row.turn == turn)

@@ -32,6 +32,7 @@ from ebbtide.agent.records.earlier_formats import (
 from ebbtide.agent.view.previews import text_without_insertions
 from ebbtide.agent.view.references import message_digits
 from ebbtide.store.session_rows import MessageRow
+from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.outputs.new_problems import NEW_PROBLEMS
 from ebbtide.tools.process.state import ProgramState
 
@@ -166,3 +167,10 @@ def describe_messages(rows: Sequence[MessageRow]) -> str:
         for row in rows
     ]
     return " and ".join(dict.fromkeys(contents))
+
+
+def session_title(text: str) -> str:
+    """Return the session's title: the first line of the user's message, at most 80 characters."""
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    first_line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return ellipsize(first_line, 80)

@@ -16,26 +16,16 @@ from ebbtide.agent.budget.last_request import RequestMark
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.control_calls import TodoState
 from ebbtide.agent.errors import StoreFailed
-from ebbtide.agent.events.session import (
-    AgentActivity,
-    Event,
-    ModelSwitched,
-    ReplyFinished,
-    TurnFailed,
-    TurnFinished,
-    TurnStarted,
-)
-from ebbtide.agent.events.view import ContextCompacted, FilesChanged, PrefixRenewed, RewriteUndone, ViewChanged
+from ebbtide.agent.events.session import Event, TurnFailed, TurnFinished
 from ebbtide.agent.messages import Assistant, CallState, Conversation, Message, Summary, User
 from ebbtide.agent.prompt.reminder_notes import reported_job_ids
 from ebbtide.agent.records.call_progress import has_open_question, output_for_open_call
+from ebbtide.agent.records.event_rows import EventRows
 from ebbtide.agent.records.images import without_image_digests
-from ebbtide.agent.records.message_rows import describe_messages, encode_message
+from ebbtide.agent.records.message_rows import describe_messages, encode_message, session_title
 from ebbtide.agent.records.rows import (
-    decode_call_state,
-    decode_request_mark,
-    decode_session_state,
-    decode_snapshot,
+    call_state_changes,
+    decode_call_states,
     encode_call_state,
     encode_snapshot,
     encode_summary_row,
@@ -45,32 +35,17 @@ from ebbtide.agent.records.rows import (
 from ebbtide.agent.records.session_log import SessionLog
 from ebbtide.agent.records.session_state import SessionState, with_current_jobs, with_todos
 from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.records.stored_view import load_call_states, load_session_state, load_view
 from ebbtide.agent.records.turn_endings import ending_row
-from ebbtide.agent.records.usage import SessionUsage, rewrite_row, usage_row
+from ebbtide.agent.records.usage import SessionUsage
 from ebbtide.agent.records.write_queue import WriteQueue
 from ebbtide.agent.tokens.incremental import IncrementalFold
 from ebbtide.agent.tool_specs import unwrapped_call
 from ebbtide.agent.view.visible import outputs_so_far
 from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.calls import last_tool_uses, save_tool_uses
-from ebbtide.store.session_rows import (
-    FactRow,
-    MessageRow,
-    OutputRow,
-    RewriteRow,
-    SessionRow,
-    SnapshotRow,
-    SummaryRow,
-    UsageRow,
-    ViewRow,
-)
+from ebbtide.store.session_rows import MessageRow, OutputRow, SessionRow, SnapshotRow, SummaryRow, ViewRow
 from ebbtide.store.sessions import SessionStore
-from ebbtide.tools.outputs.extent import ellipsize
-
-_CALL_FACT_KIND = "call"
-"""The kind of facts that store the progress of calls."""
-
-UNREADABLE_SNAPSHOT = "the session's snapshot could not be read; the model sees all messages again"
 
 
 def ignore_jobs(jobs: Collection[str]) -> None:
@@ -101,8 +76,8 @@ class Recorder:
         """Reads the stored session."""
         self._is_new = is_new
         self._position = 0
-        self._unsaved_usage: list[UsageRow] = []
-        self._unsaved_rewrites: list[RewriteRow] = []
+        self.events = EventRows()
+        """Usage and rewrites, as reported by events."""
         self._output_count = 0
         self._tool_names: dict[str, str] = {}
         """The tool of each call in the last recorded reply."""
@@ -111,27 +86,18 @@ class Recorder:
         self._archive = ArchiveStore(store)
         self.session_state = SessionState()
         """The session state as last read or written."""
-        self._changed_files: FilesChanged | None = None
-        """The files changed by the current turn, if known."""
         self._todo_state: IncrementalFold[TodoState, Message] = IncrementalFold(TodoState, TodoState.plus)
         self._get_workspace_state = get_workspace_state
         self._on_jobs_reported = on_jobs_reported
         self._write_lock = asyncio.Lock()
-        self.total_usage = SessionUsage()
-        """Usage of all requests of the session."""
-        self.usage_this_run = SessionUsage()
-        """Usage of the requests sent since the program started."""
         self.last_request_mark: RequestMark | None = None
         """The last request recorded in the loaded snapshot; None if there is none."""
-        self.turn_start: tuple[int, float] | None = None
-        """The session's number of messages when the last turn began, and the time in Unix seconds; None before the
-        first turn of this run."""
         self.problems: list[str] = []
         """A sentence for the user about each piece of non-essential data that could not be read."""
         self.writes = writes or WriteQueue(thread, store, self.problems.append, Interrupt())
         self.open_call_states: Mapping[str, CallState] = {}
         """Progress of the calls that have no output because the session ended while the user was being asked."""
-        self._call_states: dict[str, str] = {}
+        self._call_states: Mapping[str, str] = {}
         """The stored progress of the calls of the current step."""
 
     @property
@@ -166,15 +132,18 @@ class Recorder:
         self._row = replace(self._row, title=title)
 
     async def load(self, *, ask_again: bool = False) -> Conversation:
-        """Load the conversation with `read_conversation`, and set `total_usage`. Calls left open by a crashed process
-        get an output, in memory and on disk, that describes what became of them. With `ask_again`, they stay open if
-        the session ended while the user was being asked about one."""
+        """Load the conversation with `read_conversation`, and set the session state and total usage. Calls left open by
+        a crashed process get an output, in memory and on disk, that describes what became of them. With `ask_again`,
+        they stay open if the session ended while the user was being asked about one."""
         self.problems.clear()
         conversation = await self.read_conversation()
-        self.session_state = await self._load_session_state()
-        if self.usage_this_run == SessionUsage():  # the usage of this run may not be stored yet
-            self.total_usage = await self.log.total_usage()
-        self.open_call_states = await self._load_call_states() if conversation.unanswered_calls else {}
+        self.session_state = await load_session_state(self._thread, self._store, self.session_id, self.problems)
+        if self.events.usage_this_run == SessionUsage():  # the usage of this run may not be stored yet
+            self.events.total_usage = await self.log.total_usage()
+        self.open_call_states = {}
+        if conversation.unanswered_calls:
+            self._call_states = await load_call_states(self._thread, self._store, self.session_id)
+            self.open_call_states = decode_call_states(self._call_states)
         if conversation.unanswered_calls and not (ask_again and has_open_question(self.open_call_states)):
             outputs = User(
                 tuple(output_for_open_call(call, self.open_call_states) for call in conversation.unanswered_calls)
@@ -183,62 +152,23 @@ class Recorder:
             conversation = conversation.plus(outputs)
         return conversation
 
-    async def _load_call_states(self) -> Mapping[str, CallState]:
-        """Return the stored progress of the calls of the last step."""
-        try:
-            rows = await self._thread.run(self._store.facts, self.session_id, _CALL_FACT_KIND)
-        except StoreFailed:  # without stored states, the calls count as interrupted
-            return {}
-        self._call_states = {row.key: row.body for row in rows}
-        states = {row.key: decode_call_state(row.body) for row in rows}
-        return {call_id: state for call_id, state in states.items() if state is not None}
-
-    async def record_call_states(self, states: Mapping[str, CallState]) -> None:
-        """Store the progress of a step's calls. It is on disk when this returns."""
-        await self._write([], states={call_id: encode_call_state(state) for call_id, state in states.items()})
-
     async def read_conversation(self) -> Conversation:
-        """Load the conversation: the view in the last snapshot, and the messages since then. If there is no usable
-        snapshot, return all messages."""
+        """Load the view in the last snapshot, and the messages since then. If there is no usable snapshot, return all
+        messages."""
         await self.writes.wait_until_written()
-        start, conversation = await self._load_snapshot_view()
-        messages, self._position = await self.log.load_messages(start)
-        if start and not await self.log.can_view_begin(start, messages):
-            self.problems.append(UNREADABLE_SNAPSHOT)
-            start, conversation = 0, Conversation()
-            messages, self._position = await self.log.load_messages(start)
-        if self.log.damage_text:
-            self.problems.append(self.log.damage_text)
-        if conversation.anchored > len(messages):
-            conversation = replace(conversation, anchor=None, anchored=0)  # the anchor includes messages that are lost
+        stored = await load_view(self._thread, self._store, self.session_id, self.log)
+        self.problems += stored.problems
+        self.last_request_mark, self._position = stored.last_request, stored.message_count
+        conversation = stored.conversation
         self._summary = conversation.summary
         self._unsaved_outputs.clear()
-        outputs_before = conversation.outputs_before
-        if start and not outputs_before:  # earlier versions did not store this count
-            outputs_before = await self._thread.run(self._archive.count_before, self.session_id, start)
-        conversation = replace(conversation, messages=messages, outputs_before=outputs_before, messages_before=start)
         self._output_count = outputs_so_far(conversation)
         self._tool_names = {call.id: unwrapped_call(call).name for call in conversation.unanswered_calls}
         return conversation
 
-    async def _load_snapshot_view(self) -> tuple[int, Conversation]:
-        try:
-            snapshot = await self._thread.run(self._store.snapshot, self.session_id)
-        except StoreFailed as error:
-            self.problems.append(f"{UNREADABLE_SNAPSHOT}: {error}")
-            return 0, Conversation()
-        decoded = decode_snapshot(snapshot.body) if snapshot else (0, Conversation())
-        self.last_request_mark = decode_request_mark(snapshot.body) if snapshot else None
-        if decoded is None:
-            self.problems.append(UNREADABLE_SNAPSHOT)
-        return decoded or (0, Conversation())
-
-    async def _load_session_state(self) -> SessionState:
-        try:
-            return decode_session_state(await self._thread.run(self._store.all_facts, self.session_id))
-        except StoreFailed as error:
-            self.problems.append(f"seen files, todos and background jobs of the session could not be restored: {error}")
-            return SessionState()
+    async def record_call_states(self, states: Mapping[str, CallState]) -> None:
+        """Store the progress of a step's calls. It is on disk when this returns."""
+        await self._write([], states={call_id: encode_call_state(state) for call_id, state in states.items()})
 
     async def record_user_message(self, message: User) -> None:
         """Store the user's message. It is on disk when this returns. The first message creates the session."""
@@ -272,24 +202,8 @@ class Recorder:
         await self._write(self._next_rows(reply))
 
     def note_event(self, event: Event) -> None:
-        """Queue the usage and rewrites that an event reports; the next write stores them."""
-        match event:
-            case TurnStarted():
-                self.turn_start, self._changed_files = (self._position, time.time()), None
-            case FilesChanged():
-                self._changed_files = event
-            case ReplyFinished():
-                self._unsaved_usage.append(usage_row(event, time.time()))
-                self.total_usage = self.total_usage.plus(event.usage, event.cost)
-                self.usage_this_run = self.usage_this_run.plus(event.usage, event.cost)
-            case AgentActivity(event=ReplyFinished(usage=usage, cost=cost)):  # the agent stores its own row
-                self.total_usage = self.total_usage.plus(usage, cost)
-                self.usage_this_run = self.usage_this_run.plus(usage, cost)
-            case ContextCompacted() | RewriteUndone() | ViewChanged() | ModelSwitched() | PrefixRenewed():
-                row = rewrite_row(event, self._position, time.time())
-                self._unsaved_rewrites += [row] if row is not None else []
-            case _:
-                pass
+        """Queue what an event reports; the next write stores it."""
+        self.events.add_event(event, self._position)
 
     async def record_snapshot(
         self,
@@ -323,7 +237,7 @@ class Recorder:
         except StoreFailed as error:
             if error.reason != "unreadable":
                 raise
-            self._unsaved_rewrites.clear()
+            self.events.rewrites.clear()
             try:
                 await self._write(rows, states={})
             except StoreFailed:  # separately stored outputs then cannot be found, but the session continues
@@ -375,8 +289,7 @@ class Recorder:
         if self._is_new:
             return
         if outcome is not None:
-            changed, self._changed_files = self._changed_files, None
-            ending = ending_row(self._position, outcome, changed)
+            ending = ending_row(self._position, outcome, self.events.pop_changed_files())
             with suppress(StoreFailed):  # without this row, a resumed session only lacks the note on how the turn ended
                 if ending is not None:
                     await self.writes.write(self._store.write, self.session_id, (), (), None, (ending,))
@@ -407,64 +320,32 @@ class Recorder:
         summaries: tuple[SummaryRow, ...] = (),
         previous_view: ViewRow | None = None,
         restored_view: int = 0,
-        states: dict[str, str] | None = None,
+        states: Mapping[str, str] | None = None,
     ) -> None:
         """Write rows and changes of the session state. `states`: the progress of calls; None leaves the stored
         progress unchanged."""
         async with self._write_lock:  # serialises writes, because a job may end, and be recorded, at any time
-            await self._write_while_locked(rows, snapshot, state, summaries, previous_view, restored_view, states)
-
-    async def _write_while_locked(
-        self,
-        rows: list[MessageRow],
-        snapshot: SnapshotRow | None,
-        state: SessionState | None,
-        summaries: tuple[SummaryRow, ...],
-        previous_view: ViewRow | None,
-        restored_view: int,
-        call_states: dict[str, str] | None,
-    ) -> None:
-        usage, rewrites, outputs = (
-            tuple(self._unsaved_usage),
-            tuple(self._unsaved_rewrites),
-            tuple(self._unsaved_outputs),
-        )
-        facts, deleted_facts = state_changes(self.session_state, state or self.session_state)
-        if call_states is not None and call_states != self._call_states:
-            stored_states = self._call_states
-            facts += tuple(
-                FactRow(_CALL_FACT_KIND, call_id, body)
-                for call_id, body in call_states.items()
-                if stored_states.get(call_id) != body
-            )
-            deleted_facts += tuple((_CALL_FACT_KIND, call_id) for call_id in stored_states.keys() - call_states.keys())
-        if rows or usage or snapshot or rewrites or facts or deleted_facts:
+            usage, rewrites = tuple(self.events.usage), tuple(self.events.rewrites)
+            outputs = tuple(self._unsaved_outputs)
+            facts, deleted_facts = state_changes(self.session_state, state or self.session_state)
+            if states is not None:
+                call_facts, deleted_call_facts = call_state_changes(self._call_states, states)
+                facts, deleted_facts = facts + call_facts, deleted_facts + deleted_call_facts
+            if not (rows or usage or snapshot or rewrites or facts or deleted_facts):
+                return
             try:
                 await self.writes.write(
-                    self._store.write,
-                    self.session_id,
-                    rows,
-                    usage,
-                    snapshot,
-                    facts,
-                    deleted_facts,
-                    rewrites,
-                    outputs,
-                    summaries,
-                    previous_view,
-                    restored_view,
-                )
+                    self._store.write, self.session_id, rows, usage, snapshot, facts, deleted_facts, rewrites, outputs,
+                    summaries, previous_view, restored_view,
+                )  # fmt: skip
             except StoreFailed as error:
                 if error.reason != "locked" or not rows:
                     raise
                 raise StoreFailed(f"{error}; not stored: {describe_messages(rows)}", error.reason) from error
-            del (
-                self._unsaved_usage[: len(usage)],
-                self._unsaved_rewrites[: len(rewrites)],
-                self._unsaved_outputs[: len(outputs)],
-            )
+            del self.events.usage[: len(usage)], self.events.rewrites[: len(rewrites)]
+            del self._unsaved_outputs[: len(outputs)]
             self.session_state = state or self.session_state
-            self._call_states = self._call_states if call_states is None else call_states
+            self._call_states = self._call_states if states is None else states
 
     def _next_rows(self, message: Message) -> list[MessageRow]:
         if not message.parts:
@@ -477,10 +358,3 @@ class Recorder:
             self._output_count += len(message.outputs)
         self._position += 1
         return [row]
-
-
-def session_title(text: str) -> str:
-    """Return the session's title: the first line of the user's message, at most 80 characters."""
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    first_line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return ellipsize(first_line, 80)

@@ -3,8 +3,8 @@
 import asyncio
 import time
 
-from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.events.session import Resumed
+from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.session_state import display_paths, jobs_ended_by_exit

@@ -30,6 +30,9 @@ from ebbtide.agent.records.session_state import SessionState
 from ebbtide.store.session_rows import FactRow, MessageRow, OutputRow, SummaryRow
 from ebbtide.tools.process.jobs import EndedJob
 
+CALL_FACT_KIND = "call"
+"""The kind of facts that store the progress of calls."""
+
 
 def encode_call_state(state: CallState) -> str:
     match state:
@@ -41,7 +44,13 @@ def encode_call_state(state: CallState) -> str:
             return to_json({"state": state})
 
 
-def decode_call_state(text: str) -> CallState | None:
+def decode_call_states(bodies: Mapping[str, str]) -> Mapping[str, CallState]:
+    """Return the progress of calls, by id, without those that cannot be read."""
+    states = {call_id: _decode_call_state(body) for call_id, body in bodies.items()}
+    return {call_id: state for call_id, state in states.items() if state is not None}
+
+
+def _decode_call_state(text: str) -> CallState | None:
     """Return the progress of a call, or None if it cannot be read."""
     try:
         body = json.loads(text)
@@ -54,6 +63,16 @@ def decode_call_state(text: str) -> CallState | None:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return state
+
+
+def call_state_changes(
+    stored: Mapping[str, str], current: Mapping[str, str]
+) -> tuple[tuple[FactRow, ...], tuple[tuple[str, str], ...]]:
+    """Return the rows to write, and the keys of the rows to delete, to turn the stored progress of calls into the
+    current one."""
+    changed = [(call_id, body) for call_id, body in current.items() if stored.get(call_id) != body]
+    facts = tuple(FactRow(CALL_FACT_KIND, call_id, body) for call_id, body in changed)
+    return facts, tuple((CALL_FACT_KIND, call_id) for call_id in stored.keys() - current.keys())
 
 
 def encode_snapshot(conversation: Conversation, position: int, request_mark: RequestMark | None = None) -> str:

@@ -205,7 +205,7 @@ def reset_measurements(
     """Reset all measurements after a switch to another model, which counts tokens differently and has an empty
     cache."""
     window.model.learned_limits.reset_for_new_model()
-    window.model.meter.adopt(meter)
+    window.model.meter.use_estimates_of(meter)
     window.prefix_watch.allow_rewrite()
     window.carrying_cost_tracker.reset()
     choose_tools(window, emit)
@@ -248,11 +248,11 @@ def begin_session(conversation: Conversation, window: WindowContext, emit: Calla
     window.tools.deferral.user_deferred = conversation.excluded_tools
     choose_tools(window, emit)
     mark, facts = window.prefix_watch.mark, model.facts
-    has_same_prefix = window.prefix_watch.has_same_prefix(window.instructions.text, window.tools.offered)
+    has_same_prefix = window.prefix_watch.has_same_prefix(window.instructions.text, window.tools.offered_specs)
     if not has_same_prefix:
         conversation = replace(conversation, anchor=None, anchored=0)
     elif mark is not None and mark.tool_tokens is not None:
-        model.meter.restore_tool_tokens(window.tools.offered, mark.tool_tokens)
+        model.meter.restore_tool_tokens(window.tools.offered_specs, mark.tool_tokens)
     if mark is not None and (mark.model, mark.server) == (facts.id, facts.server_digest):
         model.meter.restore_counts(mark.record, mark.scale, is_prefix_unchanged=has_same_prefix)
     model.meter.end_turn(conversation)
@@ -274,7 +274,7 @@ def log_preflight(decision: Preflight, budget: ContextBudget, window: WindowCont
     if not window.debug.is_enabled:
         return
     facts = model.facts
-    scale = model.meter.schema_scale(window.tools.offered)
+    scale = model.meter.schema_scale(window.tools.offered_specs)
     if scale is not None:
         window.debug.log("context-guard/schema-estimate", scale=scale, **model.meter.counters.debug_fields())
     window.debug.log("context-guard/evaluate", **model.meter.counters.debug_projection())

@@ -45,7 +45,7 @@ async def send_request(
     known_window, first_reply = model.learned_limits.window, None
     retry: MeasuredConversation | None
     for attempt in itertools.count(1):
-        tools = window.tools.offered
+        tools = window.tools.offered_specs
         prompt = window.view_cache.build_prompt(conversation, window.instructions, supports_images=model.facts.images)
         window.debug.log("context-guard/build-metrics", **model.meter.counters.debug_fields())
         request = window.prefix_watch.record_request(to_request(prompt, tools, window), model.facts)
@@ -229,7 +229,7 @@ def forget_refuted_window(counted_tokens: int, model: ModelContext, turn: TurnCo
     """Forget the window that was inferred from the server's counts, if the server has now read more than that."""
     if model.learned_limits.is_refuted_by(counted_tokens):
         model.learned_limits.window = None
-        model.meter.forget_truncation()
+        model.meter.usage_check.forget_truncation()
         turn.emit(Noticed(window_restored_notice(counted_tokens, model.provider.window.size)))
 
 

@@ -28,7 +28,7 @@ def measure_budget(conversation: Conversation, window: WindowContext) -> Context
     model = window.model
     prompt = window.view_cache.build_prompt(conversation, window.instructions, supports_images=model.facts.images)
     return model.meter.measure(
-        prompt, conversation, window.tools.offered, model.known_window, budget_sections(window.instructions)
+        prompt, conversation, window.tools.offered_specs, model.known_window, budget_sections(window.instructions)
     )
 
 
@@ -59,7 +59,10 @@ def request_mark(window: WindowContext) -> RequestMark | None:
         return None
     model, deferral = window.model, window.tools.deferral
     mark = replace(
-        mark, record=model.meter.count_record, scale=model.meter.scale, misses=window.prefix_watch.miss_count
+        mark,
+        record=model.meter.usage_check.count_record,
+        scale=model.meter.scale,
+        misses=window.prefix_watch.miss_count,
     )
     if not window.prefix_watch.has_sent:
         return mark
@@ -97,10 +100,10 @@ def choose_tools(window: WindowContext, emit: Callable[[Event], None]) -> None:
     """Choose the tools to defer from now on, and add new tools of servers to the list. Called at the start of a session
     and at a rewrite, because both begin a new prefix."""
     model, tools, facts = window.model, window.tools, window.model.facts
-    previous_tools = tools.offered
+    previous_tools = tools.offered_specs
     tools.server_tools.update_listed()
     tools.deferral.choose(
-        tools.all,
+        tools.all_specs,
         model.known_window.effective,
         model.meter.definition_tokens,
         emit,
@@ -108,7 +111,7 @@ def choose_tools(window: WindowContext, emit: Callable[[Event], None]) -> None:
         facts.max_tools,
         is_small_model=facts.is_small,
     )
-    if tools.offered != previous_tools:
+    if tools.offered_specs != previous_tools:
         window.prefix_watch.allow_tool_change()
 
 

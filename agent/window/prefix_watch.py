@@ -19,9 +19,9 @@ from ebbtide.agent.budget.prefix import (
     plan_breakpoints,
     tokens_left_cached,
 )
-from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import CacheBroken, PrefixDrifted, PrefixRenewed
+from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Usage
 from ebbtide.agent.prompt.build import Prompt, Section
 from ebbtide.agent.providers.base import ModelFacts, Request

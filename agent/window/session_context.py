@@ -13,11 +13,11 @@ from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.calls.execute import CallRunner
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
-from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.subagents import RunningAgent
 from ebbtide.agent.eviction.carrying_costs import CarryingCostTracker
 from ebbtide.agent.eviction.settings import CompactionSettings
+from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Conversation, User
 from ebbtide.agent.prompt.build import Instructions
 from ebbtide.agent.prompt.message_cache import ViewCache
@@ -209,14 +209,14 @@ class SessionTools:
     """Which tools are deferred."""
 
     @property
-    def all(self) -> tuple[ToolSpec, ...]:
+    def all_specs(self) -> tuple[ToolSpec, ...]:
         """All tools, listed or deferred. They do not change until `choose_tools` is called."""
         return (*self.own_specs, *self.server_tools.listed_specs)
 
     @property
-    def offered(self) -> tuple[ToolSpec, ...]:
+    def offered_specs(self) -> tuple[ToolSpec, ...]:
         """The tools listed for the model."""
-        return self.deferral.offered_tools(self.all)
+        return self.deferral.offered_tools(self.all_specs)
 
     @property
     def available_specs(self) -> tuple[ToolSpec, ...]:
@@ -297,7 +297,7 @@ class TurnContext:
     @property
     def cost_so_far(self) -> float:
         """Cost since the program was started, in US dollars."""
-        return self.recorder.usage_this_run.cost or 0.0
+        return self.recorder.events.usage_this_run.cost or 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.measure import format_row
-from ebbtide.agent.debug import DebugLog
+from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.records.message_rows import encode_message

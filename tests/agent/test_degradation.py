@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.events.session import Event, Noticed, TurnFailed, TurnFinished, WindowLearned
 from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted, PrefixRenewed
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.records import store_access, write_queue
-from ebbtide.agent.records.recorder import UNREADABLE_SNAPSHOT
+from ebbtide.agent.records.stored_view import UNREADABLE_SNAPSHOT
 from ebbtide.agent.records.write_queue import LOCKED_NOTICE, UNLOCKED_NOTICE
 from ebbtide.agent.session import Session
-from ebbtide.agent.sessions import Sessions
 from ebbtide.agent.tokens.estimate import count_text, estimate_text
 from ebbtide.store.sessions import SessionStore
 from tests.agent.test_pure_context import is_valid

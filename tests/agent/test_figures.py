@@ -10,9 +10,9 @@ from ebbtide.agent.config.options import Mode
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import ContextCompacted
 from ebbtide.agent.messages import Usage
-from ebbtide.agent.overview import Overview, window_numbers
 from ebbtide.agent.prompt.build import build_prompt
 from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.window.overview import Overview, window_numbers
 from tests.agent.providers.test_meter import ASKED, INSTRUCTIONS, TOOLS, WINDOW, steps_taken
 from tests.kit.project import Project
 from tests.kit.session import events_of, first_turn

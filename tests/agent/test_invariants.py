@@ -54,7 +54,7 @@ from hypothesis.stateful import (
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
 from ebbtide.agent.budget.last_request import RequestMark
-from ebbtide.agent.budget.prefix import Breakpoints, create_fingerprint
+from ebbtide.agent.budget.prefix import Breakpoints, RequestFingerprint, create_fingerprint
 from ebbtide.agent.budget.preflight import ModelTarget
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.calls.approval import Approver
@@ -886,8 +886,8 @@ def is_step(request: Request) -> bool:
     return not is_for_summary(request)
 
 
-def digest_of(conversation: Conversation) -> str:
-    return create_fingerprint("s", SPECS, build_prompt(conversation, INSTRUCTIONS).messages).combined_digest
+def digest_of(conversation: Conversation) -> RequestFingerprint:
+    return create_fingerprint("s", SPECS, build_prompt(conversation, INSTRUCTIONS).messages)
 
 
 def test_what_always_holds_in_a_session_and_how_often_that_was_seen() -> None:

@@ -21,9 +21,9 @@ from acp.schema import (
     WriteTextFileResponse,
 )
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.sessions import Sessions
 from ebbtide.tui.integrations.acp.server import AcpServer, serve
 from ebbtide.tui.integrations.line_transport import LineTransport, open_line_transport
 from tests.kit.project import Project

@@ -20,12 +20,12 @@ from ebbtide.agent.hooks.declarations import DeclaredHook
 from ebbtide.agent.hooks.runner import HookStatistics
 from ebbtide.agent.integrations.mcp.status import ServerStatus
 from ebbtide.agent.messages import Assistant, Conversation, Reasoning, Text, ToolCall, User
-from ebbtide.agent.overview import Overview
 from ebbtide.agent.providers.choices import ModelChoice
 from ebbtide.agent.providers.first_run import DetectedKey, LocalModelServer
 from ebbtide.agent.records.file_change import FileChange
 from ebbtide.agent.view.items import ViewItem
 from ebbtide.agent.view.provenance import Occurrence
+from ebbtide.agent.window.overview import Overview
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.commands.first_run import first_run_panel
 from ebbtide.tui.commands.models import models_panel

@@ -11,6 +11,7 @@ from ebbtide.agent.archive.listing import ArchiveItem, ArchiveListing, ContentPa
 from ebbtide.agent.archive.tree import Tree
 from ebbtide.agent.calls.boundary import SessionBoundary
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
+from ebbtide.agent.compose.sessions import OpeningKind, Sessions
 from ebbtide.agent.config.options import Mode
 from ebbtide.agent.errors import AgentError, ReferenceFailed, UsageError
 from ebbtide.agent.events.permissions import (
@@ -26,7 +27,6 @@ from ebbtide.agent.events.view import BroughtBack
 from ebbtide.agent.hooks.session_hooks import EndReason, SessionHooks
 from ebbtide.agent.integrations.mcp.running import RunningServers
 from ebbtide.agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
-from ebbtide.agent.overview import Epoch, Overview, ServerShare, TokenCount
 from ebbtide.agent.records.damage import ReadableMessages
 from ebbtide.agent.records.file_change import ChangeScope, FileChange, FileChanges
 from ebbtide.agent.records.file_history import FileHistory
@@ -34,8 +34,8 @@ from ebbtide.agent.records.session_lookup import SessionInfo
 from ebbtide.agent.records.turn_endings import TurnEnding
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
 from ebbtide.agent.session import Session
-from ebbtide.agent.sessions import OpeningKind, Sessions
 from ebbtide.agent.view.provenance import Occurrence, Trace
+from ebbtide.agent.window.overview import Epoch, Overview, ServerShare, TokenCount
 from ebbtide.agent.window.session_context import Agents, CallContext
 from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.tools.outputs.recall_results import no_progress

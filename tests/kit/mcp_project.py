@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from ebbtide.agent.events.session import Event, Noticed
 from ebbtide.agent.session import Session
-from ebbtide.agent.sessions import Sessions
 from tests.kit.files import write_file
 from tests.kit.project import Project
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+from ebbtide.agent.compose.sessions import OpeningKind, Sessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.session import Session
-from ebbtide.agent.sessions import OpeningKind, Sessions
 from ebbtide.tools.outputs.recall_results import no_progress
 from tests.kit.files import write_file
 from tests.kit.git import git

@@ -23,15 +23,15 @@ from ebbtide.agent.calls.output_intake import OutputIntake
 from ebbtide.agent.calls.output_reader import OutputReader
 from ebbtide.agent.calls.policy import Policy, Rule
 from ebbtide.agent.channel import Channel
-from ebbtide.agent.compose_project import create_tool_hooks
+from ebbtide.agent.compose.optional_parts import create_tool_hooks
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.config.options import Mode
-from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.events.permissions import Decision, PermissionAsked
 from ebbtide.agent.events.session import Event, ToolFinished, TurnFinished
 from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted
 from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings, RewritePatience, RewritePolicy
+from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Assistant, Image, Note, ToolOutput, User
 from ebbtide.agent.prompt.build import Instructions
 from ebbtide.agent.prompt.reminder_notes import ReminderFacts

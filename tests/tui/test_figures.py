@@ -14,10 +14,10 @@ import pytest
 
 from ebbtide.agent.budget.summary_cost import SUMMARY_REQUEST_TOKENS
 from ebbtide.agent.compaction.view_edits import EditRequest
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.messages import Usage
-from ebbtide.agent.overview import Overview, total_cost
-from ebbtide.agent.sessions import Sessions
+from ebbtide.agent.window.overview import Overview, total_cost
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.screens.context import ContextScreen
 from ebbtide.tui.session.compaction import begin_compaction

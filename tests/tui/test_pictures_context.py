@@ -9,9 +9,9 @@ from ebbtide.agent.compaction.apply_edits import EditQuote
 from ebbtide.agent.compaction.edit_cost import ViewEditPlan
 from ebbtide.agent.config.options import ThemeName
 from ebbtide.agent.messages import Conversation, Usage
-from ebbtide.agent.overview import Epoch, Overview, TokenCount, ToolShare
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
 from ebbtide.agent.view.items import ViewItem
+from ebbtide.agent.window.overview import Epoch, Overview, TokenCount, ToolShare
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.screens.context import ContextScreen
 from ebbtide.tui.text.themes import BackgroundTone

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ebbtide.agent.input.shell import RUN_BY_USER_NOTE
+from ebbtide.agent.input.user_actions import RUN_BY_USER_NOTE
 from ebbtide.agent.messages import Assistant, Conversation, User
 from ebbtide.tui.slash_commands import Invocation, command_by_name, detect_prompt_mode, parse_command
 from ebbtide.tui.view.blocks import AnswerText, UserText

@@ -22,8 +22,8 @@ from ebbtide.tui import text as tui_text
 if TYPE_CHECKING:  # imported for types only: `--help` should import nothing that it does not need
     from _typeshed import SupportsWrite
 
+    from ebbtide.agent.compose.sessions import Sessions
     from ebbtide.agent.config.values import Config
-    from ebbtide.agent.sessions import Sessions
 
 T = TypeVar("T")
 
@@ -338,7 +338,7 @@ def read_settings_with_warnings(options: argparse.Namespace) -> tuple[Path, "Con
 
 def create_sessions(root: Path, config: "Config", options: argparse.Namespace, *, is_interactive: bool) -> "Sessions":
     """Create the sessions of a folder with these settings."""
-    from ebbtide.agent.sessions import Sessions  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+    from ebbtide.agent.compose.sessions import Sessions  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     environment = environment_with_keys(config)
     return Sessions(

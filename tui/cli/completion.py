@@ -14,7 +14,7 @@ from ebbtide.tui.cli.shell_completion import CompletionSources, GetParser, Shell
 from ebbtide.tui.text.sanitise import sanitise_line
 
 if TYPE_CHECKING:  # imported for types only: most words are completed without opening a session
-    from ebbtide.agent.sessions import Sessions
+    from ebbtide.agent.compose.sessions import Sessions
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -81,7 +81,7 @@ def _exit_on_ignored_interrupt(unraisable: "sys.UnraisableHookArgs", /) -> None:
 
 def _report_crash(error: Exception, arguments: Sequence[str]) -> int:
     """Report a bug in the program without its internals; return the exit code."""
-    from ebbtide.agent.crash import crash_error  # noqa: PLC0415  # deferred: needed only after a crash
+    from ebbtide.agent.logs.crash_reports import crash_error  # noqa: PLC0415  # deferred: needed only after a crash
 
     if "--debug" in arguments:
         _print_traceback(error)

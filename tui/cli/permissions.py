@@ -20,6 +20,7 @@ from ebbtide.agent.calls.policy import (
     unsandboxed_variant,
 )
 from ebbtide.agent.calls.project_rules import ProjectRules
+from ebbtide.agent.compose.settings import build_policy, choose_mode, no_sandbox_reason
 from ebbtide.agent.config.options import MODES
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
@@ -28,7 +29,6 @@ from ebbtide.agent.hooks.answers import HookDecision
 from ebbtide.agent.hooks.claude_rules import load_claude_rules
 from ebbtide.agent.hooks.tool_names import to_claude_calls
 from ebbtide.agent.messages import ToolCall
-from ebbtide.agent.session_settings import build_policy, choose_mode, no_sandbox_reason
 from ebbtide.tools.base import ToolError, Workspace
 from ebbtide.tools.bash import Bash
 from ebbtide.tools.commands.approval_reasons import read_only_doubt

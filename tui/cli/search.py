@@ -12,7 +12,7 @@ from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_integer, p
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
 if TYPE_CHECKING:  # types only
-    from ebbtide.agent.sessions import Sessions
+    from ebbtide.agent.compose.sessions import Sessions
 
 DEFAULT_MAX_RESULTS = 20
 

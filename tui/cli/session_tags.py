@@ -13,7 +13,7 @@ from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.view.sessions import tags_text
 
 if TYPE_CHECKING:  # types only
-    from ebbtide.agent.sessions import Sessions
+    from ebbtide.agent.compose.sessions import Sessions
 
 
 def tag(arguments: Sequence[str]) -> int:

@@ -20,7 +20,7 @@ from ebbtide.tui.cli.arguments import run_with_sessions
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
 if TYPE_CHECKING:  # types only
-    from ebbtide.agent.sessions import Sessions
+    from ebbtide.agent.compose.sessions import Sessions
 
 
 def show(options: argparse.Namespace) -> int:

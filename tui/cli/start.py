@@ -20,9 +20,9 @@ from ebbtide.tui.session.drafts import Drafts
 from ebbtide.tui.terminal.signals import shut_down_on_signals
 
 if TYPE_CHECKING:  # imported for types only: a front end loads what it needs, when it needs it
+    from ebbtide.agent.compose.sessions import Sessions
     from ebbtide.agent.config.settings import Settings
     from ebbtide.agent.config.values import Config
-    from ebbtide.agent.sessions import Sessions
 
 _SWITCH_INTERVAL_S = 0.001
 """Python's thread switch interval, in seconds: how long a busy thread can delay a key press, perhaps several times. The
@@ -102,7 +102,7 @@ async def _run_full_screen(
     if app.jobs.opening_error is not None:
         raise app.jobs.opening_error
     if app.crash_error is not None:
-        from ebbtide.agent.crash import config_secrets, crash_error  # noqa: PLC0415  # deferred: needed only after a crash
+        from ebbtide.agent.logs.crash_reports import config_secrets, crash_error  # noqa: PLC0415  # deferred: needed only after a crash
 
         raise crash_error(app.crash_error, config.folders.logs, tuple(config_secrets(config, os.environ)))
     return session_id, shutdown.code or app.return_code or 0
@@ -139,7 +139,7 @@ def _create_sessions(
     options: argparse.Namespace, root: Path, config: "Config", *, is_interactive: bool = True
 ) -> "Sessions":
     """Create the sessions of a folder. From here on, only the front end prints."""
-    from ebbtide.agent.crash import log_stray_errors  # noqa: PLC0415  # deferred until after the first paint
+    from ebbtide.agent.logs.crash_reports import log_stray_errors  # noqa: PLC0415  # deferred until after the first paint
 
     log_stray_errors(config.folders.logs)
     return create_sessions(root, config, options, is_interactive=is_interactive)
@@ -149,7 +149,7 @@ def _session_settings(
     options: argparse.Namespace, config: "Config", existing_sessions: "Callable[[], object]"
 ) -> "Settings":
     """Return the settings of this run. `existing_sessions` returns the sessions that use them, if they exist yet."""
-    from ebbtide.agent.sessions import Sessions  # noqa: PLC0415  # deferred until after the first paint
+    from ebbtide.agent.compose.sessions import Sessions  # noqa: PLC0415  # deferred until after the first paint
 
     def apply_config(changed_config: "Config") -> None:
         sessions = existing_sessions()

@@ -20,7 +20,7 @@ from ebbtide.tui.cli.subcommands import Subcommand, load_subcommand
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
 if TYPE_CHECKING:  # imported for types only: listing needs only the rows
-    from ebbtide.agent.sessions import Sessions
+    from ebbtide.agent.compose.sessions import Sessions
 
 MAX_LISTED_SESSIONS = 100
 """Maximum number of sessions listed, without sub-agent sessions."""

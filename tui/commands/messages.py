@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ebbtide.agent.input.shell import run_user_command
+from ebbtide.agent.input.user_actions import run_user_command
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.view.block_texts import last_answer
 

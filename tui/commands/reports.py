@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.input.instructions import branch_or_commit
 from ebbtide.agent.messages import Usage
-from ebbtide.agent.overview import Overview
 from ebbtide.agent.records.usage import RequestUsage
 from ebbtide.agent.session import Session
+from ebbtide.agent.window.overview import Overview
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.text.numbers import format_dollars, format_duration, format_tokens

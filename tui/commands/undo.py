@@ -17,7 +17,7 @@ from ebbtide.agent.checkpoints.undo_points import (
     points_of_lineage,
 )
 from ebbtide.agent.errors import AgentError
-from ebbtide.agent.input.restored_files import announce_restored_files
+from ebbtide.agent.input.user_actions import announce_restored_files
 from ebbtide.agent.records.file_change import ChangeScope, FileChange
 from ebbtide.agent.session import Session
 from ebbtide.tools.files.change import diff_lines

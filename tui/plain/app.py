@@ -37,8 +37,8 @@ from ebbtide.tui.view.questions import build_question_spec
 from ebbtide.tui.view.reduce import with_relative_paths
 
 if TYPE_CHECKING:  # imported for types only: session modules are imported after the first paint
+    from ebbtide.agent.compose.sessions import Sessions
     from ebbtide.agent.session import Session
-    from ebbtide.agent.sessions import Sessions
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ from ebbtide.tui.view.resumed import build_resumed_view
 from ebbtide.tui.view.turn_total import TurnTimer, with_total
 
 if TYPE_CHECKING:  # session modules load only after the first paint
+    from ebbtide.agent.compose.sessions import OpeningKind, Sessions
     from ebbtide.agent.hooks.session_hooks import EndReason
     from ebbtide.agent.session import Session
-    from ebbtide.agent.sessions import OpeningKind, Sessions
 
 
 ResultT = TypeVar("ResultT")

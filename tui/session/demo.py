@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.events.session import (
@@ -23,7 +24,6 @@ from ebbtide.agent.events.session import (
     TurnFailed,
     TurnFinished,
 )
-from ebbtide.agent.sessions import Sessions
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.terminal.own_command import own_command
 from ebbtide.tui.text.sanitise import sanitise

@@ -12,8 +12,8 @@ from ebbtide.tui.view.blocks import Block, Notice, SessionView
 from ebbtide.tui.view.resumed import build_resumed_view, newest_messages, without_orphaned_outputs
 
 if TYPE_CHECKING:  # session modules load only after the first paint
+    from ebbtide.agent.compose.sessions import OpeningKind, Sessions
     from ebbtide.agent.session import Session
-    from ebbtide.agent.sessions import OpeningKind, Sessions
 
 MESSAGES_PER_PAGE = 200
 """Number of earlier messages read at a time."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # event and message modules load only after the first paint
     from ebbtide.agent.events.session import Remembered
     from ebbtide.agent.events.view import FilesChanged
     from ebbtide.agent.messages import OutputStatus, Ranges
-    from ebbtide.agent.overview import Overview
+    from ebbtide.agent.window.overview import Overview
     from ebbtide.tools.outputs.new_problems import NewProblems
     from ebbtide.tools.process.state import ProgramState
 

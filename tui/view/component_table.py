@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 from rich.cells import cell_len
 
 from ebbtide.agent.calls.policy import server_prefix
-from ebbtide.agent.overview import MESSAGE_COMPONENTS, Overview, ServerShare, TokenCount, ToolShare
 from ebbtide.agent.view.items import ItemKind, ViewItem, ViewState
+from ebbtide.agent.window.overview import MESSAGE_COMPONENTS, Overview, ServerShare, TokenCount, ToolShare
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.text.cells import fit_width
 from ebbtide.tui.text.numbers import format_dollars, format_tokens

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ebbtide.agent.messages import Recalls, Usage
-from ebbtide.agent.overview import Epoch, Overview, ServerShare, TokenCount
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
 from ebbtide.agent.view.recalls import reuse_factors
+from ebbtide.agent.window.overview import Epoch, Overview, ServerShare, TokenCount
 from ebbtide.tools.outputs.extent import ellipsize, pluralize
 from ebbtide.tui.text.numbers import format_dollars, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line

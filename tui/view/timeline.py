@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ebbtide.agent.messages import Usage
-from ebbtide.agent.overview import Overview, total_cost
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
 from ebbtide.agent.view.items import proportional_shares
+from ebbtide.agent.window.overview import Overview, total_cost
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.text.numbers import format_dollars, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line

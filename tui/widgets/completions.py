@@ -50,4 +50,4 @@ class Completions(Listing, can_focus=False):
     def move_mark(self, step: int) -> None:
         """Mark the next or previous candidate, wrapping around."""
         if self.candidates:
-            self.move_mark((self.marked_index + step) % len(self.candidates) - self.marked_index)
+            super().move_mark((self.marked_index + step) % len(self.candidates) - self.marked_index)

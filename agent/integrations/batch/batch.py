@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
+from ebbtide.agent.compose.sessions import ID_BYTES, Sessions
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.headless.stop import stop_on_signals
@@ -22,7 +23,6 @@ from ebbtide.agent.integrations.batch.journal import BatchJournal
 from ebbtide.agent.integrations.batch.task_run import TaskRun
 from ebbtide.agent.integrations.batch.tasks import BatchTask
 from ebbtide.agent.integrations.batch.worktrees import BatchWorktrees
-from ebbtide.agent.sessions import ID_BYTES, Sessions
 from ebbtide.tools.process.git import GitError
 from ebbtide.tools.process.git_worktrees import Worktree
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ebbtide.agent.crash import config_secrets, crash_error
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.errors import AgentError, StoreFailed
 from ebbtide.agent.events.session import Event, ReplyFinished
 from ebbtide.agent.headless.answers import parse_answer
@@ -15,9 +15,9 @@ from ebbtide.agent.headless.result import RunOutcome
 from ebbtide.agent.headless.stop import RunStopper, stop_after
 from ebbtide.agent.headless.turns import HeadlessTurns
 from ebbtide.agent.integrations.batch.tasks import BatchTask
+from ebbtide.agent.logs.crash_reports import config_secrets, crash_error
 from ebbtide.agent.messages import Assistant, Conversation
 from ebbtide.agent.session import Session
-from ebbtide.agent.sessions import Sessions
 from ebbtide.tools.sandbox.system import detected_sandbox_kind
 
 RESUME_PROMPT = (

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.events.session import TurnStarted
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.headless.progress import Progress
@@ -12,7 +13,6 @@ from ebbtide.agent.headless.stream_events import OutputEvent
 from ebbtide.agent.integrations.claude_code.input import ClaudeInput
 from ebbtide.agent.integrations.claude_code.messages import ClaudeMessageConverter
 from ebbtide.agent.session import Session
-from ebbtide.agent.sessions import Sessions
 
 
 class ClaudeOutput:

@@ -26,7 +26,6 @@ _CHUNK_BYTES = 1 << 18
 _COMPRESSION_LEVEL = 1
 _MANIFEST = "manifest.json"
 _MEMBER_NAME = re.compile(r"manifest\.json|rows/[a-z]+\.jsonl|blobs/[0-9a-f]{64}")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class InvalidBundle(UsageError):
@@ -95,6 +94,18 @@ class BundleWriter:
 def bundle_line(row: Mapping[str, object]) -> bytes:
     """Return a row as written to the file."""
     return json.dumps(row, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def sha256_of(chunks: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def is_digest(text: str) -> bool:
+    """Whether a text has the form of a blob's digest."""
+    return re.fullmatch(r"[0-9a-f]{64}", text) is not None
 
 
 def _zip_entry(name: str) -> zipfile.ZipInfo:
@@ -170,7 +181,7 @@ class Bundle:
             manifest = Manifest(dict(body["session"]), rows, blobs, float(body["exported"]))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise self.damage_error("its manifest does not list its content") from error
-        if not all(_DIGEST.fullmatch(digest) and size >= 0 for digest, size in blobs.items()):
+        if not all(is_digest(digest) and size >= 0 for digest, size in blobs.items()):
             raise self.damage_error("its manifest names an output without a valid digest")
         return manifest
 

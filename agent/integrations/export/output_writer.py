@@ -1,13 +1,12 @@
 """Writes the outputs of a session to a bundle, each once, with its secrets masked if requested."""
 
-import hashlib
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
 from ebbtide.agent.archive.content import LogFile
-from ebbtide.agent.integrations.export.bundle import BundleWriter
+from ebbtide.agent.integrations.export.bundle import BundleWriter, sha256_of
 from ebbtide.agent.integrations.export.export_mask import SecretMask
 from ebbtide.store.blobs import Blobs
 from ebbtide.store.errors import StoreError
@@ -37,7 +36,7 @@ class OutputWriter:
             return
         for digest in dict.fromkeys(str(row["digest"]) for row in rows if row["digest"] is not None):
             with suppress(StoreError), closing(self._blobs.open(digest)) as reader:
-                masked_digest = _sha256_of(self._mask.mask_chunks(reader.chunks()))
+                masked_digest = sha256_of(self._mask.mask_chunks(reader.chunks()))
                 if self._mask.is_on or masked_digest == digest:
                     self._mask.digests[digest] = masked_digest
         self._mask.masked_count = 0  # the masked secrets are counted when they are written
@@ -63,7 +62,7 @@ class OutputWriter:
         if log is None:
             return row
         with closing(log):
-            digest = _sha256_of(self._mask.mask_chunks(log.chunks()))
+            digest = sha256_of(self._mask.mask_chunks(log.chunks()))
             if digest not in self._written_digests:
                 self._write(digest, log)
             return {**row, "digest": digest, "size": log.size, "lines": log.lines}
@@ -71,10 +70,3 @@ class OutputWriter:
     def _write(self, digest: str, content: Content) -> None:
         self._writer.add_blob(digest, content.size, self._mask.mask_chunks(content.chunks()))
         self._written_digests.add(digest)
-
-
-def _sha256_of(chunks: Iterable[bytes]) -> str:
-    digest = hashlib.sha256()
-    for chunk in chunks:
-        digest.update(chunk)
-    return digest.hexdigest()

@@ -1,6 +1,5 @@
 """Exports a session, with everything stored for it, to one file, and imports such files."""
 
-import hashlib
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +13,7 @@ from ebbtide.agent.config.options import MODES, stricter_mode
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.integrations.export.atomic_file import atomic_file
-from ebbtide.agent.integrations.export.bundle import Bundle, BundleWriter, bundle_line
+from ebbtide.agent.integrations.export.bundle import Bundle, BundleWriter, bundle_line, is_digest, sha256_of
 from ebbtide.agent.integrations.export.export_mask import SecretMask
 from ebbtide.agent.integrations.export.output_writer import OutputWriter
 from ebbtide.agent.records.message_rows import decode_message
@@ -40,7 +39,6 @@ OPTIONAL_TABLES = frozenset({"views"})
 """Tables that are missing in files from earlier versions."""
 
 _ID = re.compile(SESSION_ID)
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 FORCE_HINT = ", or replace it with --force"
 
@@ -196,7 +194,7 @@ def _checked_messages(bundle: Bundle) -> Iterator[TransferRow]:
             digests = blob_digests(decode_message(message))
         except StoreFailed as error:
             raise bundle.damage_error(str(error)) from error
-        if not all(_DIGEST.fullmatch(digest) for digest in digests):
+        if not all(map(is_digest, digests)):
             raise bundle.damage_error(f"message {position} names an output without a valid digest")
         yield _without_paths(row)
 
@@ -243,17 +241,11 @@ def _identical_session(store: SessionStore, exported_id: str, bundle: Bundle) ->
     for session_id in (exported_id, *transfer.sessions_with_fact(FORMER_ID_FACT, exported_id)):
         row = store.session(session_id)
         if row is not None:
-            bundle_digest = bundle_digest or _rows_digest(_checked_messages(bundle))
-            if _rows_digest(map(_without_paths, transfer.messages(session_id, row.messages))) == bundle_digest:
+            bundle_digest = bundle_digest or sha256_of(map(bundle_line, _checked_messages(bundle)))
+            stored_messages = map(_without_paths, transfer.messages(session_id, row.messages))
+            if sha256_of(map(bundle_line, stored_messages)) == bundle_digest:
                 return row
     return None
-
-
-def _rows_digest(rows: Iterable[TransferRow]) -> str:
-    digest = hashlib.sha256()
-    for line in map(bundle_line, rows):
-        digest.update(line)
-    return digest.hexdigest()
 
 
 def _is_folder(project: str) -> bool:

@@ -7,6 +7,7 @@ from html import escape
 
 from ebbtide.agent.messages import Usage
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
+from ebbtide.tools.outputs.extent import pluralize
 
 MAX_COLUMNS = 240
 MAX_COLUMN_WIDTH = 24
@@ -115,8 +116,7 @@ def timeline_totals(columns: Sequence[TimelineColumn], token_limit: int | None) 
         f"{usage.cache_read:,} read from the cache, {usage.cache_write:,} written to it, {usage.input:,} fresh"
     )
     limit_text = f"; limit of the last one: {token_limit:,}" if token_limit is not None else ""
-    plural = "" if request_count == 1 else "s"
-    return f"{request_count:,} request{plural}: {input_parts}, {usage.output:,} tokens of output{limit_text}"
+    return f"{pluralize(request_count, 'request')}: {input_parts}, {usage.output:,} tokens of output{limit_text}"
 
 
 def _column_svg(column: TimelineColumn, x: float, column_width: float, plot_height: int, max_tokens: int) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from ebbtide.agent.compose.settings import build_offload_limits
 from ebbtide.agent.config.load import find_project
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed
@@ -25,11 +26,9 @@ from ebbtide.agent.messages import (
     ToolOutput,
     User,
 )
-from ebbtide.agent.records.message_rows import encode_message
-from ebbtide.agent.records.recorder import session_title
+from ebbtide.agent.records.message_rows import encode_message, session_title
 from ebbtide.agent.records.rows import encode_snapshot, encode_summary_row, output_rows
 from ebbtide.agent.records.store_access import lock_session
-from ebbtide.agent.session_settings import build_offload_limits
 from ebbtide.agent.view.previews import StreamedPreview, should_show_in_full, stored_excerpt
 from ebbtide.store.catalogue import ORIGIN_FACT
 from ebbtide.store.errors import StoreError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ebbtide.agent.archive.meaning_search import EmbeddingFailed
-from ebbtide.agent.extras import install_command
+from ebbtide.tools.process.install_command import install_command
 
 if TYPE_CHECKING:  # imported for types only, because few runs search by meaning
     import numpy as np

@@ -7,7 +7,7 @@ from functools import partial
 from ebbtide.agent.channel import EventSink
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import ConfigError
-from ebbtide.agent.extras import install_command
+from ebbtide.tools.process.install_command import install_command
 from ebbtide.tools.secrets.redaction import redact_text
 
 

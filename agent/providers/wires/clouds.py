@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 from ebbtide.agent.config.clouds import CLOUDS, deployment_address
 from ebbtide.agent.errors import AuthFailed, ProviderError, Unreachable, UsageError
-from ebbtide.agent.extras import install_command
 from ebbtide.agent.providers.base import Endpoint
 from ebbtide.agent.providers.wires import anthropic, openai_chat, openai_responses
 from ebbtide.agent.providers.wires.adapter import Adapter, WireName
@@ -25,6 +24,7 @@ from ebbtide.agent.providers.wires.error_answers import sanitise_message
 from ebbtide.agent.providers.wires.http import EventReader, Json, SseReader, open_client
 from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error
 from ebbtide.agent.providers.wires.sdk import SdkWire, create_openai_client
+from ebbtide.tools.process.install_command import install_command
 
 if TYPE_CHECKING:
     import anthropic as anthropic_sdk

@@ -12,15 +12,16 @@ from ebbtide.agent.budget.request_budget import (
     ContextBudget,
     Window,
     build_budget,
+    count_summary,
     fit_reserves,
-    measure_request,
     window_after_overflow,
 )
 from ebbtide.agent.messages import Conversation, Usage
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.meter import Meter
-from ebbtide.agent.tokens.estimate import Counts, Estimator
+from ebbtide.agent.tokens.estimate import Counts, Estimator, count_messages, count_text, count_tools
 from ebbtide.agent.tool_specs import ToolSpec
+from ebbtide.agent.view.visible import visible_messages
 from tests.kit.conversations import conversations
 
 sizes = st.integers(0, 3_000_000)
@@ -137,4 +138,12 @@ def test_a_meter_measures_what_the_request_alone_says(
     tools = (ToolSpec("echo", "Says it again.", {"type": "object"}),)
     prompt = build_prompt(conversation, Instructions("base", "here", "rules"))
     window = Window(200_000, 8000)
-    assert Meter().measure(prompt, conversation, tools, window) == measure_request(prompt, conversation, tools, window)
+    sections: dict[BudgetSection, Counts] = {
+        "system": count_text(prompt.system),
+        "tools": count_tools(tools),
+        **count_summary(conversation.summary),
+    }
+    new = count_messages(visible_messages(conversation)[conversation.anchored :])
+    seen, unseen = (new, Counts()) if counted is None else (Counts(), new)
+    expected = build_budget(sections, seen, unseen, counted, window, Estimator())
+    assert Meter().measure(prompt, conversation, tools, window) == expected

@@ -21,6 +21,7 @@ from ebbtide.agent.calls.output_intake import OutputIntake
 from ebbtide.agent.calls.policy import PLAN_MODE_REFUSALS, Policy, parse_rule
 from ebbtide.agent.calls.project_rules import ProjectRules, SavedRules
 from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.options import Mode
 from ebbtide.agent.events.permissions import (
     CallDenied,
@@ -34,7 +35,6 @@ from ebbtide.agent.events.session import Event, Noticed, ToolFinished
 from ebbtide.agent.messages import ToolCall, ToolOutput, User
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.session import Session
-from ebbtide.agent.sessions import Sessions
 from ebbtide.agent.tokens.estimate import estimate_message
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.catalog import create_builtin_tools

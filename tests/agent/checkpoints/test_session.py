@@ -18,7 +18,7 @@ from ebbtide.agent.checkpoints.project import ProjectCheckpoints
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
 from ebbtide.agent.checkpoints.undo_points import next_undo
 from ebbtide.agent.checkpoints.work_tree import ScanLimits
-from ebbtide.agent.compose_project import create_tool_hooks
+from ebbtide.agent.compose.optional_parts import create_tool_hooks
 from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.events.session import Event, TurnStarted
 from ebbtide.agent.events.view import FilesChanged

@@ -240,14 +240,14 @@ async def test_tools_are_kept_out_of_requests_and_found_by_search(tmp_path: Path
     session = await sessions.open()
     await until(lambda: phase(session, "forge") == "ready")
     await turn(session)
-    names = {spec.name for spec in session._ctx.window.tools.offered}
+    names = {spec.name for spec in session._ctx.window.tools.offered_specs}
     assert {"mcp__forge__tool_1", "mcp__forge__tool_2"} <= names
     plan = (await price(session, "defer", "forge")).plan
     assert isinstance(plan, ViewEditPlan)
     assert plan.freed_tokens > 500
     event = await act(session, "defer", "forge")
     assert isinstance(event, ViewChanged)
-    assert not [spec.name for spec in session._ctx.window.tools.offered if spec.name.startswith("mcp__forge")]
+    assert not [spec.name for spec in session._ctx.window.tools.offered_specs if spec.name.startswith("mcp__forge")]
     assert {tool.name for tool in session._ctx.calls.runner.workspace.get_deferred_tools()} >= {
         "mcp__forge__tool_1",
         "mcp__forge__tool_2",
@@ -260,13 +260,13 @@ async def test_tools_are_kept_out_of_requests_and_found_by_search(tmp_path: Path
     session = await sessions.open(id_prefix=id)
     assert session.history.excluded_tools == {f"mcp__forge__tool_{n}" for n in range(6)}
     await turn(session, "go on")
-    assert not [spec.name for spec in session._ctx.window.tools.offered if spec.name.startswith("mcp__forge")]
+    assert not [spec.name for spec in session._ctx.window.tools.offered_specs if spec.name.startswith("mcp__forge")]
     await act(session, "offer", "mcp__forge__tool_1")
-    assert [spec.name for spec in session._ctx.window.tools.offered if spec.name.startswith("mcp__forge")] == [
+    assert [spec.name for spec in session._ctx.window.tools.offered_specs if spec.name.startswith("mcp__forge")] == [
         "mcp__forge__tool_1"
     ]
     await session.change_conversation(undo)
-    assert not [spec.name for spec in session._ctx.window.tools.offered if spec.name.startswith("mcp__forge")]
+    assert not [spec.name for spec in session._ctx.window.tools.offered_specs if spec.name.startswith("mcp__forge")]
     await turn(session, "go on")
     await session.close()
     await mcp_project.close()

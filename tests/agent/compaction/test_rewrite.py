@@ -9,10 +9,10 @@ import pytest
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.listing import ArchiveListing
 from ebbtide.agent.compaction.undo import undo
-from ebbtide.agent.debug import TOPICS
 from ebbtide.agent.events.session import ContextMeasured, TurnFinished
 from ebbtide.agent.events.view import CompactionFailed
 from ebbtide.agent.eviction.settings import RewritePatience, RewritePolicy
+from ebbtide.agent.logs.debug_log import TOPICS
 from ebbtide.agent.messages import Recalls
 from ebbtide.agent.providers.base import Chunk, Reply, Request
 from ebbtide.agent.records.recorder import Recorder

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.agent.compose.settings import effort_for
 from ebbtide.agent.config.aliases import AliasedSetting, snake_case, translate_settings
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.values import Config, config_field
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.providers.registry import registry_facts
-from ebbtide.agent.session_settings import effort_for
 from tests.kit.files import write_file
 
 

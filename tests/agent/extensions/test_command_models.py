@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.events.session import ModelSwitched, ReplyFinished
 from ebbtide.agent.messages import Text
 from ebbtide.agent.messages import User as Said
 from ebbtide.agent.providers.choices import resolve_model_name
-from ebbtide.agent.sessions import Sessions
 from tests.kit.commands import Run
 from tests.kit.fake_provider import Call, FakeProvider, Turn
 from tests.kit.files import write_file

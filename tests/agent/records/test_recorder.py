@@ -33,8 +33,8 @@ from ebbtide.agent.messages import (
 )
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.records.call_progress import CALL_INTERRUPTED
-from ebbtide.agent.records.message_rows import decode_message, encode_message
-from ebbtide.agent.records.recorder import Recorder, session_title
+from ebbtide.agent.records.message_rows import decode_message, encode_message, session_title
+from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.rows import (
     decode_request_mark,
     decode_session_state,
@@ -178,7 +178,7 @@ async def test_a_session_resumes_from_its_last_snapshot(thread: StoreThread) -> 
     await recorder.end_turn("scripted/a", "auto")
 
     resumed = Recorder(thread, store, ROW, is_new=False)
-    assert (await resumed.load(), resumed.total_usage) == (compacted, SessionUsage(Usage(1, 2, 3, 4), 0.5))
+    assert (await resumed.load(), resumed.events.total_usage) == (compacted, SessionUsage(Usage(1, 2, 3, 4), 0.5))
     row = store_row(await thread.run(store.session, ROW.id))
     assert (row.title, row.mode, row.messages) == ("fix it", "auto", 3)
 

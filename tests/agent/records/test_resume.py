@@ -7,16 +7,16 @@ import pytest
 
 from ebbtide.agent.budget.last_request import RequestMark
 from ebbtide.agent.budget.request_budget import INFERRED_FROM_COUNTS, REPORTED_BY_SERVER, Window, window_after_overflow
+from ebbtide.agent.compose.sessions import MAX_PREVIEW_MESSAGES
 from ebbtide.agent.events.session import Event, Noticed, Resumed, ToolStarted, TurnFinished
 from ebbtide.agent.events.view import PrefixDrifted, PrefixRenewed
 from ebbtide.agent.messages import Conversation, Usage
-from ebbtide.agent.overview import TokenCount
 from ebbtide.agent.providers.learned_limits import learned_window
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.records.damage import ReadableMessages
-from ebbtide.agent.records.recorder import UNREADABLE_SNAPSHOT
+from ebbtide.agent.records.stored_view import UNREADABLE_SNAPSHOT
 from ebbtide.agent.session import Session
-from ebbtide.agent.sessions import MAX_PREVIEW_MESSAGES
+from ebbtide.agent.window.overview import TokenCount
 from tests.kit.files import write_file, write_files
 from tests.kit.project import Project
 from tests.kit.session import READ, events_of, first_turn, notes_of

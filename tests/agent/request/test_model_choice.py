@@ -12,10 +12,10 @@ import pytest
 from ebbtide.agent.budget.preflight import ModelTarget
 from ebbtide.agent.calls.output_budget import WINDOW_FULL_NOTE
 from ebbtide.agent.control_calls import NOT_RUN_WINDOW_FULL
-from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.events.session import ContextMeasured, FinalTurn, Noticed, TurnFinished
 from ebbtide.agent.events.view import ContextCompacted
 from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings
+from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Message, ToolOutput, Usage, User
 from ebbtide.agent.providers.base import Chunk, Reply, Request
 from ebbtide.agent.providers.fallbacks import SessionModels

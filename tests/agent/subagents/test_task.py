@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.events.permissions import Decision, PermissionAsked
 from ebbtide.agent.events.session import AgentActivity, ToolFinished
 from ebbtide.agent.extensions.agent_files import find_agents
 from ebbtide.agent.extensions.skills import find_skills
-from ebbtide.agent.sessions import Sessions
 from ebbtide.agent.subagents.definitions import built_in_agents
 from ebbtide.agent.subagents.file_definitions import all_definitions
 from ebbtide.agent.tokens.estimate import count_tools, decode_estimator

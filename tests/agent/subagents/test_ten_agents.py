@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.events.session import AgentActivity, ToolFinished, ToolStarted
 from ebbtide.agent.events.subagents import AgentFinished
-from ebbtide.agent.sessions import Sessions
 from tests.kit.files import write_file
 from tests.kit.polling import soon
 from tests.kit.user import User

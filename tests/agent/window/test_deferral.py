@@ -108,7 +108,7 @@ async def test_a_wrong_name_and_wrong_arguments_are_answered_with_what_helps(hom
 async def test_the_overview_says_what_is_held_back_and_the_next_session_knows_what_was_used(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ebbtide.agent.compose_session.select_session_tools", lambda *given, **more: TOOLS)
+    monkeypatch.setattr("ebbtide.agent.compose.session_tools.select_session_tools", lambda *given, **more: TOOLS)
     model = f"scripted/{project.script({'calls': [call(DEFERRED, title='May')]}, {'text': 'Done.'})}"
     flags: dict[str, Any] = {"model": model, "permission_mode": "auto", "context_window": 60_000}
     counts, sizes = list[int](), list[int]()
@@ -133,7 +133,7 @@ async def test_the_overview_says_what_is_held_back_and_the_next_session_knows_wh
 
 
 async def test_without_the_table_of_uses_a_session_goes_on(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ebbtide.agent.compose_session.select_session_tools", lambda *given, **more: TOOLS)
+    monkeypatch.setattr("ebbtide.agent.compose.session_tools.select_session_tools", lambda *given, **more: TOOLS)
     model = f"scripted/{project.script({'calls': [call(DEFERRED, title='May')]}, {'text': 'Done.'})}"
     flags: dict[str, Any] = {"model": model, "permission_mode": "auto", "context_window": WINDOW}
     for _ in range(2):

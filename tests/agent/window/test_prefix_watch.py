@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ebbtide.agent.budget.prefix import Breakpoints
-from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import CacheBroken, PrefixDrifted, PrefixRenewed
+from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Assistant, Text, ToolOutput, Usage, User
 from ebbtide.agent.prompt.build import Prompt, Section
 from ebbtide.agent.providers.base import ModelFacts, Request

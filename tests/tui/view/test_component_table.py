@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ebbtide.agent.overview import DeferredTools, Overview, ServerShare, TokenCount, ToolShare
 from ebbtide.agent.view.items import ItemKind, ViewItem, ViewState
+from ebbtide.agent.window.overview import DeferredTools, Overview, ServerShare, TokenCount, ToolShare
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.view.component_table import (
     MIN_ROW_TOKENS,

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.agent.messages import Recalls, Usage
-from ebbtide.agent.overview import DeferredTools, Epoch, Overview
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
+from ebbtide.agent.window.overview import DeferredTools, Epoch, Overview
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.context import (
     MAX_LISTED_REQUESTS,

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ebbtide.agent.config.load import find_folders
-from ebbtide.agent.crash import log_stray_errors
 from ebbtide.agent.errors import UsageError
+from ebbtide.agent.logs.crash_reports import log_stray_errors
 from ebbtide.tui import integrations
 from ebbtide.tui.cli.arguments import create_sessions, create_subcommand_parser, make_parser, read_settings
 from ebbtide.tui.integrations import acp
 
 if TYPE_CHECKING:  # a late import, because an editor waits for the first response
+    from ebbtide.agent.compose.sessions import Sessions
     from ebbtide.agent.config.values import Config
-    from ebbtide.agent.sessions import Sessions
 
 NO_EDITOR = "`ebb acp` is started by an editor and talks to it over stdin; see docs/editors.md"
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.prompt.code_blocks import fenced_lines
 from ebbtide.agent.session import Session
-from ebbtide.agent.sessions import Sessions
 from ebbtide.tui.commands.messages import command_prompt
 from ebbtide.tui.prompt.pastes import Pastes
 from ebbtide.tui.session.completion import COMMAND_NAMES

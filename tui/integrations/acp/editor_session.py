@@ -18,6 +18,7 @@ from acp.schema import (
     UsageUpdate,
 )
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError, UsageError
 from ebbtide.agent.events.permissions import PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
@@ -25,7 +26,6 @@ from ebbtide.agent.events.plan import PlanAnswered, PlanSubmitted
 from ebbtide.agent.events.session import AgentActivity, Event, ReplyFinished, TurnEnd, TurnFailed, TurnFinished
 from ebbtide.agent.messages import Conversation, Image, Note, Text, Usage, User
 from ebbtide.agent.session import Session
-from ebbtide.agent.sessions import Sessions
 from ebbtide.tui.integrations.acp.commands import available_commands, model_prompt, parse_command, run_command
 from ebbtide.tui.integrations.acp.content import ContentBlock, user_message
 from ebbtide.tui.integrations.acp.open_questions import OpenQuestions

@@ -41,12 +41,12 @@ from acp.schema import (
     Usage,
 )
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.crash import config_secrets, crash_error
 from ebbtide.agent.errors import AgentError, AuthFailed, UsageError
 from ebbtide.agent.events.session import TurnEnd
+from ebbtide.agent.logs.crash_reports import config_secrets, crash_error
 from ebbtide.agent.messages import Usage as TokenUsage
-from ebbtide.agent.sessions import Sessions
 from ebbtide.tui.integrations.acp.client_settings import McpServer, with_client_settings
 from ebbtide.tui.integrations.acp.content import ContentBlock
 from ebbtide.tui.integrations.acp.editor_session import EditorSession

@@ -11,15 +11,15 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.options import MODES
-from ebbtide.agent.crash import log_stray_errors
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.integrations.batch.batch import Batch, BatchResult
 from ebbtide.agent.integrations.batch.journal import BatchJournal, open_journal
 from ebbtide.agent.integrations.batch.tasks import BatchTask, read_tasks
 from ebbtide.agent.integrations.batch.worktrees import BatchWorktrees
-from ebbtide.agent.sessions import Sessions
+from ebbtide.agent.logs.crash_reports import log_stray_errors
 from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.cli.arguments import (

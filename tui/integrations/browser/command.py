@@ -23,7 +23,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         from ebbtide.tui.integrations.browser.server import serve  # noqa: PLC0415  # deferred: an extra that few have
     except ImportError as error:
-        from ebbtide.agent.extras import install_command  # noqa: PLC0415  # deferred: few lack it
+        from ebbtide.tools.process.install_command import install_command  # noqa: PLC0415  # deferred: few lack it
 
         raise UsageError(
             f"`ebb serve` needs additional packages; install them with: {install_command('serve')}"

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ebbtide.agent.crash import log_stray_errors
 from ebbtide.agent.errors import UsageError
+from ebbtide.agent.logs.crash_reports import log_stray_errors
 from ebbtide.tui import integrations
 from ebbtide.tui.cli.arguments import (
     create_sessions,
@@ -19,8 +19,8 @@ from ebbtide.tui.cli.arguments import (
 from ebbtide.tui.integrations import mcp_server
 
 if TYPE_CHECKING:  # a late import, because a client waits for the first response
+    from ebbtide.agent.compose.sessions import Sessions
     from ebbtide.agent.config.values import Config
-    from ebbtide.agent.sessions import Sessions
 
 NO_CLIENT = "`ebb mcp serve` is started by another agent and talks to it over pipes; see docs/mcp.md"
 

@@ -10,8 +10,8 @@ import mcp_types as types
 
 from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
 from ebbtide.agent.archive.tags import normalise_tags
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.records.session_lookup import SessionInfo
-from ebbtide.agent.sessions import Sessions
 from ebbtide.tools.base import Result, Tool, ToolError, Workspace
 from ebbtide.tools.outputs.stored_content import StoredContent
 from ebbtide.tools.read_result import ReadResult

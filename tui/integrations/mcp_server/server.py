@@ -8,10 +8,10 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.crash import crash_error
 from ebbtide.agent.errors import AgentError
-from ebbtide.agent.sessions import Sessions
+from ebbtide.agent.logs.crash_reports import crash_error
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.call_arguments.schema import schema_violations
 from ebbtide.tui.integrations.line_transport import LineTransport

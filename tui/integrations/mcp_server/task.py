@@ -8,15 +8,15 @@ from typing import Any, TypeAlias
 
 import mcp_types as types
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.options import Mode, stricter_mode
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.crash import crash_error
 from ebbtide.agent.errors import AgentError, UsageError
 from ebbtide.agent.events.session import Event, ReplyFinished, StepStarted, ToolStarted
 from ebbtide.agent.headless.result import RunOutcome, RunResult
 from ebbtide.agent.headless.stop import RunStopper, stop_after
 from ebbtide.agent.headless.turns import HeadlessTurns
-from ebbtide.agent.sessions import Sessions
+from ebbtide.agent.logs.crash_reports import crash_error
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.outputs.extent import join_limited, pluralize
 from ebbtide.tui.view.call_titles import call_title

@@ -75,7 +75,7 @@ class Opened:
         return {
             "log": log,
             "view": view,
-            "spent": recorder.total_usage,
+            "spent": recorder.events.total_usage,
             "requests": await recorder.log.request_usages(),
             "rewrites": await recorder.log.rewrites(),
             "situation": recorder.session_state,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.integrations.imports import json_lines
-from ebbtide.agent.sessions import Sessions
 from ebbtide.tui.view.sessions import session_details, session_line
 from tests.kit.fake_provider import FakeProvider, Turn
 from tests.kit.transcripts import PIXEL, ClaudeSession, result, said, use, write_lines

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.events.session import Noticed, TurnFailed
 from ebbtide.agent.events.view import PrefixDrifted, PrefixRenewed
@@ -16,7 +17,6 @@ from ebbtide.agent.integrations.mcp.running import RunningServers
 from ebbtide.agent.messages import Note, User
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.session import Session
-from ebbtide.agent.sessions import Sessions
 from ebbtide.tools.catalog import create_builtin_tools
 from tests.kit.mcp_project import McpProject, command, notices, say
 from tests.kit.polling import is_there, until

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.crash import MAX_REPORTS, crash_error, log_stray_errors, write_report
+from ebbtide.agent.logs.crash_reports import MAX_REPORTS, crash_error, log_stray_errors, write_report
 from tests.kit.polling import until
 
 

@@ -1,16 +1,26 @@
-"""Finds passwords in git's settings, so that they are hidden from models like those in the environment."""
+"""Secrets and tool calls: tools receive secrets in place of the tokens that the model sees, and passwords in git's
+settings are hidden from models like those in the environment."""
 
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import cast
 from weakref import WeakKeyDictionary
 
-from ebbtide.agent.prompt.secret_tokens import SecretTokens
+from ebbtide.agent.messages import ToolCall
+from ebbtide.agent.prompt.secret_tokens import SecretTokens, UnknownToken, has_tokens
 from ebbtide.tools import sandbox
 from ebbtide.tools import secrets as tools_secrets
+from ebbtide.tools.base import Effect, Tool, ToolError
+from ebbtide.tools.tool_traits import role_of
 
+_EFFECTS_WITH_SECRETS: tuple[Effect, ...] = ("read", "write")
+"""Effects of tools that receive the secrets in place of the tokens. The secrets then stay in local files that the user
+approved."""
+_EFFECTS_WITH_TOKENS: tuple[Effect, ...] = ("none",)
+"""Effects of tools that receive the tokens unchanged, because they work on the model's own text."""
 _MAX_SETTINGS_BYTES = 1 << 20
 _SECRET_HINTS = (b"://", b"uthorization", b"oken", b"assword", b"ecret", b"_", b"-", b"AKIA", b"AIza", b"eyJ")
 """Every secret in git's settings contains or follows at least one of these strings. Most files contain none of them and
@@ -19,6 +29,24 @@ _FileStates = tuple[tuple[int, int], ...]
 _last_checks: WeakKeyDictionary[SecretTokens, tuple[Sequence[Path], _FileStates]] = WeakKeyDictionary()
 """For each session's secrets, the files examined last and their states at that time. Before each call, only the states
 are compared."""
+
+
+def arguments_with_secrets(call: ToolCall, tool: Tool, secrets: SecretTokens) -> Mapping[str, object]:
+    """Return the arguments as the tool receives them. Raises `ToolError` if the tool would receive a placeholder token
+    instead of its secret."""
+    if tool.effect in _EFFECTS_WITH_TOKENS or not has_tokens(call.arguments):
+        return call.arguments
+    if role_of(tool.name) == "remember":  # a remembered text is shown to models in later sessions
+        raise ToolError("`⟦secret:…⟧` stands for a secret, which cannot be remembered: say where to find it instead")
+    if tool.effect not in _EFFECTS_WITH_SECRETS:
+        raise ToolError(
+            f"`⟦secret:…⟧` stands for a value that is not shown, and `{tool.name}` is not given it: let a command read "
+            "it from the file or variable that holds it, and change files with `edit` or `write`"
+        )
+    try:
+        return cast(Mapping[str, object], secrets.reveal(call.arguments))
+    except UnknownToken as error:
+        raise ToolError(f"`{error}` does not match a known secret: read its source again") from error
 
 
 async def add_git_passwords(secrets: SecretTokens, folder: Path) -> None:

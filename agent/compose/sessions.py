@@ -18,9 +18,12 @@ from ebbtide.agent.budget.last_request import RequestMark
 from ebbtide.agent.calls.execute import SaveOpenFiles, no_open_editors
 from ebbtide.agent.calls.policy import Rule
 from ebbtide.agent.channel import EventSink
-from ebbtide.agent.compose import Composer
-from ebbtide.agent.compose_project import create_language_service, open_event_sinks
-from ebbtide.agent.compose_session import ProjectSetup, SessionGrants
+from ebbtide.agent.compose.composer import Composer
+from ebbtide.agent.compose.optional_parts import create_language_service, open_event_sinks
+from ebbtide.agent.compose.session_parts import ProjectSetup, SessionGrants
+from ebbtide.agent.compose.session_tools import offered_tools, select_session_tools
+from ebbtide.agent.compose.settings import additional_folders, build_compaction_settings, choose_model
+from ebbtide.agent.compose.system_prompt import build_resumed_system_text
 from ebbtide.agent.config.options import MODES
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed, UsageError
@@ -44,14 +47,6 @@ from ebbtide.agent.records.store_access import clean_up, lock_session, open_stor
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.records.token_key import KEY_BYTES, KEY_FILE, load_or_create_token_key
 from ebbtide.agent.session import Session
-from ebbtide.agent.session_settings import (
-    additional_folders,
-    build_compaction_settings,
-    build_resumed_system_text,
-    choose_model,
-    offered_tools,
-    select_session_tools,
-)
 from ebbtide.agent.tokens.estimate import decode_estimator
 from ebbtide.agent.window.deferral import Deferral, create_specs
 from ebbtide.agent.window.session_context import SessionContext
@@ -63,8 +58,8 @@ from ebbtide.tools.outputs.recall_results import no_progress
 if TYPE_CHECKING:  # types only: few runs use these
     from ebbtide.agent.archive.library import Library
     from ebbtide.agent.hooks.session_hooks import StartSource
-    from ebbtide.agent.overview import Overview, RequestSetup
     from ebbtide.agent.records.turn_endings import TurnEnding
+    from ebbtide.agent.window.overview import Overview, RequestSetup
 
 ID_BYTES = 6
 """Number of random bytes in a session id, which is written as twice as many hexadecimal digits."""
@@ -279,7 +274,7 @@ class Sessions:
         """Return the overview of a session's context and cost, without asking a provider. An empty prefix means the
         project's newest session. `current`: the conversation of an open session, so that it need not be read from the
         store. Raises `AgentError`."""
-        from ebbtide.agent.overview import build_overview, create_request_setup  # noqa: PLC0415  # deferred: rarely used
+        from ebbtide.agent.window.overview import build_overview, create_request_setup  # noqa: PLC0415  # deferred: rarely used
 
         thread, store = await self._open_store()
         ctx = self._contexts.get(id_prefix)
@@ -300,7 +295,7 @@ class Sessions:
     async def _request_setup(self, model: str, last_request: RequestMark | None) -> "RequestSetup":
         """Return the request setup of a session that is not open. The flags and servers that it used are known only
         from its last request."""
-        from ebbtide.agent.overview import RequestSetup  # noqa: PLC0415  # deferred: as above
+        from ebbtide.agent.window.overview import RequestSetup  # noqa: PLC0415  # deferred: as above
 
         thread, store = await self._open_store()
         facts, window = known_facts_and_window(self.config, model)

@@ -1,5 +1,6 @@
-"""The composition root: creates the sessions of a project and connects their parts."""
+"""Creates the sessions of a project and connects their parts."""
 
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
@@ -12,32 +13,23 @@ from ebbtide.agent.budget.cache_lifetime import (
     lifetime_of,
     offers_lifetimes,
 )
-from ebbtide.agent.compose_project import (
-    enable_hook_judges,
-    unknown_tools_notice,
-)
-from ebbtide.agent.compose_session import (
-    ProjectSetup,
-    SessionGrants,
+from ebbtide.agent.compose.call_context import (
     create_approver,
     create_call_context,
     create_record_context,
-    create_session_parts,
     create_tool_workspace,
     create_turn_context,
-    create_window_context,
-    load_session_tooling,
-    restore_conversation,
-    startup_notices,
 )
+from ebbtide.agent.compose.optional_parts import enable_hook_judges, unknown_tools_notice
+from ebbtide.agent.compose.session_parts import ProjectSetup, SessionGrants, create_session_parts
+from ebbtide.agent.compose.session_tools import load_session_tooling
+from ebbtide.agent.compose.window_context import create_window_context, restore_conversation
 from ebbtide.agent.providers.factory import build_provider, create_meter
 from ebbtide.agent.providers.fallbacks import ConnectedModel
 from ebbtide.agent.records.store_access import lock_session
 from ebbtide.agent.session import Session
 from ebbtide.agent.tokens.estimate import decode_estimator, server_digest_from_encoded
-from ebbtide.agent.window.session_context import (
-    SessionContext,
-)
+from ebbtide.agent.window.session_context import SessionContext
 from ebbtide.store.session_rows import SessionRow
 
 if TYPE_CHECKING:  # types only: few sessions have these
@@ -113,7 +105,7 @@ class Composer:
         if project.servers is not None:
             project.servers.start(window, turn)
         tools_notice = unknown_tools_notice(project.extensions, calls.runner.tools)
-        notices = (*startup_notices(setup, ctx, rules_problem), *filter(None, (tools_notice,)))
+        notices = (*_startup_notices(setup, ctx, rules_problem), *filter(None, (tools_notice,)))
         setup.store.notice = ""
         session_exit_stack = AsyncExitStack()
         session = Session(
@@ -143,3 +135,12 @@ class Composer:
             row, row.model, connected, closing, grants, start_source="startup", agent_role=role
         )
         return session
+
+
+def _startup_notices(setup: ProjectSetup, ctx: SessionContext, rules_problem: str) -> Iterator[str]:
+    """Yield the notices for the user before the first turn. `rules_problem`: a problem with the project's rules."""
+    archive, extensions = ctx.records.archive, ctx.calls.extensions
+    yield from ctx.model.provider.window.notices
+    yield from filter(None, (setup.store.notice, *(archive.problems if archive is not None else ()), rules_problem))
+    yield from ctx.window.instructions.problems
+    yield from extensions.problems if extensions is not None else ()

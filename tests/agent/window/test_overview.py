@@ -7,11 +7,11 @@ import pytest
 from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.budget.request_budget import REPORTED_BY_SERVER, Window
 from ebbtide.agent.messages import Assistant, Conversation, Text, Usage, User
-from ebbtide.agent.overview import budget_by_component, resend_prices
 from ebbtide.agent.prompt.build import Instructions
 from ebbtide.agent.providers.meter import Meter
 from ebbtide.agent.records.usage import RequestUsage
 from ebbtide.agent.window.deferral import create_specs
+from ebbtide.agent.window.overview import budget_by_component, resend_prices
 from ebbtide.tools.catalog import create_builtin_tools
 from tests.kit.project import Project
 from tests.kit.session import events_of, first_turn

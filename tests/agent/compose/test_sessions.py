@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from ebbtide.agent.budget.prefix import Breakpoints
+from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.messages import Text, User
 from ebbtide.agent.providers.base import Request
 from ebbtide.agent.providers.wires.anthropic import build_body
-from ebbtide.agent.sessions import Sessions
 from ebbtide.store.session_rows import UsageRow
 from tests.kit.session import events_of
 

@@ -1,7 +1,7 @@
-"""Runs a shell command that the user typed. The model sees the command and its output as if it had made the call
-itself; long outputs are stored as usual."""
+"""What users do themselves between turns, with a message that informs the model: running a shell command, and restoring
+files."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ebbtide.agent.calls.approval import Approver
@@ -13,7 +13,9 @@ from ebbtide.agent.view.visible import outputs_so_far
 from ebbtide.agent.window.measure import request_mark
 from ebbtide.agent.window.session_context import CallContext, TurnContext, WindowContext
 from ebbtide.tools.bash import MAX_TIMEOUT_S, Bash
+from ebbtide.tools.outputs.extent import join_limited
 
+_MAX_LISTED_FILES = 20
 RUN_BY_USER_NOTE = "[The user ran this command and expects no answer. Your permissions have not changed.]"
 
 
@@ -31,8 +33,9 @@ async def run_user_command(
     command: str,
     emit: Callable[[Event], None],
 ) -> ShellRun:
-    """Run a command typed by the user, and add the command and its output to the conversation. The permission rules and
-    the sandbox for the model's calls do not apply. An interrupt stops the command. `emit` receives the events."""
+    """Run a command typed by the user, and add the command and its output to the conversation, as if the model had made
+    the call. The permission rules and the sandbox for the model's calls do not apply. An interrupt stops the command.
+    `emit` receives the events."""
     message = User((Text(f"!{command}"), Note(RUN_BY_USER_NOTE)))
     output_number = outputs_so_far(conversation) + 1
     call = ToolCall(f"{USER_CALL_PREFIX}{output_number}", Bash.name, {"command": command, "timeout": MAX_TIMEOUT_S})
@@ -52,3 +55,28 @@ async def run_user_command(
     await turn.recorder.record_snapshot(conversation, output_message, request_mark(window))
     emit(TurnFinished("interrupted" if outputs[0].status == "interrupted" else "answered", ""))
     return ShellRun(conversation, outputs[0])
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreAnnouncement:
+    conversation: Conversation
+
+
+async def announce_restored_files(
+    conversation: Conversation, window: WindowContext, turn: TurnContext, calls: CallContext, files: Sequence[str]
+) -> RestoreAnnouncement:
+    """Inform the model which files the user has restored, so that it reads them again."""
+    if not files:
+        return RestoreAnnouncement(conversation)
+    names = join_limited(files, _MAX_LISTED_FILES)
+    text = f"[The user restored earlier versions of these files; read them again: {names}]"
+    message = User((Note(text.encode(errors="replace").decode()),))
+    await turn.recorder.record_user_message(message)
+    # Forget the versions that the model has seen. A resumed session would otherwise report these files as changed by
+    # another program.
+    workspace = calls.runner.workspace
+    paths = [workspace.root / name for name in files]
+    for path in paths:
+        workspace.seen_files.forget(path)
+    await turn.recorder.forget_files(paths)
+    return RestoreAnnouncement(conversation.plus(message))

@@ -169,7 +169,7 @@ def create_request_setup(window: WindowContext) -> RequestSetup:
         window.tools.server_tools.listed_specs,
         window.tools.deferral,
         begins_as_before=window.prefix_watch.has_sent
-        or window.prefix_watch.has_same_prefix(window.instructions.text, window.tools.offered),
+        or window.prefix_watch.has_same_prefix(window.instructions.text, window.tools.offered_specs),
     )
 
 

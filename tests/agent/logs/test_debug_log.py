@@ -10,10 +10,10 @@ from typing import get_args
 
 import pytest
 
-from ebbtide.agent import debug
-from ebbtide.agent.debug import TOPICS, DebugLog, Topic, is_enabled
+from ebbtide.agent.logs import debug_log
+from ebbtide.agent.logs.debug_log import TOPICS, DebugLog, Topic, is_enabled
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EPOCH = "1970-01-01T00:00:01.500+00:00"
 
 
@@ -49,7 +49,7 @@ def test_it_is_silent_unless_asked(tmp_path: Path) -> None:
 
 
 def test_a_full_file_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(debug, "MAX_LOG_BYTES", 200)
+    monkeypatch.setattr(debug_log, "MAX_LOG_BYTES", 200)
     path = tmp_path / "context.jsonl"
     for number in range(6):
         DebugLog(path, now=clock).log("context/mask", outputs=number)

@@ -6,6 +6,14 @@ from pathlib import Path
 import pytest
 
 from ebbtide.agent.budget.request_budget import Window
+from ebbtide.agent.compose.session_tools import missing_tools, select_session_tools
+from ebbtide.agent.compose.settings import (
+    NO_SANDBOX_ERROR,
+    additional_folders,
+    build_compaction_settings,
+    build_policy,
+    build_turn_limits,
+)
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.options import MODES
 from ebbtide.agent.errors import ConfigError
@@ -19,15 +27,6 @@ from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS, PRESENCE_DESC
 from ebbtide.agent.providers.base import Request
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.session import Session
-from ebbtide.agent.session_settings import (
-    NO_SANDBOX_ERROR,
-    additional_folders,
-    build_compaction_settings,
-    build_policy,
-    build_turn_limits,
-    missing_tools,
-    select_session_tools,
-)
 from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram
 from tests.kit.mcp_project import McpProject, say

@@ -1,0 +1,107 @@
+"""The system prompt of a session. A resumed session sends the same text again if possible."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+from ebbtide.agent import extensions
+from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.budget.request_budget import Window
+from ebbtide.agent.compose.session_tools import missing_tools
+from ebbtide.agent.config.options import MODES, Mode
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.input.instructions import git_branch, load_instructions, replace_mode
+from ebbtide.agent.prompt.build import Instructions
+from ebbtide.agent.prompt.reminder_notes import ReminderFacts
+from ebbtide.agent.prompt.small_window import SMALL_LIMIT_TOKENS
+from ebbtide.agent.providers.base import ModelFacts
+from ebbtide.tools.lazy import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SystemText:
+    """The system prompt of a session, with the facts in it that may change during the session."""
+
+    instructions: Instructions
+    mode: Mode
+    is_interactive: bool
+    """Whether the system prompt says that the user is present."""
+
+
+def build_system_text(
+    config: Config,
+    root: Path,
+    model: str,
+    mode: Mode,
+    windows: Sequence[Window],
+    *,
+    is_interactive: bool,
+    is_small_model: bool = False,
+) -> SystemText:
+    """Return the system prompt of a new session. `windows`: the windows of the model and of its fallbacks, because the
+    prompt must fit all of them."""
+    instructions = load_instructions(
+        root,
+        config.project_folder,
+        config.folders.config,
+        date.today(),
+        data_folder=config.folders.data,
+        home=config.folders.home,
+        mode=mode,
+        is_interactive=is_interactive,
+        model=model,
+        missing_tools=missing_tools(config, windows, is_interactive=is_interactive),
+        is_short=is_small_model or all(window.effective < SMALL_LIMIT_TOKENS for window in windows),
+    )
+    if config.may_have_extensions:
+        instructions = replace(instructions, skills=extensions.skills.initial_skill_list(config))
+    base = config.system_prompt or instructions.base
+    instructions = replace(instructions, base=base, appended=config.append_system_prompt)
+    return SystemText(instructions, mode, is_interactive)
+
+
+def build_resumed_system_text(
+    config: Config,
+    root: Path,
+    model: str,
+    mode: Mode,
+    windows: Sequence[Window],
+    last_request: RequestMark | None,
+    *,
+    is_interactive: bool,
+    is_cached: bool = True,
+    is_small_model: bool = False,
+) -> SystemText:
+    """Return the system prompt of a resumed session. If possible, it is identical to the one in the last request,
+    because a different text would invalidate the provider's cache. It may therefore state an earlier permission mode
+    and, if that request `is_cached`, an earlier presence of the user. Notes inform the model of the current values."""
+    current = build_system_text(
+        config, root, model, mode, windows, is_interactive=is_interactive, is_small_model=is_small_model
+    )
+    if last_request is None:
+        return current
+    for stated_attended in (is_interactive, not is_interactive) if is_cached else (is_interactive,):
+        stated_text = current
+        if stated_attended != is_interactive:
+            stated_text = build_system_text(
+                config, root, model, mode, windows, is_interactive=stated_attended, is_small_model=is_small_model
+            )
+        for stated_mode in MODES:
+            candidate = replace_mode(stated_text.instructions, mode, stated_mode)
+            if last_request.has_system_prompt(candidate.text):
+                return SystemText(candidate, stated_mode, stated_attended)
+    return current
+
+
+def is_in_cache(last_use: tuple[str, float] | None, facts: ModelFacts) -> bool:
+    """Whether the provider may still have the session's last request in its cache. `last_use`: the model of that
+    request, and the seconds since it was sent."""
+    return last_use is not None and last_use[0] == facts.id and last_use[1] <= facts.cache_ttl
+
+
+def environment_facts(config: Config, *, is_interactive: bool) -> ReminderFacts:
+    """Return the facts that the system prompt states: the user's presence, the date and the git branch."""
+    return ReminderFacts(
+        is_interactive=is_interactive, date=date.today().isoformat(), branch=git_branch(config.project_folder)
+    )
