@@ -25,6 +25,7 @@ class WebSearch:
     traits = ToolTraits(
         editor_kind="search",
         get_subject=partial(text_argument, name="query"),
+        rule_noun="web searches",
         aliases="google_web_search search_web",
         argument_aliases={"query": "q search_term search"},
         claude_names=("WebSearch",),

@@ -165,11 +165,11 @@ async def stream_reply(
         try:
             reply = await retry_loop.reply_with_retries(request)
         except ProviderError as error:
-            if _is_empty(reply):
+            if _is_empty(reply, request):
                 raise
             emit(Noticed(f"the cut-off reply is kept, since the retry failed: {error}"))
             emit(TextDelta(reply.message.text))  # the display discarded it before the second attempt
-    if _is_empty(reply):
+    if _is_empty(reply, request):
         empty_error = EmptyAnswer(f"`{provider.facts.id}` {_why_empty(reply, request)}")
         empty_error.is_silence = reply.stop_reason == "end"
         raise empty_error
@@ -183,7 +183,7 @@ def _second_request(
 ) -> tuple[Request, str] | None:
     """Return the request to send again, and the reason; None if the reply is accepted."""
     larger_request = with_more_output(request, reply, provider, budget)
-    if _is_empty(reply):
+    if _is_empty(reply, request):
         is_done = budget is not None and reply.stop_reason == "end" and is_after_success(request.messages)
         return None if is_done or reply.stop_reason == "refusal" else (larger_request, "the model sent an empty answer")
     if budget is None or larger_request.max_output_tokens == request.max_output_tokens:
@@ -205,10 +205,10 @@ def with_more_output(
     return replace(request, max_output_tokens=max(larger_limit, request.max_output_tokens))
 
 
-def _is_empty(reply: Reply) -> bool:
+def _is_empty(reply: Reply, request: Request) -> bool:
     has_no_content = not reply.message.text.strip() and not reply.message.calls
     is_paused = reply.stop_reason == "pause" and bool(reply.message.parts)
-    has_searched = any(is_web_search_result(part) for part in reply.message.parts)
+    has_searched = bool(request.max_web_searches) and any(map(is_web_search_result, reply.message.parts))
     return (
         has_no_content
         and not is_paused

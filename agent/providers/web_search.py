@@ -24,6 +24,8 @@ MAX_CONTINUATIONS = 3
 """How often a reply that the provider paused is continued."""
 MAX_ANSWER_TOKENS = 4096
 """Maximum length of the answer with the thoughts before it, in tokens."""
+UNFINISHED_NOTES = {"pause": " (the search stopped here)", "max_tokens": " (the answer was cut here)"}
+"""What is added to an answer that is not complete, by its stop reason."""
 EFFORT = "low"
 """Thinking effort. With `minimal`, OpenAI refuses to search."""
 
@@ -59,11 +61,17 @@ class ProviderSearch:
 
     async def _ask(self, query: str) -> list[AssistantPart]:
         """Return the parts of the answer. A paused reply is sent back as the last message, unchanged: the API rejects
-        its open search anywhere else (anthropic-sdk-python issue 1339)."""
+        its open search anywhere else (anthropic-sdk-python issue 1339). If it cannot be continued, what was found so
+        far is returned."""
         messages: tuple[Message, ...] = (User((Text(query),)),)
         parts: list[AssistantPart] = []
         for _ in range(1 + MAX_CONTINUATIONS):
-            reply = await self._send(messages)
+            try:
+                reply = await self._send(messages)
+            except (ProviderError, EmptyAnswer):
+                if not parts:
+                    raise
+                return [*parts, Text(UNFINISHED_NOTES["pause"])]
             parts += reply.message.parts
             if reply.stop_reason != "pause":
                 break
@@ -72,7 +80,8 @@ class ProviderSearch:
             raise ToolError("the search was interrupted")
         if reply.stop_reason == "refusal":
             raise ToolError(_declined(f"`{self.model}` declined to answer"))
-        return parts
+        note = UNFINISHED_NOTES.get(reply.stop_reason)
+        return [*parts, Text(note)] if note else parts
 
     async def _send(self, messages: tuple[Message, ...]) -> Reply:
         request = Request(

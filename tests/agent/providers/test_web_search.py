@@ -14,12 +14,14 @@ from openai.types.responses.response_function_web_search import ActionFind, Acti
 
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.config.load import load_config
+from ebbtide.agent.errors import EmptyAnswer
 from ebbtide.agent.events.session import Event, ReplyFinished, RetryScheduled
 from ebbtide.agent.messages import AssistantPart, ProviderItem, Text, User
 from ebbtide.agent.providers.base import Request
 from ebbtide.agent.providers.factory import build_provider
 from ebbtide.agent.providers.search_report import FoundPage, SearchReport, read_search_report
 from ebbtide.agent.providers.setup import searches_web
+from ebbtide.agent.providers.stream import stream_reply
 from ebbtide.agent.providers.web_search import MAX_CONTINUATIONS, ProviderSearch
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.tools.base import ToolError
@@ -168,7 +170,25 @@ async def test_a_search_that_pauses_again_and_again_ends_with_what_it_found(tmp_
     async with search_by(CLAUDE, tmp_path, *paused) as (server, search, _):
         text = await search.find("a")
     assert len(server.requests) == MAX_CONTINUATIONS + 1
-    assert text.startswith("Part 0.\n\nPart 1.\n\nPart 2.\n\nPart 3.\n\n[1] ")
+    assert text.startswith("Part 0.\n\nPart 1.\n\nPart 2.\n\nPart 3. (the search stopped here)\n\n[1] ")
+
+
+async def test_what_was_found_before_a_pause_that_cannot_be_continued_is_kept(tmp_path: Path) -> None:
+    """As in anthropic-sdk-python issue 961, where the API rejected the search that it had left open."""
+    paused = anthropic_stream(
+        [searched("s1", "a"), found("s1", [BLOG]), cited("First.", BLOG), searched("s2", "a")], "pause_turn"
+    )
+    rejected = Turn(status=400, error=("invalid_request_error", "`web_search` tool use was found without a result"))
+    assert await found_by(CLAUDE, tmp_path, paused, rejected, query="a") == (
+        "First. [1]\n\n(the search stopped here)\n\n[1] A blog: https://blog.example.org/b"
+    )
+
+
+async def test_an_answer_that_was_cut_says_so(tmp_path: Path) -> None:
+    stream = anthropic_stream([searched("s1", "a"), found("s1", [BLOG]), cited("It is fas")], "max_tokens")
+    assert (await found_by(CLAUDE, tmp_path, stream, query="a")).startswith(
+        "It is fas (the answer was cut here)\n\n[1]"
+    )
 
 
 ERRORS: Sequence[tuple[str, str]] = [
@@ -224,6 +244,16 @@ async def test_results_without_an_answer_are_listed(tmp_path: Path) -> None:
     assert await found_by(
         CLAUDE, tmp_path, anthropic_stream([searched("s1", "a"), found("s1", [BLOG])]), query="a"
     ) == ("[1] A blog: https://blog.example.org/b")
+
+
+async def test_a_reply_of_nothing_but_a_search_is_an_answer_only_where_a_search_was_asked_for(tmp_path: Path) -> None:
+    silent = openai_stream([searches("ws_1", "a")])
+    async with search_by(GPT, tmp_path, silent, silent, silent) as (server, search, events):
+        assert (await search.find("a")).startswith("[1] ")
+        request = Request("", (User((Text("Hello."),)),), (), 100, "session")
+        with pytest.raises(EmptyAnswer):
+            await stream_reply(search.provider, request, search.interrupt, events.append)
+        assert len(server.requests) == 3
 
 
 async def test_an_answer_without_a_search_says_so(tmp_path: Path) -> None:
