@@ -111,6 +111,8 @@ class Endpoint:
     timeout: float = 120.0
     """Seconds of silence, before or during a reply, after which a request fails."""
     connect_timeout: float = 10.0
+    is_gateway: bool = False
+    """Whether a gateway at this address signs in to the cloud, so that requests are sent as they are."""
 
 
 class KeySource(Protocol):

@@ -14,7 +14,7 @@ from ebbtide.agent.budget.request_budget import (
     fit_reserves,
 )
 from ebbtide.agent.config.chat_hosts import CHAT_HOSTS
-from ebbtide.agent.config.clouds import CLOUDS, cloud_address
+from ebbtide.agent.config.clouds import CLOUDS, GATEWAY_KEY_VARIABLE, cloud_address, uses_gateway
 from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.config.values import EDITOR_SOURCE, Config, ProviderConfig
 from ebbtide.agent.errors import AuthFailed, ConfigError, UsageError
@@ -219,7 +219,15 @@ def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str,
         usable_defaults = [(key, model) for key, model in DEFAULT_MODELS if _stripped_value(environment, key)]
         raise AuthFailed(text + "".join(f"; {key} is set: `-m {model}` uses it" for key, model in usable_defaults[:1]))
     default_timeout = LOCAL_REQUEST_TIMEOUT_S if is_loopback(host) else REQUEST_TIMEOUT_S
-    return Endpoint(url.rstrip("/"), key or None, settings.timeout or default_timeout)
+    is_gateway = name in CLOUDS and _uses_gateway(name, settings, environment)
+    if is_gateway and not has_command:
+        key = key or _stripped_value(environment, GATEWAY_KEY_VARIABLE)
+    return Endpoint(url.rstrip("/"), key or None, settings.timeout or default_timeout, is_gateway=is_gateway)
+
+
+def _uses_gateway(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> bool:
+    has_address = bool(settings.base_url or _stripped_value(environment, _BASE_URLS[name][0]))
+    return uses_gateway(name, environment, has_address=has_address)
 
 
 def _not_signed_in(name: str, key_name: str | None) -> AuthFailed:
