@@ -252,7 +252,7 @@ def create_meter(config: Config, model: str, estimator: Estimator, *, is_interac
     """Create the meter of a session. A configured tokenizer is loaded now, from a local vocabulary. An interactive
     session with few usage samples downloads and loads the default tokenizer in the background."""
     provider, _, name = model.partition("/")
-    images: ImageRule = "tiles" if provider in ("openai", "openai-chat") else "area"
+    images: ImageRule = "tiles" if provider in ("openai", "openai-chat", "chatgpt") else "area"
     folder = config.folders.data / "vocabularies"
     tokenizer_setting = find_setting(config, provider, name, "tokenizer")
     if tokenizer_setting is not None:

@@ -55,7 +55,7 @@ THINKING_KINDS = ("none", "adaptive", "budget", "effort")
 TOOL_SEARCH_KINDS = {"anthropic": ("none", "plain"), "openai": ("none", "grouped")}
 """The kinds of search for deferred tools that each provider has."""
 
-MAX_TOOLS_PER_REQUEST = {"azure": 128, "openai": 128, "openai-chat": 128}
+MAX_TOOLS_PER_REQUEST = {"azure": 128, "chatgpt": 128, "copilot": 128, "openai": 128, "openai-chat": 128}
 """Maximum number of tool definitions in a request, for providers that reject more."""
 
 SMALL_MODEL_TEMPERATURE = 0.2

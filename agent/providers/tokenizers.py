@@ -56,7 +56,7 @@ def tokens_per_o200k_token(provider: str, model: str) -> float:
     output."""
     if provider == "anthropic":
         return _family_factors("claude", model)[0]
-    return 1.0 if provider == "openai" else 1.1
+    return 1.0 if provider in ("openai", "chatgpt") else 1.1
 
 
 def _family_factors(family: str, model: str) -> tuple[float, float]:
